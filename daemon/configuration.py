@@ -277,7 +277,9 @@ class Configuration(Section):
 @cache
 def extension_sections() -> dict[str, type[Any]]:
     """Return the sections that extensions declare, by name."""
-    return {name: kind for one in extensions() if one.sections for name, kind in one.sections().items()}
+    return {
+        name: kind for extension in extensions() if extension.sections for name, kind in extension.sections().items()
+    }
 
 
 @cache
@@ -309,25 +311,25 @@ def _environment_type() -> type[Configuration]:
     return type("_WithEnvironment", (_EnvironmentFirst, configuration_type()), {"__module__": __name__})
 
 
-def load_configuration(file: Path | None = None, **given: object) -> Configuration:
-    """Return the configuration of the file (if any), overridden by the environment, overridden by what is `given`.
+def load_configuration(file: Path | None = None, **overrides: object) -> Configuration:
+    """Return the configuration of the file (if any), overridden by the environment, overridden by what is `overrides`.
 
-    `given` names keys as in `store=…` and `spool_folder=…`; None stands for nothing given. Raises `UsageError`
+    `overrides` names keys as in `store=…` and `spool_folder=…`; None stands for nothing given. Raises `UsageError`
     with file, key and reason.
     """
     content = _read(file) if file else {}
     # Pydantic looks up the variables that it knows, and would not see one whose section is misspelled.
-    known = configuration_type().model_fields
+    fields = configuration_type().model_fields
     for name in os.environ:
         section, nested, _ = name.removeprefix(ENVIRONMENT_PREFIX).partition("__")
-        if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in known:
+        if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in fields:
             raise UsageError(f"environment: {name}: unknown section [{section.lower()}]")
     try:
         merged = _environment_type()(**content)
     except ValidationError as error:
         raise UsageError(_explain(error, content, file)) from error
-    sections = {name: getattr(merged, name) for name in known}
-    for name, value in given.items():
+    sections = {name: getattr(merged, name) for name in fields}
+    for name, value in overrides.items():
         section, _, key = name.partition("_")
         if value is not None:
             sections[section] = _override(section, sections[section], key, value) if key else value
@@ -363,13 +365,13 @@ def _explain(error: ValidationError, content: Mapping[str, Any], file: Path | No
     lines = []
     for problem in error.errors():
         keys = [str(key) for key in problem["loc"]]
-        known = problem["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
+        is_known = problem["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
         # What is wrong with a section as a whole says so itself, and its values may be secrets.
-        shown = "" if problem["type"] == "value_error" else f", got {problem['input']!r}"
-        reason = f"{problem['msg'].removeprefix('Value error, ')}{shown}" if known else "unknown key"
+        value = "" if problem["type"] == "value_error" else f", got {problem['input']!r}"
+        reason = f"{problem['msg'].removeprefix('Value error, ')}{value}" if is_known else "unknown key"
         key = ".".join(keys) or "(file)"
         variable = ENVIRONMENT_PREFIX + "__".join(keys[:2]).upper()
         in_environment = variable in os.environ or ENVIRONMENT_PREFIX + "".join(keys[:1]).upper() in os.environ
-        place = f"environment: {variable}" if in_environment else f"{file}: {key}"
-        lines.append(f"{place}: {reason}")
+        location = f"environment: {variable}" if in_environment else f"{file}: {key}"
+        lines.append(f"{location}: {reason}")
     return "; ".join(lines)

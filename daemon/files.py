@@ -39,15 +39,15 @@ def shorten_name(folder: Path | int, name: str, ending: str) -> str:
 
     The folder is a path or a descriptor. A shortened name contains a digest of the whole name. Raises `OSError`.
     """
-    whole, most = os.fsencode(name), os.pathconf(folder, "PC_NAME_MAX")
-    if len(whole) + len(os.fsencode(ending)) <= most:
+    encoded, max_bytes = os.fsencode(name), os.pathconf(folder, "PC_NAME_MAX")
+    if len(encoded) + len(os.fsencode(ending)) <= max_bytes:
         return name + ending
-    ending = f"~{sha256(whole).hexdigest()[:8]}{ending}"
-    kept = whole[: most - len(os.fsencode(ending))]
+    ending = f"~{sha256(encoded).hexdigest()[:8]}{ending}"
+    shortened = encoded[: max_bytes - len(os.fsencode(ending))]
     # Do not cut within a character of several bytes.
-    while kept and name.isprintable() and (whole[len(kept)] & 0xC0) == 0x80:
-        kept = kept[:-1]
-    return os.fsdecode(kept) + ending
+    while shortened and name.isprintable() and (encoded[len(shortened)] & 0xC0) == 0x80:
+        shortened = shortened[:-1]
+    return os.fsdecode(shortened) + ending
 
 
 def is_special(path: Path) -> bool:
@@ -139,11 +139,11 @@ def open_within(folder: Path, path: Path) -> BinaryIO:
     if not path.is_relative_to(folder) or ".." in path.parts:
         raise OSError(EINVAL, f"not below {folder}", str(path))
     *parts, name = path.relative_to(folder).parts
-    with folder_within(folder, *parts) as place:
-        if not stat.S_ISREG(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
+    with folder_within(folder, *parts) as folder_descriptor:
+        if not stat.S_ISREG(os.stat(name, dir_fd=folder_descriptor, follow_symlinks=False).st_mode):
             raise OSError(EINVAL, NOT_REGULAR, str(path))
         # Opening a pipe must not wait for its writer.
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder_descriptor)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(EINVAL, NOT_REGULAR, str(path))

@@ -39,22 +39,22 @@ class Progress:
         self.pause = _SECONDS_PER_LINE
         share = f" {100 * done / total:.0f} %," if total else ""
         rate = count / max(now - self.started, 1e-9)
-        said = f"{self.title}:{share} {count:,} {unit or self.unit}, {rate:,.0f}/s{note and ', ' + note}"
-        print(said, file=sys.stderr, flush=True)
+        line = f"{self.title}:{share} {count:,} {unit or self.unit}, {rate:,.0f}/s{note and ', ' + note}"
+        print(line, file=sys.stderr, flush=True)
 
 
 class _Bar(Progress):
     """Progress as a bar."""
 
-    def __init__(self, title: str, unit: str, shown: "RichProgress") -> None:
+    def __init__(self, title: str, unit: str, display: "RichProgress") -> None:
         super().__init__(title, unit)
-        self._shown = shown
-        self._task = shown.add_task(title, total=None, said="")
+        self._shown = display
+        self._task = display.add_task(title, total=None, said="")
 
     def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
         rate = count / max(time.monotonic() - self.started, 1e-9)
-        said = f"{count:,} {unit or self.unit}  {rate:,.0f}/s  {note}"
-        self._shown.update(self._task, completed=done, total=total, said=said)
+        status = f"{count:,} {unit or self.unit}  {rate:,.0f}/s  {note}"
+        self._shown.update(self._task, completed=done, total=total, said=status)
 
 
 _SILENT = ContextVar("silent", default=False)
@@ -74,8 +74,8 @@ def silence() -> Iterator[None]:
 
 def print_compiling() -> None:
     """Print a line from now on when kernels are compiled for the first time on this machine."""
-    said = "compiling the samplers for this machine (once, 20 to 60 seconds) …"
-    LISTENERS.append(lambda: print(said, file=sys.stderr, flush=True))
+    message = "compiling the samplers for this machine (once, 20 to 60 seconds) …"
+    LISTENERS.append(lambda: print(message, file=sys.stderr, flush=True))
 
 
 @contextmanager
@@ -100,5 +100,5 @@ def progress(title: str, unit: str) -> Iterator[Progress]:
         TextColumn("{task.fields[said]}", markup=False),
         TimeRemainingColumn(),
     )
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as shown:
-        yield _Bar(title, unit, shown)
+    with RichProgress(*columns, console=Console(stderr=True), transient=True) as display:
+        yield _Bar(title, unit, display)

@@ -60,15 +60,15 @@ class Option:
         if self.values is None:
             return self.help
         meanings = self.values if isinstance(self.values, Mapping) else {}
-        shown = (f"{value} ({meanings[value]})" if meanings.get(value) else value for value in self.values)
-        return f"{self.help.removesuffix('.')}: {', '.join(shown)}."
+        listed = (f"{value} ({meanings[value]})" if meanings.get(value) else value for value in self.values)
+        return f"{self.help.removesuffix('.')}: {', '.join(listed)}."
 
     def problem(self, value: object) -> str | None:
         """Return the reason why the value, which has the option's type, is invalid, or None."""
         if value is None:
             return None
-        for one in value if isinstance(value, tuple | list) else (value,):
-            if reason := self._problem_of_one(one):
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if reason := self._problem_of_one(item):
                 return reason
         return None
 
@@ -123,15 +123,15 @@ class OptionField:
     def of(options: type) -> "dict[str, OptionField]":
         """Return the fields of a dataclass that have an `Option`, by name, in order."""
         hints = get_type_hints(options, include_extras=True)
-        found = {}
+        option_fields = {}
         for field in fields(options):
             hint = hints[field.name]
             if get_origin(hint) is Annotated:
                 kind, *notes = get_args(hint)
                 for note in notes:
                     if isinstance(note, Option):
-                        found[field.name] = OptionField(field.name, kind, field.default, note)
-        return found
+                        option_fields[field.name] = OptionField(field.name, kind, field.default, note)
+        return option_fields
 
     @property
     def required(self) -> bool:
@@ -161,11 +161,11 @@ DEFAULT_STORE = "sqlite:///hierogram.db"
 
 def as_plain(options: "DataclassInstance") -> dict[str, Any]:
     """Return the options as JSON values, without defaults."""
-    found = OptionField.of(type(options))
+    fields = OptionField.of(type(options))
     return {
         name: _plain(value)
         for name, value in asdict(options).items()
-        if found[name].default is MISSING or value != found[name].default
+        if fields[name].default is MISSING or value != fields[name].default
     }
 
 

@@ -66,8 +66,8 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
         if settings is not None:
             stored = store.settings()
             # Ignore values that the store sets: the salt, if two rules have the same key, and the orthographies.
-            own = settings.orthographies or stored.orthographies
-            if replace(settings, key_salt=stored.key_salt, orthographies=own) != stored:
+            orthographies = settings.orthographies or stored.orthographies
+            if replace(settings, key_salt=stored.key_salt, orthographies=orthographies) != stored:
                 raise StoreError(
                     f"the store at {store.url} has the settings {stored}, got {settings}: settings cannot be changed, "
                     "create another store instead"
@@ -113,9 +113,9 @@ class Store(
     def status(self) -> StoreStatus:
         """Return the size and progress of the store, in constant time."""
         with self._reading() as connection:
-            found = read_status(connection, url=self.url, schema=self._schema)
+            status = read_status(connection, url=self.url, schema=self._schema)
         file = sqlite_file(self.engine.url)
-        return found if file is None else replace(found, wal_bytes=wal_bytes(str(file)))
+        return status if file is None else replace(status, wal_bytes=wal_bytes(str(file)))
 
     def withdraw(
         self, rows: Sequence[PairRow], deltas: RuleDeltas | None = None, aligner: AlignerChange | None = None

@@ -80,7 +80,7 @@ class WorkerProcess:
         self,
         wait: Callable[[], None],
         work: Callable[Concatenate[KeepAlive, Arguments], Iterator[Item]],
-        *given: Arguments.args,
+        *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Generator[Item, None, None]:
         """Yield the items of `work`, a function of a module whose first argument is a `KeepAlive`.
@@ -90,7 +90,7 @@ class WorkerProcess:
         work stalls, is killed, exceeds its memory or fails otherwise, and `StoreUnavailableError` if no process can be
         started.
         """
-        request = pickle.dumps((work, given, named), pickle.HIGHEST_PROTOCOL)
+        request = pickle.dumps((work, arguments, named), pickle.HIGHEST_PROTOCOL)
         well = False
         was_there = self._process is not None
         try:
@@ -193,7 +193,11 @@ class WorkerProcess:
         assert self._process.stdout is not None
         content = bytearray(size)
         self._move(
-            self._process.stdout, select.POLLIN, memoryview(content), lambda pipe, left: os.readv(pipe, [left]), wait
+            self._process.stdout,
+            select.POLLIN,
+            memoryview(content),
+            lambda pipe, remaining: os.readv(pipe, [remaining]),
+            wait,
         )
         return content
 
@@ -227,16 +231,16 @@ class WorkerProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_KILL_SECONDS)
         code = self._process.returncode
-        how = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with code {code}"
-        return _EndedError(f"the reader process was terminated {how}")
+        cause = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with code {code}"
+        return _EndedError(f"the reader process was terminated {cause}")
 
 
-def set_resource_limit(what: int, most: int) -> None:
+def set_resource_limit(what: int, limit: int) -> None:
     """Set a resource limit of this process, if the system supports it."""
     with suppress(OSError, ValueError):
         _, hard = resource.getrlimit(what)
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (most, most))
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(what, (limit, limit))
 
 
 def serve(parent: int, memory: int, *loads: str) -> None:
@@ -293,8 +297,8 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
             last = time.monotonic()
 
     try:
-        work, given, named = pickle.loads(request)
-        for item in work(alive, *given, **named):
+        work, arguments, named = pickle.loads(request)
+        for item in work(alive, *arguments, **named):
             answer(_ITEM, item)
             last = time.monotonic()
     except MemoryError:

@@ -84,16 +84,16 @@ def align(
             advise_tokenization(side, name, lines, tokenized)
         if store is not None and not store.store.aligner_counts(((), ()), ((), ())).jumps:
             print_note(f"{store.url}: the aligner has not seen any pairs yet: aligning without the store")
-        with progress("align", "sweeps") as shown:
+        with progress("align", "sweeps") as bar:
             aligned = sample(
                 sources, targets, priors=store, tokenize=languages, tokenized=tokenized, options=request,
-                progress=lambda done, total: shown.update(done, total, done),
+                progress=lambda done, total: bar.update(done, total, done),
             )  # fmt: skip
         for pair, words in sorted(aligned.skipped.items()):
             print_note(f"pair {pair + 1:,}: {words:,} words, the limit is {MAX_WORDS:,}: it was not aligned")
         if texts_of_tokens is not None:
-            found = ({(i, j) for i, j, _ in pair} for pair in aligned)
-            made = burrito(*texts_of_tokens, dict(zip(verses, found, strict=True)), "hierogram")
+            links = ({(i, j) for i, j, _ in pair} for pair in aligned)
+            made = burrito(*texts_of_tokens, dict(zip(verses, links, strict=True)), "hierogram")
             write_lines(Path(output), [json.dumps(made, ensure_ascii=False)])
         elif output == STANDARD_OUTPUT:
             sys.stdout.writelines(line + "\n" for line in aligned.lines(score))
@@ -149,8 +149,8 @@ def links(
         corrections, said_by = _read(file), origin or str(file)
     else:
         assert pair is not None
-        known = KnownLinks(_links("--fixed", fixed), _links("--forbidden", forbidden))
-        corrections, said_by = {pair: known}, origin or "command line"
+        pair_links = KnownLinks(_links("--fixed", fixed), _links("--forbidden", forbidden))
+        corrections, said_by = {pair: pair_links}, origin or "command line"
     _set(context, corrections, said_by, as_json)
 
 
@@ -166,7 +166,7 @@ def _links(option: str, line: str) -> frozenset[Link]:
 
 def _read(file: Path) -> dict[int, KnownLinks]:
     """Return the links of a CSV file by pair. Raises `InputError` if the file is unreadable, invalid or has no link."""
-    found: dict[int, KnownLinks] = {}
+    corrections: dict[int, KnownLinks] = {}
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             rows = csv.DictReader(lines)
@@ -185,13 +185,15 @@ def _read(file: Path) -> dict[int, KnownLinks]:
                     raise InputError(
                         f"{file}, line {rows.line_num}: verdict must be fixed or forbidden, got {verdict!r}"
                     )
-                known = found.get(pair, KnownLinks())
-                found[pair] = known._replace(**{verdict: getattr(known, verdict) | {(link[0], link[1])}})
+                pair_links = corrections.get(pair, KnownLinks())
+                corrections[pair] = pair_links._replace(
+                    **{verdict: getattr(pair_links, verdict) | {(link[0], link[1])}}
+                )
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{file}: cannot be read: {error}") from error
-    if not found:
+    if not corrections:
         raise InputError(f"{file}: no links found")
-    return found
+    return corrections
 
 
 def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
@@ -200,11 +202,11 @@ def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str
         open_chosen_store(context) as opened,
     ):
         holder = opened.set_links(corrections, origin)
-    number = sum(len(known.fixed) + len(known.forbidden) for known in corrections.values())
-    said = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
+    number = sum(len(pair_links.fixed) + len(pair_links.forbidden) for pair_links in corrections.values())
+    summary = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
     if as_json:
         print_json({"pairs": len(corrections), "links": number, "applied": holder is None})
     elif holder:
-        print(f"{said}: will be re-aligned by `{holder.command}` (process {holder.pid} on {holder.host})")
+        print(f"{summary}: will be re-aligned by `{holder.command}` (process {holder.pid} on {holder.host})")
     else:
-        print(f"{said}: re-aligned")
+        print(f"{summary}: re-aligned")

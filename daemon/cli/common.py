@@ -49,10 +49,10 @@ STANDARD_INPUT = "-"
 
 def files_or_input(files: Sequence[str] | None, what: str) -> list[str]:
     """Return the files of a command, or standard input (after a hint, if it is a terminal) if none is given."""
-    found = list(files or (STANDARD_INPUT,))
-    if STANDARD_INPUT in found and sys.stdin.isatty():
+    names = list(files or (STANDARD_INPUT,))
+    if STANDARD_INPUT in names and sys.stdin.isatty():
         print_note(f"reading {what} from standard input; press Ctrl-D to finish")
-    return found
+    return names
 
 
 def grammar_and_sentences(

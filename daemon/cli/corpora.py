@@ -69,7 +69,7 @@ def ingest(
         bool, Option("The file is a dictionary or a list of terms: TBX, CSV or TSV, by its suffix or --format.")
     ] = False,
     entries: DictionaryOptions,
-    how: Transformations,
+    transformations: Transformations,
     as_json: AsJson = False,
 ) -> None:
     """Store sentence pairs or trees. Creates the store if it does not exist.
@@ -103,18 +103,18 @@ def ingest(
 
     def tell(now: IngestReport) -> None:
         rejected = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
-        shown.update(now.bytes_read, now.bytes_total, now.lines, rejected)
+        bar.update(now.bytes_read, now.bytes_total, now.lines, rejected)
 
     with ExitStack() as stack:
-        again = "pairs stored so far are kept; run the same command again to continue"
-        stack.enter_context(interruptible(again.replace("files", "file") if trees else again))
+        hint = "pairs stored so far are kept; run the same command again to continue"
+        stack.enter_context(interruptible(hint.replace("files", "file") if trees else hint))
         named = two_languages(languages, "--languages") if languages is not None else None
         divided = two_languages(tokenize, "--tokenize") if tokenize is not None else None
-        known = make_pipeline(Settings(), named, divided).languages or ()
+        text_languages = make_pipeline(Settings(), named, divided).languages or ()
         if trees:
             made_as = " of trees (use `hierogram init --kind trees` to choose settings)"
         else:
-            made_as = f" for the languages {','.join(known)}" if known else ""
+            made_as = f" for the languages {','.join(text_languages)}" if text_languages else ""
             made_as += " with the default settings (use `hierogram init` to choose others)"
         # Open the input first, so that no store is created if the input is invalid.
         source = stack.enter_context(
@@ -124,8 +124,8 @@ def ingest(
             )
         )  # fmt: skip
         grammar = TREES if trees else SYNCHRONOUS
-        opened = stack.enter_context(open_or_create(store_url(context), grammar=grammar, languages=known))
-        shown = stack.enter_context(progress("ingest", "trees" if trees else "lines"))
+        opened = stack.enter_context(open_or_create(store_url(context), grammar=grammar, languages=text_languages))
+        bar = stack.enter_context(progress("ingest", "trees" if trees else "lines"))
         if opened.made:
             print_note(f"{opened.url}: created a store{made_as}")
         if format == MEMORY:
@@ -138,7 +138,7 @@ def ingest(
             done = opened.add(
                 source, corpus=corpus if was_given(context, "corpus") else None, languages=named, tokenize=divided,
                 entries=entries if dictionary else None, progress=tell,
-                transformations=how if given(context, Transformations) else None,
+                transformations=transformations if given(context, Transformations) else None,
             )  # fmt: skip
     _end(done, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")
 
@@ -154,14 +154,14 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
                 "lines": done.lines,
                 **asdict(done.totals),
                 "reasons": dict(done.reasons.most_common()),
-                "notes": [one._asdict() for one in done.notes],
+                "notes": [note._asdict() for note in done.notes],
                 "seconds": round(done.seconds, 3),
             }
         )
     else:
         _print(done, noun)
-    for one in done.notes:
-        print_note(f"{done.origin}: {one.code}: {one.text}")
+    for note in done.notes:
+        print_note(f"{done.origin}: {note.code}: {note.text}")
     damage = _damage(done)
     if damage is not None:
         print_note(f"hierogram: {done.origin}: {damage}")
@@ -187,9 +187,9 @@ def _print(done: "IngestReport", noun: str) -> None:
     for run in done.first_rejected:
         lines = f"{run.line}" if run.lines == 1 else f"{run.line}-{run.last_line}"
         print_note(f"{done.origin}:{lines}: {run.reason}: {run.message}")
-    more = done.totals.rejected - sum(run.lines for run in done.first_rejected)
-    if more:
-        print_note(f"… and {plural(more, 'more rejected line')}: see the table rejected_lines")
+    unlisted = done.totals.rejected - sum(run.lines for run in done.first_rejected)
+    if unlisted:
+        print_note(f"… and {plural(unlisted, 'more rejected line')}: see the table rejected_lines")
     rate = done.lines / max(done.seconds, 1e-9)
     print(
         f"{plural(done.totals.accepted, noun)} stored, {done.totals.duplicates:,} duplicates in the corpus "

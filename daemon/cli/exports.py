@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.exports.schedule import JobStatus
 
 
-def export_progress(shown: Progress) -> Phases:
+def export_progress(bar: Progress) -> Phases:
     """Return a progress callback for the steps of an export."""
     doing = {
         "read": ("reading", "rules"),
@@ -45,8 +45,8 @@ def export_progress(shown: Progress) -> Phases:
     }
 
     def tell(what: str, done: int, total: int | None) -> None:
-        said, unit = doing[what]
-        shown.update(done, total, done, said, unit)
+        description, unit = doing[what]
+        bar.update(done, total, done, description, unit)
 
     return tell
 
@@ -118,13 +118,13 @@ def export(
     with (
         interruptible("no file was written"),
         open_chosen_store(context) as opened,
-        progress("export", "rules") as shown,
+        progress("export", "rules") as bar,
     ):
         if destination.is_standard_output:
-            manifest = opened.export(sys.stdout.buffer, options=options, progress=export_progress(shown))
+            manifest = opened.export(sys.stdout.buffer, options=options, progress=export_progress(bar))
             print_note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
-            for left in manifest.filters:
-                print_note(f"  {left.filter}: {left.before:,} → {left.after:,}")
+            for count in manifest.filters:
+                print_note(f"  {count.filter}: {count.before:,} → {count.after:,}")
             _warn_if_empty(manifest)
             if manifest.others:
                 print_note(
@@ -133,30 +133,30 @@ def export(
             print_note("the manifest is the newest row of the table exports in the store")
             return
         if destination.to is None:
-            manifest = opened.export(destination.output, options=options, progress=export_progress(shown))
-            place = destination.output or Path(manifest.file)
-            beside = manifest_path(place)
+            manifest = opened.export(destination.output, options=options, progress=export_progress(bar))
+            path = destination.output or Path(manifest.file)
+            beside = manifest_path(path)
         else:
             made = opened.publish(
                 destination.to, destination.name, keep=destination.keep, sentences=destination.sentences,
-                options=options, progress=export_progress(shown),
+                options=options, progress=export_progress(bar),
             )  # fmt: skip
-            manifest, place, beside = made.manifest, made.folder / made.manifest.file, made.folder / MANIFEST
+            manifest, path, beside = made.manifest, made.folder / made.manifest.file, made.folder / MANIFEST
     _warn_if_empty(manifest)
     if as_json:
-        print_json(asdict(manifest) | {"path": str(place)})
+        print_json(asdict(manifest) | {"path": str(path)})
         return
-    print(f"{place}: {plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
-    for left in manifest.filters:
-        print(f"  {left.filter}: {left.before:,} → {left.after:,}")
-    for other in manifest.others[:5]:
-        print(f"{place.with_name(other.name)}: additional file")
+    print(f"{path}: {plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
+    for count in manifest.filters:
+        print(f"  {count.filter}: {count.before:,} → {count.after:,}")
+    for extra in manifest.others[:5]:
+        print(f"{path.with_name(extra.name)}: additional file")
     print(f"{beside}: manifest")
 
 
 def _warn_if_empty(manifest: "Manifest") -> None:
     if not manifest.rules:
-        last = next((f" by {left.filter}" for left in manifest.filters if not left.after), "")
+        last = next((f" by {count.filter}" for count in manifest.filters if not count.after), "")
         print_note(f"hierogram: no rules left after filtering{last}")
 
 
@@ -166,7 +166,7 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
         raise UsageError(f"--format {PACKED} writes a single file: use -o grammar.{PACKED}")
     if options.max_scope is None:
         raise UsageError(f"--format {PACKED} requires --max-scope")
-    packers = [one.pack for one in extensions() if one.pack]
+    packers = [extension.pack for extension in extensions() if extension.pack]
     if not packers:
         raise UsageError(f"--format {PACKED}: no installed extension writes this format")
     with ExitStack() as stack:
@@ -234,21 +234,21 @@ def diff(
     from hierogram.daemon.exports.difference import diff as compare
 
     with interruptible("nothing was compared"):
-        found = compare(before, after, limit)
+        difference = compare(before, after, limit)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(difference))
     else:
         print(
-            f"{plural(found.same, 'rule')} unchanged, {found.changed:,} changed, {found.added:,} added, "
-            f"{found.removed:,} removed"
+            f"{plural(difference.same, 'rule')} unchanged, {difference.changed:,} changed, {difference.added:,} added, "
+            f"{difference.removed:,} removed"
         )
-        if found.significant is not None:
-            print(f"{plural(found.significant, 'rule')} changed by more than twice the sampling error")
+        if difference.significant is not None:
+            print(f"{plural(difference.significant, 'rule')} changed by more than twice the sampling error")
         for title, rules in (
-            ("largest changes beyond sampling error", found.most_significant),
-            ("added", found.most_added),
-            ("removed", found.most_removed),
-            ("largest changes", found.most_changed),
+            ("largest changes beyond sampling error", difference.most_significant),
+            ("added", difference.most_added),
+            ("removed", difference.most_removed),
+            ("largest changes", difference.most_changed),
         ):
             if rules:
                 print(f"{title}, highest counts first" if title in ("added", "removed") else title)
@@ -257,7 +257,7 @@ def diff(
                     [(_shown(rule.before), _shown(rule.after), rule.source, rule.target) for rule in rules],
                     numeric=(0, 1),
                 )
-    if found.changed or found.added or found.removed:
+    if difference.changed or difference.added or difference.removed:
         raise typer.Exit(PROBLEMS_FOUND)
 
 
@@ -291,8 +291,8 @@ def schedule(
             print(f"{name}: removed")
         elif run or dry_run:
             job = find_job(store, str(name))
-            with interruptible("no version was written"), progress("export", "rules") as shown:
-                made = (run_job if run else dry_run_job)(store, job, export_progress(shown))
+            with interruptible("no version was written"), progress("export", "rules") as bar:
+                made = (run_job if run else dry_run_job)(store, job, export_progress(bar))
             _show_version(made, as_json, rehearsed=dry_run)
         else:
             jobs = list_jobs(store) if name is None else [job_status(store, name)]
@@ -307,14 +307,14 @@ def _show_version(made: "Published", as_json: bool, rehearsed: bool) -> None:
     _warn_if_empty(manifest)
     path = made.folder / manifest.file
     if as_json:
-        found = {"path": str(path), "unchanged": made.unchanged, "retired": list(map(str, made.pruned))}
-        print_json(asdict(manifest) | found)
+        report = {"path": str(path), "unchanged": made.unchanged, "retired": list(map(str, made.pruned))}
+        print_json(asdict(manifest) | report)
         return
     result = "unchanged, not rewritten: " if made.unchanged else "would be written: " if rehearsed else ""
     print(f"{path}: {result}{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}")
     if not made.unchanged:
-        for left in manifest.filters:
-            print(f"  {left.filter}: {left.before:,} → {left.after:,}")
+        for count in manifest.filters:
+            print(f"  {count.filter}: {count.before:,} → {count.after:,}")
     for version in made.pruned:
         print(f"{version}: {'would be deleted' if rehearsed else 'deleted'}")
 

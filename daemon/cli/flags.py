@@ -37,15 +37,15 @@ def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, 
         hint = hints[parameter.name]
         kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         group: str | None = None
-        found: Iterable[OptionField] = ()
+        option_fields: Iterable[OptionField] = ()
         if options := [note for note in notes if isinstance(note, Option)]:
             default = MISSING if parameter.default is parameter.empty else parameter.default
-            found = [OptionField(parameter.name, kind, default, options[0])]
+            option_fields = [OptionField(parameter.name, kind, default, options[0])]
         elif isinstance(kind, type) and is_dataclass(kind):
             group = parameter.name
             excluded = {name for note in notes if isinstance(note, Exclude) for name in note.names}
-            found = (field for name, field in OptionField.of(kind).items() if name not in excluded)
-        for field in found:
+            option_fields = (field for name, field in OptionField.of(kind).items() if name not in excluded)
+        for field in option_fields:
             assert field.name not in fields, f"{command.__name__}: {field.name} is declared twice"
             fields[field.name] = group, field
     return fields
@@ -79,22 +79,22 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
         parameters.append(_keyword("store", Annotated[str | None, info], None))
 
     @wraps(command)
-    def run(**given: Any) -> T:
+    def run(**arguments: Any) -> T:
         values: dict[str, dict[str, Any]] = {group: {} for group in groups}
-        if "context" in given and (store := given.pop("store")) is not None:
-            given["context"].obj = store
+        if "context" in arguments and (store := arguments.pop("store")) is not None:
+            arguments["context"].obj = store
         for name, (group, field) in fields.items():
-            value = _convert_value(field, given.pop(name))
+            value = _convert_value(field, arguments.pop(name))
             if group is None:
                 if problem := field.option.problem(value):
                     raise UsageError(f"{option_flag(field)}: {problem}")
-                given[name] = value
+                arguments[name] = value
             else:
                 values[group][name] = value
-        _check_output({name: (values[group] if group else given).get(name) for name, (group, _) in fields.items()})
+        _check_output({name: (values[group] if group else arguments).get(name) for name, (group, _) in fields.items()})
         flags = {name: option_flag(field) for name, (_, field) in fields.items()}
         return command(
-            **given,
+            **arguments,
             **{
                 group: make_options(kind, values[group], lambda name: flags.get(name, name))
                 for group, kind in groups.items()
@@ -116,11 +116,11 @@ _REWRITTEN = frozenset({*_OUTPUTS, "weights"})
 def _check_output(values: Mapping[str, Any]) -> None:
     """Raise `UsageError` if an output would overwrite a database, or a file that the command reads."""
     files = [
-        (name, Path(one))
+        (name, Path(candidate))
         for name, value in values.items()
-        for one in (value if isinstance(value, list | tuple) else [value])
+        for candidate in (value if isinstance(value, list | tuple) else [value])
         # `Path.is_file` raises an error if the text is too long for a file name.
-        if isinstance(one, str | Path) and os.path.isfile(one)
+        if isinstance(candidate, str | Path) and os.path.isfile(candidate)
     ]
     read = [path for name, path in files if name not in _REWRITTEN]
     for output in (path for name, path in files if name in _OUTPUTS):

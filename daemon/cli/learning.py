@@ -79,8 +79,8 @@ def learn(
         with catch_signals(
             "hierogram: finishing and committing the current sweep; interrupt again to stop at once"
         ) as stop:
-            with progress("learn", kind.many) as shown:
-                done = learning.sample(learning_progress(shown), stop)
+            with progress("learn", kind.many) as bar:
+                done = learning.sample(learning_progress(bar), stop)
             if done.finished:
                 stop.ignore()
                 if as_json:
@@ -97,23 +97,23 @@ def learn(
 
 def align_pending(learning: "Learning") -> "AlignReport":
     """Align pairs that have no alignment, with a progress bar."""
-    with progress("align", "pairs") as shown:
-        return learning.align(lambda done, total: shown.update(done, total, done))
+    with progress("align", "pairs") as bar:
+        return learning.align(lambda done, total: bar.update(done, total, done))
 
 
 def print_aligned(done: "AlignReport") -> None:
     """Print the result of aligning, or nothing if no pair was aligned."""
     if done.pairs:
-        again = f", {plural(done.realigned, 'pair')} re-aligned" if done.realigned else ""
-        print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
+        realigned = f", {plural(done.realigned, 'pair')} re-aligned" if done.realigned else ""
+        print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{realigned}")
 
 
-def learning_progress(shown: Progress) -> "Callable[[LearnProgress], None]":
+def learning_progress(bar: Progress) -> "Callable[[LearnProgress], None]":
     """Return a progress callback for the steps of learning."""
 
     def tell(now: "LearnProgress") -> None:
         likelihood = "" if now.log_likelihood is None else f", log-likelihood {now.log_likelihood:,.0f}"
-        shown.update(now.done, now.total, now.done, f"sweep {now.sweep}, stage {now.stage}{likelihood}", "pair sweeps")
+        bar.update(now.done, now.total, now.done, f"sweep {now.sweep}, stage {now.stage}{likelihood}", "pair sweeps")
 
     return tell
 
@@ -155,8 +155,8 @@ class Stop:
 
 
 @contextmanager
-def catch_signals(said: str) -> Iterator[Stop]:
-    """Record SIGINT and SIGTERM, and print `said`. A second signal ends the process. Only for the main thread."""
+def catch_signals(message: str) -> Iterator[Stop]:
+    """Record SIGINT and SIGTERM, and print `message`. A second signal ends the process. Only for the main thread."""
     stop = Stop()
     since = 0.0
 
@@ -165,7 +165,7 @@ def catch_signals(said: str) -> Iterator[Stop]:
         if not stop.number:
             stop.number = number
             since = time.monotonic()
-            print_note(said)
+            print_note(message)
         elif time.monotonic() - since > _ECHO_SECONDS:
             # Restore the default handler. The database rolls back uncommitted work.
             signal.signal(number, signal.SIG_DFL)

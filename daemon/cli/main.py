@@ -47,8 +47,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         print(f"hierogram {version('hierogram')}")
         raise typer.Exit
 

@@ -35,7 +35,7 @@ def rules(
         Option("Source side of the rules, such as `la [X,1] de`.", metavar="[WORDS]...", positional=True),
     ] = None,
     *,
-    wanted: Annotated[RuleQuery, Exclude(("source",))],
+    query: Annotated[RuleQuery, Exclude(("source",))],
     containing: Annotated[
         bool, Option("Find rules that contain WORDS anywhere, if they are in use or have at least 0.5 expected uses.")
     ] = False,
@@ -60,7 +60,7 @@ def rules(
     if pairs:
         if containing or tree or current_sample or given(context, RuleQuery) - {"limit"}:
             raise UsageError("--pairs requires a rule such as `source ||| target`, and allows --limit only")
-        _show_occurrences(context, words or [], wanted.limit, as_json)
+        _show_occurrences(context, words or [], query.limit, as_json)
         return
 
     from hierogram.daemon.text.segments import WordView
@@ -70,13 +70,13 @@ def rules(
     words = words if containing else []
     with open_chosen_store(context) as opened:
         notation = opened.notation()
-        found, respelled = opened.find_rules(
-            source, wanted.target, containing=words, limit=wanted.limit, current_sample=current_sample
+        matching, respelled = opened.find_rules(
+            source, query.target, containing=words, limit=query.limit, current_sample=current_sample
         )
         view = WordView(opened.settings().bpe_merges)
         like, is_target = [], False
-        if not found:
-            side = source or wanted.target or ""
+        if not matching:
+            side = source or query.target or ""
             sides = (SOURCE, TARGET) if words else (SOURCE,) if source else (TARGET,)
             like = opened.store.similar_words((words or side.split(" "))[0], sides)
             is_target = source is not None and bool(
@@ -85,12 +85,12 @@ def rules(
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are not tree fragments"))
-    if found and respelled:
+    if matching and respelled:
         print_note("no exact match: these rules differ in accents or capital letters")
     if as_json:
-        print_json([asdict(rule) for rule in found])
+        print_json([asdict(rule) for rule in matching])
         return
-    if not found:
+    if not matching:
         if is_target:
             print_note(f"no such source side, but a target side: try --target {shlex.quote(source or '')}")
         else:
@@ -101,23 +101,23 @@ def rules(
     columns = ("count",) if current_sample else ("expected_uses", "±")
     uses = [
         (str(rule.count),) if current_sample else (f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}")
-        for rule in found
+        for rule in matching
     ]
     if tree:
-        expected = [f"{' ± '.join(own)} uses" for own in uses]
-        told = [plural(rule.count, "use") for rule in found] if current_sample else expected
-        _draw_fragments(found, told)
+        expected = [f"{' ± '.join(parts)} uses" for parts in uses]
+        counts = [plural(rule.count, "use") for rule in matching] if current_sample else expected
+        _draw_fragments(matching, counts)
         return
     of_a_rule = ("p", "root", "fragment") if fragments else ("p(e|f)", "p(f|e)", "source", "target")
     rows = []
-    for rule, own in zip(found, uses, strict=True):
+    for rule, parts in zip(matching, uses, strict=True):
         shares = (rule.p_target_given_source, rule.p_source_given_target)[: len(of_a_rule) - 2]
-        rows.append((*own, *(f"{share:.4f}" for share in shares), view.side(rule.source), view.side(rule.target)))
+        rows.append((*parts, *(f"{share:.4f}" for share in shares), view.side(rule.source), view.side(rule.target)))
     print_table((*columns, *of_a_rule), rows, range(len(columns) + len(of_a_rule) - 2))
 
 
-def _draw_fragments(found: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
-    for rule, of_rule in zip(found, uses, strict=True):
+def _draw_fragments(rules: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
+    for rule, of_rule in zip(rules, uses, strict=True):
         print(f"{rule.target}   ({of_rule}, p {rule.p_target_given_source:.4f})")
         depth = 2
         for piece in rule.target.split(" "):
@@ -133,7 +133,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     from hierogram.samplers.grammar.rules import Rule
 
     try:
-        wanted = Rule.parse(" ".join(words)) if words else None
+        rule = Rule.parse(" ".join(words)) if words else None
     except RuleNotationError as error:
         raise UsageError(str(error)) from error
     with (
@@ -148,25 +148,25 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
                 "and are left out"
             )
         elif unindexed:
-            with progress("index", kind.many) as shown:
-                indexed = opened.index(lambda done, total: shown.update(done, total, done))
+            with progress("index", kind.many) as bar:
+                indexed = opened.index(lambda done, total: bar.update(done, total, done))
         if not opened.status().rules_in_use:
             raise NothingLearnedError(opened.url)
-        source, target = str(wanted).split(" ||| ") if wanted else ("", "")
-        found = opened.pairs_using(source, target, limit) if wanted else []
+        source, target = str(rule).split(" ||| ") if rule else ("", "")
+        pairs = opened.pairs_using(source, target, limit) if rule else []
         view = WordView(opened.settings().bpe_merges)
     if as_json:
-        print_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
-    elif not wanted:
+        print_json([pair._asdict() for pair in pairs] if rule else {"indexed": indexed})
+    elif not rule:
         print(f"{plural(indexed, kind.one)} indexed")
-    elif not found:
-        print_note(f"no current derivation uses {wanted}")
+    elif not pairs:
+        print_note(f"no current derivation uses {rule}")
     else:
         print_table(
             (kind.one, "corpus", "uses", "source", "target", "alignment"),
             [
                 (str(pair.id), pair.corpus, str(pair.uses), *view.pair(pair.source, pair.target, pair.alignment)[:3])
-                for pair in found
+                for pair in pairs
             ],
             numeric=(0, 2),
         )

@@ -32,13 +32,13 @@ def serve(
     install_signal_handlers()
     from hierogram.daemon.configuration import load_configuration
 
-    given: dict[str, object] = {
+    overrides: dict[str, object] = {
         "store": named_store(context),
         "spool_folder": spool,
         "http_host": host,
         "http_port": port,
     }
-    configuration = load_configuration(config, **given)
+    configuration = load_configuration(config, **overrides)
     with open_or_create(configuration.store) as opened:
         # Check the lease before the imports, which take longer.
         opened.store.check_lease()
@@ -50,7 +50,7 @@ def serve(
                 f"{opened.url}: created a store with the default settings (use `hierogram init` to choose others)"
             )
         try:
-            run(opened, configuration, config, given, lambda daemon: [HttpLoop(daemon)])
+            run(opened, configuration, config, overrides, lambda daemon: [HttpLoop(daemon)])
         except ShutdownTimeoutError as error:
             # A normal exit of Python would wait for the thread.
             print_note(f"hierogram: {error}")

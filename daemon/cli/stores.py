@@ -75,8 +75,8 @@ def init(
             )
         _create_subword_store(open(parts_of), url)
         return
-    own = {name: getattr(settings, name) for name in chosen}
-    with open(url, create=True, **own) as opened:
+    chosen_settings = {name: getattr(settings, name) for name in chosen}
+    with open(url, create=True, **chosen_settings) as opened:
         print(f"{opened.url}: {'created' if opened.made else 'already exists; nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
             if name in ("bpe_merges", "orthographies"):
@@ -93,9 +93,9 @@ def _create_subword_store(words: "GrammarStore", url: str) -> None:
     with (
         words,
         interruptible("the new store is incomplete: run the same command again to continue"),
-        progress("split", words.notation().many) as shown,
+        progress("split", words.notation().many) as bar,
     ):
-        made = words.in_parts(url, progress=lambda pairs, total: shown.update(pairs, total, pairs))
+        made = words.in_parts(url, progress=lambda pairs, total: bar.update(pairs, total, pairs))
     with made:
         now = made.status()
         pairs = plural(sum(now.pairs.values()), "pair")

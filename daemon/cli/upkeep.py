@@ -38,24 +38,24 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
     """Recount all rules and check all tables. Exit with 1 if there are problems."""
     with open_chosen_store(context) as opened:
         kind = opened.notation()
-        with progress("verify", kind.many) as shown:
-            found = opened.verify(lambda pairs, total: shown.update(pairs, total, pairs))
-    advice = f"{_BACKUP_HINT if found.damaged_file else _REPAIR_HINT} ({_HOW})" if found.problems else None
+        with progress("verify", kind.many) as bar:
+            result = opened.verify(lambda pairs, total: bar.update(pairs, total, pairs))
+    advice = f"{_BACKUP_HINT if result.damaged_file else _REPAIR_HINT} ({_HOW})" if result.problems else None
     if as_json:
-        print_json({**asdict(found), "advice": advice})
+        print_json({**asdict(result), "advice": advice})
     else:
-        for problem in found.problems:
+        for problem in result.problems:
             print(problem)
-        if found.more_problems:
-            print(f"… and {plural(found.more_problems, 'more problem')}")
-        checked = f"{plural(found.pairs, kind.one)} with a derivation, {plural(found.rules, 'stored rule')}"
-        if not found.problems:
-            uses = f"{found.rule_tokens:,} uses, {found.expected_tokens:,.0f} expected uses"
+        if result.more_problems:
+            print(f"… and {plural(result.more_problems, 'more problem')}")
+        checked = f"{plural(result.pairs, kind.one)} with a derivation, {plural(result.rules, 'stored rule')}"
+        if not result.problems:
+            uses = f"{result.rule_tokens:,} uses, {result.expected_tokens:,.0f} expected uses"
             print(f"no problems found: {checked} recounted, {uses}")
-            if found.human_links:
-                print(f"{plural(found.human_links, 'human link')} respected by the alignments")
-    if found.problems:
-        number = plural(len(found.problems) + found.more_problems, "problem")
+            if result.human_links:
+                print(f"{plural(result.human_links, 'human link')} respected by the alignments")
+    if result.problems:
+        number = plural(len(result.problems) + result.more_problems, "problem")
         print_note(f"hierogram: the store is damaged: {number}: {advice}")
         raise typer.Exit(PROBLEMS_FOUND)
 
@@ -73,8 +73,8 @@ def repair(
     """
     with open_chosen_store(context) as opened:
         kind = opened.notation()
-        with progress("repair", kind.many) as shown:
-            done = opened.repair(keep=not dry_run, progress=lambda pairs, total: shown.update(pairs, total, pairs))
+        with progress("repair", kind.many) as bar:
+            done = opened.repair(keep=not dry_run, progress=lambda pairs, total: bar.update(pairs, total, pairs))
     if as_json:
         print_json({**asdict(done), "dry_run": dry_run})
     else:
@@ -85,15 +85,15 @@ def repair(
 
 
 def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> None:
-    one, many = kind.one, kind.many
+    singular, many = kind.one, kind.many
     if not done.changed and not done.remaining_problems:
         print("no problems found: nothing to repair")
     elif done.changed:
         print("would be repaired (dry run):" if dry_run else "repaired:")
     for number, what in (
-        (done.released_pairs, f"{one} no longer set aside|{many} no longer set aside"),
-        (done.resumed_pairs, f"{one} resumed from its derivation|{many} resumed from their derivations"),
-        (done.pair_positions, f"sampling time of a {one} corrected|sampling times of {many} corrected"),
+        (done.released_pairs, f"{singular} no longer set aside|{many} no longer set aside"),
+        (done.resumed_pairs, f"{singular} resumed from its derivation|{many} resumed from their derivations"),
+        (done.pair_positions, f"sampling time of a {singular} corrected|sampling times of {many} corrected"),
         (done.rules_corrected, "rule corrected|rules corrected"),
         (done.rules_added, "rule added|rules added"),
         (done.rules_removed, "rule removed|rules removed"),
@@ -105,14 +105,14 @@ def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> Non
         (done.corpora_and_batches, "total of a corpus or batch corrected|totals of corpora and batches corrected"),
     ):
         if number:
-            one, several = what.split("|")
-            print(f"  {number:,} {one if number == 1 else several}")
+            singular, plural_form = what.split("|")
+            print(f"  {number:,} {singular if number == 1 else plural_form}")
     for name, (before, after) in done.totals.items():
         print(f"  {name}: {before:,} → {after:,}")
     if done.reset_pairs:
         named = ", ".join(map(str, done.reset_pairs[:_NAMED]))
-        more = len(done.reset_pairs) - _NAMED
-        rest = f", and {more:,} more (use --json to list all)" if more > 0 else ""
+        unlisted = len(done.reset_pairs) - _NAMED
+        rest = f", and {unlisted:,} more (use --json to list all)" if unlisted > 0 else ""
         print(
             f"  {plural(len(done.reset_pairs), 'pair')} with an unreadable derivation reset, to be learned from "
             f"scratch: {named}{rest}"
@@ -140,8 +140,8 @@ def backup(
 
     For a store on Postgres, print the pg_dump and pg_restore commands to use instead.
     """
-    with open_chosen_store(context) as opened, progress("backup", "MB") as shown:
-        size = opened.back_up(file, lambda done, total: shown.update(done, total, done // _MEGABYTE), force=force)
+    with open_chosen_store(context) as opened, progress("backup", "MB") as bar:
+        size = opened.back_up(file, lambda done, total: bar.update(done, total, done // _MEGABYTE), force=force)
     if as_json:
         print_json({"store": opened.url, "file": str(file), "bytes": size})
     else:
@@ -171,10 +171,10 @@ def withdraw(
         open_chosen_store(context) as opened,
     ):
         kind = opened.notation()
-        with progress("withdraw", kind.many) as shown:
+        with progress("withdraw", kind.many) as bar:
             number, holder = opened.withdraw(
                 ids or (), corpus=corpus, origin=origin, external_ids=external_id or (),
-                progress=lambda done: shown.update(done, None, done),
+                progress=lambda done: bar.update(done, None, done),
             )  # fmt: skip
     if as_json:
         print_json({"pairs": number, "done": holder is None})

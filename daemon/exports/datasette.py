@@ -33,12 +33,12 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
             sql = sql.replace(example, parameter)
         queries[re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")] = {"title": title, "sql": sql}
     tables = {
-        one.name: {
-            "description": one.about,
-            "columns": one.columns,
-            "hidden": one.internal,
+        relation.name: {
+            "description": relation.about,
+            "columns": relation.columns,
+            "hidden": relation.internal,
         }
-        for one in relations()
+        for relation in relations()
     }
     return file, {
         "settings": {

@@ -139,7 +139,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
                         WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
               FROM {_merged_rules_query("a")} AS a FULL JOIN {_merged_rules_query("b")} AS b
                 ON a.source = b.source AND a.target = b.target""")
-        same, changed, added, removed = database.row(
+        unchanged, changed, added, removed = database.row(
             f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM pairs"
         )
         significant, most_significant = None, []
@@ -148,7 +148,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             [significant] = database.row(f"SELECT count(*) FROM pairs WHERE {moved}")
             most_significant = _most(database, moved, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
         return Difference(
-            same,
+            unchanged,
             changed,
             added,
             removed,
@@ -165,8 +165,11 @@ def _is_significant(variance_before: float | None, variance_after: float | None)
     if variance_before is None or variance_after is None:
         return "false"
     # Smaller uses may have been rounded to 0, so a missing rule may have had them.
-    least = STEP / ONE_USE
-    before, after = f"coalesce(a.count, least(b.count, {least}))", f"coalesce(b.count, least(a.count, {least}))"
+    min_variance = STEP / ONE_USE
+    before, after = (
+        f"coalesce(a.count, least(b.count, {min_variance}))",
+        f"coalesce(b.count, least(a.count, {min_variance}))",
+    )
     squared_errors = " + ".join(
         f"{variance!r} * {uses} + {group_variance_sql(uses)}"
         for variance, uses in ((float(variance_before), before), (float(variance_after), after))
@@ -183,10 +186,10 @@ def _merged_rules_query(table: str) -> str:
 def _blocks(exported: Exported) -> Blocks:
     rules = read_export(exported)
     number = 0
-    while some := list(islice(rules, _LINES_PER_BLOCK)):
-        number += len(some)
-        sources, targets = (rule.source for rule in some), (rule.target for rule in some)
-        counts = ("" if rule.count is None else repr(rule.count) for rule in some)
+    while block := list(islice(rules, _LINES_PER_BLOCK)):
+        number += len(block)
+        sources, targets = (rule.source for rule in block), (rule.target for rule in block)
+        counts = ("" if rule.count is None else repr(rule.count) for rule in block)
         yield number, ["\n".join(column) for column in (sources, targets, counts)]
 
 

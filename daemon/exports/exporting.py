@@ -141,33 +141,33 @@ def score_rules(
     """
     settings, options = snapshot.settings(), plan.options
     states = snapshot.status().pairs.items()
-    whole = plan.corpus is None
+    is_whole_store = plan.corpus is None
     side = make_pipeline(settings).source
     test_set = None if options.filter_for is None else read_sentence_index(options.filter_for, side)
     keeps = None if test_set is None else test_set.keeps
     loaded_from, seen, linked = None, 0, False
-    pairs = sum(number for state, number in states if state != UNALIGNED) if whole else None
+    pairs = sum(number for state, number in states if state != UNALIGNED) if is_whole_store else None
     if plan.format.words:
         blocks = snapshot.pair_blocks(plan.corpus)
         load_word_pairs(scratch, blocks, plan.samples, lambda done: report("count", done, pairs))
     else:
         counted = options.counted
         expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
-        rules = snapshot.count_rules(expected=expected, minimal=minimal) if whole else None
-        what = "read" if whole else "count"
+        rules = snapshot.count_rules(expected=expected, minimal=minimal) if is_whole_store else None
+        what = "read" if is_whole_store else "count"
         derivations = snapshot.iterate_derivations(1, plan.corpus)
         derived = LINKS in find_notation(settings.grammar).offers and next(derivations, None) is not None
         aligned = plan.format.alignments or plan.lexical or options.hiero
-        least = options.min_expected if minimal and derived else None
+        min_expected = options.min_expected if minimal and derived else None
         # Compositions change the sums of all rules, so all rules are needed.
-        if keeps is not None and whole and least is None:
+        if keeps is not None and is_whole_store and min_expected is None:
             loaded_from, seen = rules, snapshot.sum_uses(plan.samples, expected=expected, minimal=minimal)
             load_matching_rules(scratch, snapshot, counted, plan.shape, keeps, lambda done: report(what, done, rules))
         else:
             load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
-        if derived and (aligned or least is not None):
+        if derived and (aligned or min_expected is not None):
             load_pair_uses(
-                scratch, snapshot, plan.corpus, counted, plan.shape, least, aligned,
+                scratch, snapshot, plan.corpus, counted, plan.shape, min_expected, aligned,
                 lambda done: report("align", done, pairs), keeps,
             )  # fmt: skip
             # Rules that match no sentence have no links here, but the constraints of Hiero depend on links of any rule.
@@ -202,12 +202,12 @@ def _filter_and_score(
         scratch, plan.options, plan.samples, test_set, both_sides=plan.both_sides, lexicon=plan.format.lexicon,
         loaded_from=loaded_from, linked=linked,
     )  # fmt: skip
-    left = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
+    remaining = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
         load_lexical_weights(scratch, "kept")
     score(scratch, plan, least_seen, "rules" if loaded_from is None else "same_target")
-    return filters, left
+    return filters, remaining
 
 
 def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0, target_rows: str = "rules") -> None:
@@ -376,7 +376,7 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
         if path is not None and promised is None and Path(stem).suffix not in ("", _TEXT):
             raise UsageError(
                 f"{path}: unknown suffix {Path(stem).suffix}: expected "
-                f"{', '.join(known.suffix for known in EVERY.values())}, or choose the format with --format"
+                f"{', '.join(entry.suffix for entry in EVERY.values())}, or choose the format with --format"
             )
         format = promised or default_format(notation)
     try:
@@ -406,8 +406,8 @@ def _compression(options: ExportOptions, format: Format, path: Path | None, name
     asked = None if options.compression is Compression.AUTO else options.compression
     if format.line is None:
         if named is not None or asked not in (None, Compression.NONE):
-            said = f"{path}: " if named is not None else ""
-            raise UsageError(f"{said}{format.name} has its own compression: leave out --compression")
+            prefix = f"{path}: " if named is not None else ""
+            raise UsageError(f"{prefix}{format.name} has its own compression: leave out --compression")
         return Compression.NONE
     if asked is not None and named not in (None, asked):
         raise UsageError(f"{path}: the suffix means {named}, but --compression is {asked}: change one of them")
@@ -456,7 +456,7 @@ def export(
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")
         publish_files(
             [
-                *((work / other.name, path.with_name(other.name)) for other in manifest.others),
+                *((work / extra.name, path.with_name(extra.name)) for extra in manifest.others),
                 (work / path.name, path),
                 (work / MANIFEST, manifest_path(path)),
             ]
@@ -510,13 +510,13 @@ def publish(
     """
     options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
     folder, name = versions.folder.absolute(), versions.name
-    if job is not None and (same := _unchanged(store, versions, options, job)) is not None:
+    if job is not None and (unchanged := _unchanged(store, versions, options, job)) is not None:
         now = datetime.now(UTC)
         store.record_unchanged(job, now.timestamp())
         # A version that another process writes now deletes the expired ones itself.
         with suppress(ExportError), lock_name(folder, name):
-            same = replace(same, pruned=prune_versions(versions, now))
-        return same
+            unchanged = replace(unchanged, pruned=prune_versions(versions, now))
+        return unchanged
     with _recorded(store, name, folder, options.format or default_format(notation).name, job) as record:
         plan = resolve_plan(options, notation)
         folder.mkdir(parents=True, exist_ok=True)
@@ -538,9 +538,9 @@ def dry_run_publish(
     store: Store, versions: Versions, options: ExportOptions, *, job: str, report: Phases | None = None
 ) -> Published:
     """Return the result that `publish` would have for a job now, without a change on the disk or in the store."""
-    same = _unchanged(store, versions, options, job)
-    if same is not None:
-        return replace(same, pruned=find_expired(versions, datetime.now(UTC)))
+    unchanged = _unchanged(store, versions, options, job)
+    if unchanged is not None:
+        return replace(unchanged, pruned=find_expired(versions, datetime.now(UTC)))
     plan = resolve_plan(options, find_notation(store.settings().grammar))
     with _temporary_folder() as work:
         manifest = _write(store, work, plan, report, work / (GRAMMAR + plan.ending), work / (GLUE + plan.ending))
@@ -555,7 +555,7 @@ def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: st
     if row is None or row.manifest is None:
         return None
     plan = resolve_plan(options, find_notation(store.settings().grammar))
-    wanted = {
+    expected = {
         "grammar_position": store.grammar_position(),
         "hierogram": version("hierogram"),
         "options": all_plain(plan.options),
@@ -564,7 +564,7 @@ def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: st
         "filter_for_sha256": _test_set_digest(options),
     }
     manifest = json.loads(row.manifest)
-    if any(manifest.get(name) != value for name, value in wanted.items()):
+    if any(manifest.get(name) != value for name, value in expected.items()):
         return None
     path = Path(row.path)
     if not path.is_file() or path.stat().st_size != manifest["bytes"]:
@@ -630,17 +630,17 @@ def _write(
         settings = snapshot.settings()
         corpus = None if options.corpus is None else snapshot.corpus_id(options.corpus)
         if corpus is None and options.corpus is not None:
-            known = ", ".join(sorted(snapshot.status().corpora)) or "none"
-            raise ExportError(f"corpus {options.corpus!r} not found; the store has: {known}")
+            corpora = ", ".join(sorted(snapshot.status().corpora)) or "none"
+            raise ExportError(f"corpus {options.corpus!r} not found; the store has: {corpora}")
         plan = replace(plan, corpus=corpus)
         if not snapshot.status().rules_in_use:
             raise NothingLearnedError(store.url)
         compress = partial(create_compressed, compression=plan.compression)
         with scratch(work) as database:
-            filters, left = score_rules(database, snapshot, plan, report)
+            filters, remaining = score_rules(database, snapshot, plan, report)
             output, side = OutputFiles(path, glue, compress, final), make_pipeline(settings).source
-            number, files = write_rules(database, plan, output, side, lambda done: report("write", done, left))
-        rules, *others = files
+            number, files = write_rules(database, plan, output, side, lambda done: report("write", done, remaining))
+        rules, *extra_files = files
         return Manifest(
             manifest_version=MANIFEST_VERSION,
             hierogram=version("hierogram"),
@@ -659,7 +659,7 @@ def _write(
             bytes=rules.bytes,
             sha256=rules.sha256,
             created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            others=others,
+            others=extra_files,
             variance_a_use=float(VARIANCE_PER_DRAW) if options.current_sample else snapshot.variance_a_use(),
             grammar_position=snapshot.grammar_position(),
             last_event_id=snapshot.last_event_id(),

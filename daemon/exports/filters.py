@@ -42,12 +42,12 @@ class SentenceIndex:
         self.sentences: list[list[str]] = [
             [escape_terminal(word) for word in sentence.split()] for sentence in self.texts
         ]
-        places: dict[Run, list[tuple[int, int]]] = defaultdict(list)
+        positions: dict[Run, list[tuple[int, int]]] = defaultdict(list)
         for number, words in enumerate(self.sentences):
             for start in range(len(words)):
                 for size in range(1, min(_INDEXED, len(words) - start) + 1):
-                    places[tuple(words[start : start + size])].append((number, start))
-        self._places = dict(places)
+                    positions[tuple(words[start : start + size])].append((number, start))
+        self._places = dict(positions)
         self._found: dict[Run, Starts] = {}
         self._symbols = {"", *(f"[X,{number}]" for number in range(1, _NUMBERED + 1))}
         self._symbols.update(*self.sentences)
@@ -71,14 +71,14 @@ class SentenceIndex:
         if not runs:
             yield from (number for number, words in enumerate(self.sentences) if gaps[0] <= len(words))
             return
-        places = []
+        starts_by_run = []
         for run in runs:
-            found = self._find(run)
-            if not found:
+            positions = self._find(run)
+            if not positions:
                 return
-            places.append(found)
-        for number in min(places, key=len):
-            starts = [found[number] for found in places if number in found]
+            starts_by_run.append(positions)
+        for number in min(starts_by_run, key=len):
+            starts = [positions[number] for positions in starts_by_run if number in positions]
             if len(starts) == len(runs) and _fits(starts, runs, gaps, len(self.sentences[number])):
                 yield number
 
@@ -89,13 +89,13 @@ class SentenceIndex:
             return {}
         if run in self._found:
             return self._found[run]
-        found: Starts = {}
+        starts: Starts = {}
         for number, start in self._places[first]:
             if len(run) <= _INDEXED or tuple(self.sentences[number][start : start + len(run)]) == run:
-                found.setdefault(number, []).append(start)
+                starts.setdefault(number, []).append(start)
         if len(run) <= _INDEXED:
-            self._found[run] = found
-        return found
+            self._found[run] = starts
+        return starts
 
 
 def _split_runs(side: str) -> tuple[list[Run], list[int]]:
@@ -113,11 +113,11 @@ def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[i
     Each run is matched as far left as possible. A gap precedes the first run if the side begins with a nonterminal.
     """
     end = 0
-    for number, (run, found) in enumerate(zip(runs, starts, strict=True)):
-        place = bisect_left(found, end + gaps[number])
-        if place == len(found):
+    for number, (run, run_starts) in enumerate(zip(runs, starts, strict=True)):
+        index = bisect_left(run_starts, end + gaps[number])
+        if index == len(run_starts):
             return False
-        end = found[place] + len(run)
+        end = run_starts[index] + len(run)
     return end + gaps[-1] <= length
 
 
@@ -191,7 +191,7 @@ def apply_filters(
     The first filter keeps the rules that match a sentence of the test set. `loaded_from` is the number of rules from
     which the view `rules` was loaded, if it has only matching rules. With `linked`, some rule of the store has links.
     """
-    left, among = [], "rules"
+    counts_by_filter, among = [], "rules"
     if test_set is not None:
         if loaded_from is None:
             scratch.run("CREATE TABLE matching (source VARCHAR)")
@@ -202,16 +202,16 @@ def apply_filters(
             [loaded_from] = scratch.row("SELECT count(*) FROM rules")
         assert options.filter_for is not None
         [after] = scratch.row(f"SELECT count(*) FROM {among}")
-        left.append(FilterCount(f"matches a sentence of {options.filter_for.name}", loaded_from, after))
+        counts_by_filter.append(FilterCount(f"matches a sentence of {options.filter_for.name}", loaded_from, after))
     linked = options.hiero and (linked or scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0)
-    found = list(predicates(options, samples, linked, both_sides, lexicon))
-    conditions = [condition for _, condition, _ in found]
+    filter_conditions = list(predicates(options, samples, linked, both_sides, lexicon))
+    conditions = [condition for _, condition, _ in filter_conditions]
     counts = _counts(scratch, among, conditions)
-    left += [FilterCount(name, counts[k], counts[k + 1]) for k, (name, *_) in enumerate(found)]
+    counts_by_filter += [FilterCount(name, counts[k], counts[k + 1]) for k, (name, *_) in enumerate(filter_conditions)]
     where = " AND ".join(conditions) or "true"
     if options.per_source is None:
         scratch.run(f"CREATE VIEW kept AS SELECT rules.* FROM {among} WHERE {where}")
-        return left
+        return counts_by_filter
     scratch.run(f"""
         CREATE TABLE best AS
         SELECT id FROM (
@@ -220,8 +220,8 @@ def apply_filters(
         ) WHERE place <= {options.per_source}""")
     scratch.run("CREATE VIEW kept AS SELECT rules.* FROM rules SEMI JOIN best USING (id)")
     best = scratch.row("SELECT count(*) FROM best")[0]
-    left.append(FilterCount(f"best {options.per_source} per source side", counts[-1], best))
-    return left
+    counts_by_filter.append(FilterCount(f"best {options.per_source} per source side", counts[-1], best))
+    return counts_by_filter
 
 
 def _counts(scratch: Scratch, among: str, conditions: list[str]) -> list[int]:

@@ -103,23 +103,23 @@ def load_lexical_weights(scratch: Scratch, rules: str) -> None:
 
 def _without_links(rules: str, side: str, part: int, to_target: str, to_source: str) -> str:
     """Return a query of the words without links on one side of rules, with the logarithms of their weights."""
-    found = symbols(side)
-    terminals = f"list_filter({found}, lambda x: NOT {is_nonterminal('x')})"
+    tokens = symbols(side)
+    terminals = f"list_filter({tokens}, lambda x: NOT {is_nonterminal('x')})"
     unlinked = f"list_transform({_unlinked('side', 'linked')}, lambda x: side[x + 1])"
-    own = "to_target" if to_source == "0" else "to_source"
+    column = "to_target" if to_source == "0" else "to_source"
     floor = _log(_units(str(FLOOR)), "1")
     values = [value if value == "0" else f"coalesce({value}, {floor})" for value in (to_target, to_source)]
     return f"""
         SELECT id, {values[0]}, {values[1]} FROM (
             SELECT id, {word("symbol")} AS word FROM (
-                SELECT id, unnest(CASE WHEN nonterminals = 0 THEN {found} ELSE {terminals} END) AS symbol
+                SELECT id, unnest(CASE WHEN nonterminals = 0 THEN {tokens} ELSE {terminals} END) AS symbol
                   FROM {rules} WHERE alignment = ''
                 UNION ALL
                 SELECT id, unnest({unlinked})
-                  FROM (SELECT id, {found} AS side, {_positions("alignment", part)} AS linked FROM {rules}
+                  FROM (SELECT id, {tokens} AS side, {_positions("alignment", part)} AS linked FROM {rules}
                          WHERE alignment <> '')
             )
-        ) LEFT JOIN (SELECT * FROM unlinked WHERE {own} IS NOT NULL) USING (word)"""
+        ) LEFT JOIN (SELECT * FROM unlinked WHERE {column} IS NOT NULL) USING (word)"""
 
 
 def _positions(alignment: str, part: int) -> str:

@@ -52,15 +52,15 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
 
     fields = NICKNAMES.get(expression.strip().lower(), expression).split()
     if len(fields) != _FIELDS:
-        known = "" if not expression.lstrip().startswith("@") else f"; nicknames are {', '.join(NICKNAMES)}"
-        raise ValueError(f"invalid cron expression {expression!r}: expected {CRON_HELP}{known}")
+        hint = "" if not expression.lstrip().startswith("@") else f"; nicknames are {', '.join(NICKNAMES)}"
+        raise ValueError(f"invalid cron expression {expression!r}: expected {CRON_HELP}{hint}")
     try:
-        found = CronSim(" ".join(fields), after.astimezone(zone))
+        schedule = CronSim(" ".join(fields), after.astimezone(zone))
     except CronSimError as error:
         reason = str(error)[:1].lower() + str(error)[1:]
         raise ValueError(f"invalid cron expression {expression!r}: {reason}: expected {CRON_HELP}") from error
     # Times in the repeated hour are given as of its first pass, which may be over.
-    return (time.astimezone(UTC).astimezone(zone) for time in found if time.astimezone(UTC) > after)
+    return (time.astimezone(UTC).astimezone(zone) for time in schedule if time.astimezone(UTC) > after)
 
 
 VersionName = Annotated[str, Option("Name prefix of the versions.", metavar="NAME")]
@@ -177,8 +177,8 @@ class ExportOptions(Options):
         try:
             object.__setattr__(self, "compression", Compression(self.compression))
         except ValueError as error:
-            known = ", ".join(Compression)
-            raise OptionError("compression", f"unknown compression {self.compression!r}: expected {known}") from error
+            names = ", ".join(Compression)
+            raise OptionError("compression", f"unknown compression {self.compression!r}: expected {names}") from error
         check(self)
         check_count_flags(self.posterior_mean, self.current_sample)
         if self.format is None:

@@ -96,12 +96,12 @@ def manifest_path(path: Path) -> Path:
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return a manifest file as a dictionary. Raises `ExportError` if it is not a manifest."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ExportError(f"{path}: cannot be read as a manifest: {error}") from error
-    if not isinstance(found, dict) or "manifest_version" not in found:
+    if not isinstance(content, dict) or "manifest_version" not in content:
         raise ExportError(f"{path}: not an export manifest")
-    return found
+    return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +197,12 @@ def list_versions(folder: Path, name: str) -> list[Path]:
 
 def _timestamped(folder: Path, name: str) -> list[tuple[str, int, Path]]:
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
-    found = []
+    versions_found = []
     for path in folder.iterdir() if folder.is_dir() else ():
         match = pattern.match(path.name)
         if match and path.is_dir() and not path.is_symlink():
-            found.append((match.group(1), int(match.group(2) or 1), path))
-    return sorted(found)
+            versions_found.append((match.group(1), int(match.group(2) or 1), path))
+    return sorted(versions_found)
 
 
 def latest_version(folder: Path) -> Path:
@@ -210,27 +210,27 @@ def latest_version(folder: Path) -> Path:
     return Path(os.path.realpath(folder / LATEST))
 
 
-def find_expired(wanted: Versions, now: datetime, coming: int = 0) -> list[Path]:
+def find_expired(versions: Versions, now: datetime, coming: int = 0) -> list[Path]:
     """Return the versions too many or too old, newest first, if `coming` newer ones existed. Never `latest`."""
-    found = []
-    shown = None if coming else latest_version(wanted.folder).name
-    for age, path in enumerate(reversed(list_versions(wanted.folder, wanted.name)), coming):
-        stamp = datetime.strptime(path.name[len(wanted.name) + 1 :].split("-")[0], _TIME).replace(tzinfo=UTC)
-        old = wanted.max_age is not None and now - stamp > wanted.max_age
-        if path.name != shown and ((wanted.keep is not None and age >= wanted.keep) or old):
-            found.append(path)
-    return found
+    expired = []
+    latest = None if coming else latest_version(versions.folder).name
+    for age, path in enumerate(reversed(list_versions(versions.folder, versions.name)), coming):
+        stamp = datetime.strptime(path.name[len(versions.name) + 1 :].split("-")[0], _TIME).replace(tzinfo=UTC)
+        old = versions.max_age is not None and now - stamp > versions.max_age
+        if path.name != latest and ((versions.keep is not None and age >= versions.keep) or old):
+            expired.append(path)
+    return expired
 
 
-def prune_versions(wanted: Versions, now: datetime) -> list[Path]:
+def prune_versions(versions: Versions, now: datetime) -> list[Path]:
     """Delete and return the expired versions; each is renamed first, so that readers never see a part of it."""
-    folder, name = wanted.folder, wanted.name
+    folder, name = versions.folder, versions.name
     for link in folder.glob(f".{LATEST}.*.tmp"):
         if link.is_symlink():
             link.unlink(missing_ok=True)
-    gone = find_expired(wanted, now)
-    for path in gone:
+    expired = find_expired(versions, now)
+    for path in expired:
         hidden = folder / f".{name}.{secrets.token_hex(6)}.tmp"
         path.rename(hidden)
         shutil.rmtree(hidden, ignore_errors=True)
-    return gone
+    return expired

@@ -67,7 +67,7 @@ class JobStatus:
         return self.error is not None
 
     def plain(self) -> dict[str, Any]:
-        """Return the status as JSON has it."""
+        """Return the status as values for JSON."""
         return {name: _plain(value) for name, value in asdict(self).items()}
 
 
@@ -105,12 +105,12 @@ def dry_run_job(store: Store, job: ExportJob, report: Phases | None = None) -> P
 
 def configure_jobs(store: Store, jobs: Sequence[ExportJob], now: datetime | None = None) -> None:
     """Replace the configured jobs of the table by these; an unchanged job keeps its next run."""
-    known = {row.name: row for row in store.jobs() if row.configured}
-    for name in known.keys() - {job.name for job in jobs}:
+    rows_by_name = {row.name: row for row in store.jobs() if row.configured}
+    for name in rows_by_name.keys() - {job.name for job in jobs}:
         store.remove_job(name)
     for job in jobs:
         row = _first_row(job, now, configured=True)
-        if job.name not in known or known[job.name].job != row.job:
+        if job.name not in rows_by_name or rows_by_name[job.name].job != row.job:
             store.put_job(row)
 
 
@@ -308,8 +308,8 @@ def _first_row(job: ExportJob, now: datetime | None = None, *, configured: bool 
 
 
 def _first_after(job: ExportJob, now: datetime, due: datetime | None) -> float | None:
-    found = next(job.runs_after(now, due), None)
-    return None if found is None else found.timestamp()
+    run = next(job.runs_after(now, due), None)
+    return None if run is None else run.timestamp()
 
 
 def _moment(seconds: float) -> datetime:

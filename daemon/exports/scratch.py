@@ -68,9 +68,9 @@ class Scratch:
 
     def row(self, statement: str) -> tuple[int, ...]:
         """Return the row of a query that has one row."""
-        found = self._connection.execute(statement).fetchone()
-        assert found is not None
-        return found
+        row = self._connection.execute(statement).fetchone()
+        assert row is not None
+        return row
 
     def columns(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the rows of a query in lists of some thousand."""
@@ -90,8 +90,8 @@ class Scratch:
         import numpy as np
 
         columns = ", ".join(f"CAST({name} AS DOUBLE) AS {name}" for name in names)
-        found = self._connection.execute(f"SELECT {columns} FROM {table}").fetchnumpy()
-        return np.stack([np.asarray(found[name], np.float64) for name in names], axis=1)
+        arrays = self._connection.execute(f"SELECT {columns} FROM {table}").fetchnumpy()
+        return np.stack([np.asarray(arrays[name], np.float64) for name in names], axis=1)
 
     def stage(self, name: str, query: str, *used: str) -> None:
         """Make a named intermediate result between the rules and the output.
@@ -113,12 +113,12 @@ class Scratch:
         """
         with ExitStack() as stack:
             read_end, write_end = os.pipe()
-            taken = stack.enter_context(open(read_end, "rb", buffering=0))
+            stream = stack.enter_context(open(read_end, "rb", buffering=0))
             writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="export"))
             # The pipe closes before the thread is joined, so an early end of the reader also ends the writer.
-            stack.callback(taken.close)
+            stack.callback(stream.close)
             written = writer.submit(self._write_lines, query, write_end)
-            while piece := taken.read(_STREAM_BYTES):
+            while piece := stream.read(_STREAM_BYTES):
                 yield piece
             written.result()
 
@@ -248,10 +248,10 @@ def load_rules(
         scratch.load("loaded", kinds, blocks, progress)
     else:
         scratch.load("parts", kinds, _recount(snapshot, corpus, counted, shape, progress))
-        same = "".join(f"{_TOGETHER.get(name, 'min')}({name}) AS {name}, " for name in shape)
+        shape_columns = "".join(f"{_TOGETHER.get(name, 'min')}({name}) AS {name}, " for name in shape)
         scratch.run(f"""
             CREATE TABLE loaded AS
-            SELECT source, target, {same}CAST(sum(uses) AS BIGINT) AS uses FROM parts
+            SELECT source, target, {shape_columns}CAST(sum(uses) AS BIGINT) AS uses FROM parts
              WHERE uses > 0 GROUP BY source, target""")
         scratch.run("DROP TABLE parts")
     _view_loaded(scratch, shape)
@@ -266,13 +266,13 @@ def load_matching_rules(
     The table `same_target` (target, uses) has all rules with the target side of a kept rule, or all rules.
     """
     expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
-    found = snapshot.find_rules(keeps, progress or (lambda _: None), expected=expected, minimal=minimal)
-    rows = snapshot.rules_beside((*_SIDES, *shape), {"id": found}, expected=expected, minimal=minimal)
+    rules = snapshot.find_rules(keeps, progress or (lambda _: None), expected=expected, minimal=minimal)
+    rows = snapshot.rules_beside((*_SIDES, *shape), {"id": rules}, expected=expected, minimal=minimal)
     scratch.load("loaded", _SIDES | dict.fromkeys(shape, "INTEGER") | _USES, rows)
     _view_loaded(scratch, shape)
     targets = [target for rows in scratch.columns("SELECT DISTINCT target FROM rules") for (target,) in rows]
     _, last = snapshot.newest()
-    if len(found) < last * _SELDOM:
+    if len(rules) < last * _SELDOM:
         rows = snapshot.rules_beside(("target",), {"target": targets}, expected=expected, minimal=minimal)
     else:
         rows = snapshot.rule_blocks(("target",), expected=expected, minimal=minimal)
@@ -281,11 +281,11 @@ def load_matching_rules(
 
 
 def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
-    shown = "".join(f"{name}, " for name in shape)
+    shape_columns = "".join(f"{name}, " for name in shape)
     scratch.run(f"""
         CREATE VIEW rules AS
         SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
-               {shown}uses
+               {shape_columns}uses
           FROM loaded""")
 
 
@@ -295,20 +295,20 @@ def _recount(
     """Yield the rules of a corpus's pairs with their counts, block by block of pairs. Damaged pairs are left out."""
     # A late import, since it loads the compiled samplers.
     from hierogram.daemon.learning.kinds.kind import StoredSamples
-    from hierogram.daemon.learning.kinds.stored import load_sound
+    from hierogram.daemon.learning.kinds.stored import load_undamaged
     from hierogram.samplers.grammar.columns import empty_blobs
 
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
-        sound, (loaded, state, averages, *_) = load_sound(rows, settings)
-        drawn = counted is CountKind.DRAWN
-        records = empty_blobs(len(sound)) if drawn else averages
+        sound, (loaded, state, averages, *_) = load_undamaged(rows, settings)
+        is_drawn = counted is CountKind.DRAWN
+        records = empty_blobs(len(sound)) if is_drawn else averages
         rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
         pairs += len(rows)
         if progress:
             progress(pairs)
-        uses = rules.counts if drawn else (rules.expected_uses * ONE_USE).astype("int64")
+        uses = rules.counts if is_drawn else (rules.expected_uses * ONE_USE).astype("int64")
         if counted is CountKind.TRANSLATION:
             uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
         if (uses > 0).any():
@@ -320,18 +320,18 @@ def _recount(
 
 def load_pair_uses(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: CountKind, shape: Collection[str],
-    least: float | None, linked: bool, progress: Report | None = None, keeps: Callable[[str], bool] | None = None,
+    min_uses: float | None, linked: bool, progress: Report | None = None, keeps: Callable[[str], bool] | None = None,
 ) -> None:  # fmt: skip
-    """Add compositions to the view `rules` if `least` is given, and links if `linked`.
+    """Add compositions to the view `rules` if `min_uses` is given, and links if `linked`.
 
     Adds compositions that occur at least twice in the pairs, and compositions of more than `SHORT` source symbols whose
-    source side is expected at least `least` times. Removes rules used less than twice whose source side is expected
+    source side is expected at least `min_uses` times. Removes rules used less than twice whose source side is expected
     less often, unless they are compositions or rules of minimal derivations. `shape` has `minimal_uses`. Links are from
     `link_rules`, for rules with a kept source side. Nothing changes if no pair has a derivation.
     """
     if next(snapshot.iterate_derivations(1, corpus), None) is None:
         return
-    text = None if least is None else _Text(snapshot, corpus, least)
+    text = None if min_uses is None else _Text(snapshot, corpus, min_uses)
     of_shape = () if text is None else shape
     blocks = _pair_uses(snapshot, corpus, counted if linked else None, text, of_shape, keeps=keeps)
     scratch.load("inner_uses", LINKED | dict.fromkeys(of_shape, "INTEGER"), blocks, progress)
@@ -371,7 +371,7 @@ def load_new_rules(
 
 def _different(scratch: Scratch, side: str) -> list[str]:
     rows = scratch.columns(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
-    return [text for some in rows for (text,) in some]
+    return [text for texts in rows for (text,) in texts]
 
 
 def _compose(scratch: Scratch, text: "_Text", shape: Collection[str]) -> None:
@@ -402,29 +402,29 @@ def _compose(scratch: Scratch, text: "_Text", shape: Collection[str]) -> None:
 
 _TWICE = 2
 _BUCKETS = 1 << 25
-"""Number of hash buckets. Collisions, which write out a composition in vain, are rare."""
+"""Number of hash buckets. A collision is rare and only writes a composition needlessly."""
 
 
 class _Text:
     """The text of all pairs: n-grams, and by hashes in a table of fixed size the compositions that occur twice."""
 
-    def __init__(self, snapshot: Snapshot, corpus: int | None, least: float) -> None:
+    def __init__(self, snapshot: Snapshot, corpus: int | None, min_uses: float) -> None:
         """Read all pairs.
 
-        `least` is the expected occurrences of a source side in new text from which a rule is kept.
+        `min_uses` is the expected occurrences of a source side in new text from which a rule is kept.
         """
         import numpy as np
 
         # A late import, since it loads the compiled samplers.
         from hierogram.daemon.learning.kinds.pairs import ForestPairs
-        from hierogram.daemon.learning.kinds.stored import load_sound
+        from hierogram.daemon.learning.kinds.stored import load_undamaged
         from hierogram.samplers.forests.recurrence import add_ngrams, empty_ngrams
 
-        self._least, self._settings = least, snapshot.settings()
+        self._least, self._settings = min_uses, snapshot.settings()
         self._met = np.zeros(_BUCKETS, np.uint8)
         self._ngrams = empty_ngrams()
         for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
-            loaded = load_sound(rows, self._settings)[1].loaded
+            loaded = load_undamaged(rows, self._settings)[1].loaded
             assert isinstance(loaded, ForestPairs)
             batch = loaded.batch
             self._ngrams = add_ngrams(self._ngrams, batch)
@@ -441,9 +441,9 @@ class _Text:
         """Return the compositions of pairs, without single ones whose source side is expected < `least` times."""
         import numpy as np
 
-        found = self._of(batch)
-        twice = self._met[found.keys % np.uint64(_BUCKETS)] >= _TWICE
-        return found.chosen(twice | (found.expected >= self._least))
+        links = self._of(batch)
+        twice = self._met[links.keys % np.uint64(_BUCKETS)] >= _TWICE
+        return links.chosen(twice | (links.expected >= self._least))
 
     def leave_out(self, scratch: Scratch, table: str, rows: str) -> None:
         """Delete the `rows` of a table whose source side is expected less than `least` times."""
@@ -451,10 +451,14 @@ class _Text:
         from hierogram.samplers.forests.recurrence import expected_occurrences
 
         scratch.run("CREATE TABLE unasked (place BIGINT)")
-        for some in scratch.columns(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
-            expected = expected_occurrences(self._ngrams, [source for _, source in some], self._settings.key_salt)
+        for rows_of_sources in scratch.columns(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
+            expected = expected_occurrences(
+                self._ngrams, [source for _, source in rows_of_sources], self._settings.key_salt
+            )
             unasked = [
-                (place,) for (place, _), times in zip(some, expected.tolist(), strict=True) if times < self._least
+                (row,)
+                for (row, _), times in zip(rows_of_sources, expected.tolist(), strict=True)
+                if times < self._least
             ]
             if unasked:
                 scratch.insert("unasked", unasked)
@@ -498,7 +502,7 @@ def _pair_uses(
 
     # A late import, since it loads the compiled samplers.
     from hierogram.daemon.learning.kinds.pairs import ForestPairs
-    from hierogram.daemon.learning.kinds.stored import load_sound
+    from hierogram.daemon.learning.kinds.stored import load_undamaged
     from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
     from hierogram.samplers.counts.texts import link_texts, number_texts, take_texts
@@ -509,11 +513,11 @@ def _pair_uses(
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus, after):
-        sound, (loaded, state, averages, *_) = load_sound(rows, settings)
+        sound, (loaded, state, averages, *_) = load_undamaged(rows, settings)
         # Only kinds of grammar with `LINKS` come here, and their pairs are of this type.
         assert isinstance(loaded, ForestPairs)
         batch, deltas, composed = loaded.batch, empty_deltas(), None
-        found: list[tuple[RuleLinks, NDArray[np.int64]]] = []
+        weighted_links: list[tuple[RuleLinks, NDArray[np.int64]]] = []
         if text is not None:
             composed = text.compositions(batch)
             deltas = add_fragments(deltas, batch, composed)
@@ -521,25 +525,30 @@ def _pair_uses(
             records = empty_blobs(len(sound)) if counted is CountKind.DRAWN else averages
             fragments = list_fragments(records)
             deltas = add_fragments(deltas, batch, fragments)
-            found.append((fragment_links(deltas, batch, fragments), fragments.weights))
+            weighted_links.append((fragment_links(deltas, batch, fragments), fragments.weights))
             # A pair without recorded averages has the expected uses of its present derivation.
-            alone = np.diff(records.offsets) == 0
-            deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(alone))
-            found.append(_all_count(rule_links(deltas, batch, state, alone), ONE_USE))
+            without_record = np.diff(records.offsets) == 0
+            deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(without_record))
+            weighted_links.append(_all_count(rule_links(deltas, batch, state, without_record), ONE_USE))
         if counted is CountKind.TRANSLATION:
             everyone, smallest = np.ones(len(sound), np.bool_), empty_state(batch.forests)
             smallest.cut[:] = 1
             deltas = add_minimal(deltas, batch, np.arange(len(sound)), 1)
-            found.append(_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))
-        derived = len(found)
+            weighted_links.append(_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))
+        derived = len(weighted_links)
         rules = loaded.rules(deltas, np.arange(deltas.entries))
         if keeps is not None:
-            kept = np.fromiter(map(keeps, rules.sources.strings()), np.bool_, deltas.entries)
-            found = [(of_some, np.where(kept[of_some.entries], weights, 0)) for of_some, weights in found]
+            is_kept = np.fromiter(map(keeps, rules.sources.strings()), np.bool_, deltas.entries)
+            weighted_links = [
+                (links_of_chunk, np.where(is_kept[links_of_chunk.entries], weights, 0))
+                for links_of_chunk, weights in weighted_links
+            ]
         if composed is not None:
-            found.append((fragment_links(deltas, batch, composed), composed.weights))
+            weighted_links.append((fragment_links(deltas, batch, composed), composed.weights))
         pairs += len(rows)
-        links, uses = uses_by_links([of_some for of_some, _ in found], [weights for _, weights in found])
+        links, uses = uses_by_links(
+            [links_of_chunk for links_of_chunk, _ in weighted_links], [weights for _, weights in weighted_links]
+        )
         if not len(uses):
             continue
         of_shape = (rules.numbers(name)[links.entries] for name in shape)

@@ -20,7 +20,7 @@ def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     if row.current is None and row.is_intact():
         return []
     load_stored([row], settings)
-    return find_kind(settings).show(row, settings)
+    return find_kind(settings).read_derivation(row, settings)
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
@@ -36,7 +36,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
     return sorted(expected, key=lambda rule: (-rule.expected_uses, rule.source, rule.target))
 
 
-def own_words(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
+def terminal_positions(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
     """Return the positions in the rule's span that its own terminals cover on one side."""
     start, end = _span(use, side)
     inside = {position for child in use.children for position in range(*_span(uses[child], side))}
@@ -66,12 +66,12 @@ class ConcordanceRow(NamedTuple):
 
 
 class ConcordancePage(NamedTuple):
-    """A page of pairs: the `next` id, whether the index was used, else how far ids were `looked_at`."""
+    """Page of pairs: the `next` id, whether the index was used, and the last id searched (`searched_to`)."""
 
     lines: list[ConcordanceRow]
     next: int | None
     indexed: bool
-    looked_at: int
+    searched_to: int
     last: int
 
 
@@ -82,9 +82,9 @@ def concordance(
     settings = transaction.settings()
     rule_id, *sides = rule
     last = details.last_pair(transaction)
-    found: list[ConcordanceRow] = []
+    lines: list[ConcordanceRow] = []
     indexed = rule_id is not None and bool(details.indexed_supporting_pairs(transaction, rule_id, 0, 1))
-    until = time.monotonic() + SEARCH_SECONDS
+    deadline = time.monotonic() + SEARCH_SECONDS
     position = after
     while position < last:
         if indexed and rule_id is not None:
@@ -97,13 +97,13 @@ def concordance(
         for row in pairs_by_id(transaction.connection, ids):
             line = make_concordance_row(row, settings, sides[0], sides[1])
             if line is not None:
-                found.append(line)
-                if len(found) == limit:
-                    return ConcordancePage(found, row.id, indexed, row.id, last)
+                lines.append(line)
+                if len(lines) == limit:
+                    return ConcordancePage(lines, row.id, indexed, row.id, last)
         position = reached
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             break
-    return ConcordancePage(found, position if position < last else None, indexed, min(position, last), last)
+    return ConcordancePage(lines, position if position < last else None, indexed, min(position, last), last)
 
 
 def make_concordance_row(row: PairRow, settings: Settings, source: str, target: str) -> ConcordanceRow | None:
@@ -112,8 +112,12 @@ def make_concordance_row(row: PairRow, settings: Settings, source: str, target: 
         uses = read_derivation(row, settings)
     except SamplerError:
         return None
-    mine = [use for use in uses if use.source == source and use.target == target]
-    if not mine:
+    matching = [use for use in uses if use.source == source and use.target == target]
+    if not matching:
         return None
-    places = {side: sorted(n for use in mine for n in own_words(use, uses, side)) for side in (SOURCE, TARGET)}
-    return ConcordanceRow(row.id, row.source, row.target, row.alignment, len(mine), places[SOURCE], places[TARGET])
+    positions = {
+        side: sorted(n for use in matching for n in terminal_positions(use, uses, side)) for side in (SOURCE, TARGET)
+    }
+    return ConcordanceRow(
+        row.id, row.source, row.target, row.alignment, len(matching), positions[SOURCE], positions[TARGET]
+    )

@@ -39,34 +39,34 @@ def holding_lease(
     `LeaseLostError`. Raises `StoreHeldError` if another process holds the lease.
     """
     store.take_lease(command, seconds)
-    ended = threading.Event()
+    stopped = threading.Event()
 
-    def keep() -> None:
-        usual = pause = seconds / _RENEWALS
-        while not ended.wait(pause):
+    def renew() -> None:
+        default_pause = pause = seconds / _RENEWALS
+        while not stopped.wait(pause):
             try:
                 store.renew_lease(seconds)
             except StoreUnavailableError as error:
                 report(str(error))
-                pause = min(usual, _RETRY_SECONDS)
+                pause = min(default_pause, _RETRY_SECONDS)
             except LeaseLostError as error:
                 report(str(error))
                 break
             else:
                 report(None)
-                pause = usual
+                pause = default_pause
         # If the database is unavailable, the lease expires by itself.
         with suppress(StoreError):
             store.release_lease()
 
-    keeper = threading.Thread(target=keep, name="lease", daemon=True)
-    keeper.start()
+    renewer = threading.Thread(target=renew, name="lease", daemon=True)
+    renewer.start()
     try:
         yield
     finally:
-        ended.set()
+        stopped.set()
         # Other writers may block the release for long. The lease ends with this process anyway.
-        keeper.join(_RELEASE_SECONDS)
+        renewer.join(_RELEASE_SECONDS)
 
 
 SECONDS_PER_COMMIT = 180.0
@@ -162,59 +162,59 @@ class Learner(AbstractContextManager["Learner"]):
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
         """Load the rows and count all their derivations. For a `whole` kind the rows must be all pairs of the store."""
-        batch = ResidentBatch.of(rows, self.settings)
-        self.chain.enter(batch.loaded, batch.state, batch.committed)
+        batch = ResidentBatch.from_rows(rows, self.settings)
+        self.chain.add_pairs(batch.loaded, batch.state, batch.committed)
         return batch
 
     def withdraw(self, rows: list[PairRow]) -> None:
         """Remove the stored pairs from the store and the counts. No open batch may hold them."""
-        leaving = withdraw(self.store, rows, self.settings)
-        if leaving is not None:
-            self.chain.change(leaving.loaded, leaving.state, -1)
+        removed = withdraw(self.store, rows, self.settings)
+        if removed is not None:
+            self.chain.change_counts(removed.loaded, removed.state, -1)
 
     def sweep(
         self,
         batch: ResidentBatch,
-        until: NDArray[np.int64],
-        enough: Callable[[], bool] | None = None,
+        target_sweeps: NDArray[np.int64],
+        should_stop: Callable[[], bool] | None = None,
         run: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,
     ) -> None:
-        """Sweep over the batch until each pair has had `until` sweeps; commit at intervals and at the end.
+        """Sweep over the batch until each pair has had `target_sweeps` sweeps; commit at intervals and at the end.
 
-        `enough` is called after each sweep; if it returns True, the work so far is committed and the method returns.
-        `run` returns the progress of the run after a number of sweeps over this batch, which is committed with them.
-        With `leave_open`, the last commit is left to further sweeps over the same batch, unless it is due.
+        `should_stop` is called after each sweep; if it returns True, the work so far is committed and the method
+        returns. `run` returns the progress of the run after a number of sweeps over this batch, which is committed with
+        them. With `leave_open`, the last commit is left to further sweeps over the same batch, unless it is due.
         """
-        first = self.sweeps
-        enough = enough or self.options.stop
-        take = self.chain.sweep(batch.loaded)
+        first_sweep = self.sweeps
+        should_stop = should_stop or self.options.stop
+        run_sweep = self.chain.sweep(batch.loaded)
         records, self._open_records = self._open_records, []
         last_commit = self._last_commit if records else time.monotonic()
-        wait = SECONDS_PER_COMMIT
+        commit_interval = SECONDS_PER_COMMIT
         ended = False
-        while (active := batch.sweeps < until).any():
-            records.append(self._take(take, batch, active))
-            ended = enough()
+        while (active := batch.sweeps < target_sweeps).any():
+            records.append(self._sweep_once(run_sweep, batch, active))
+            ended = should_stop()
             if ended:
                 break
-            if time.monotonic() - last_commit > wait and (batch.sweeps < until).any():
+            if time.monotonic() - last_commit > commit_interval and (batch.sweeps < target_sweeps).any():
                 started = time.monotonic()
                 batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
-                batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first))
+                batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first_sweep))
                 records = []
                 last_commit = time.monotonic()
                 # Limit the share of time spent on committing, since a commit of a large batch is slow.
-                wait = max(wait, _COMMIT_SHARE * (last_commit - started))
+                commit_interval = max(commit_interval, _COMMIT_SHARE * (last_commit - started))
         if records:
             batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
             if records[-1].log_likelihood is None and self._may_measure():
                 records[-1] = records[-1]._replace(log_likelihood=self.measure())
-            if leave_open and not ended and time.monotonic() - last_commit <= wait:
+            if leave_open and not ended and time.monotonic() - last_commit <= commit_interval:
                 self._open_records, self._last_commit = records, last_commit
                 return
             self._report("commit", 0, len(batch.sweeps), self.pair_sweeps)
-            batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first))
+            batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first_sweep))
 
     def commit_open(self, batch: ResidentBatch) -> None:
         """Commit the sweeps that `sweep` left open."""
@@ -222,27 +222,27 @@ class Learner(AbstractContextManager["Learner"]):
         if records:
             batch.commit(self.store, records, self.chain.labels())
 
-    def _take(self, take: Sweep, batch: ResidentBatch, active: NDArray[np.bool_]) -> SweepRecord:
-        before = self.likelihood if self.sweeps == 0 else None
+    def _sweep_once(self, run_sweep: Sweep, batch: ResidentBatch, active: NDArray[np.bool_]) -> SweepRecord:
+        initial_likelihood = self.likelihood if self.sweeps == 0 else None
         batch.sweeps[active] += 1
         stage = int(self.schedule.reached(batch.sweeps[active]).max())
-        at_work = int(active.sum())
-        done = self.pair_sweeps
+        active_pairs = int(active.sum())
+        previous_pair_sweeps = self.pair_sweeps
 
         def report(pairs: int) -> None:
-            self._report("pairs", stage, at_work, done + pairs * at_work // len(batch.sweeps))
+            self._report("pairs", stage, active_pairs, previous_pair_sweeps + pairs * active_pairs // len(batch.sweeps))
 
         started = time.perf_counter()
         request = SweepRequest(batch.sweeps, active, active & (batch.sweeps > self.schedule.burn_in))
-        batch.state, info = take(batch.state, batch.averages, request, report)
+        batch.state, info = run_sweep(batch.state, batch.averages, request, report)
         seconds = time.perf_counter() - started
         self.sampling_seconds += seconds
         self.sweeps += 1
-        self.pair_sweeps += at_work
+        self.pair_sweeps += active_pairs
         due = self.sweeps % self.options.likelihood_every == 0 and self._may_measure()
         record = SweepRecord(
-            stage, at_work, self.measure() if due else None,
-            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, before,
+            stage, active_pairs, self.measure() if due else None,
+            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, initial_likelihood,
         )  # fmt: skip
-        self._report("sweep", stage, at_work, self.pair_sweeps)
+        self._report("sweep", stage, active_pairs, self.pair_sweeps)
         return record

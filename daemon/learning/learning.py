@@ -75,8 +75,8 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
     if run is None or sweeps not in (None, run.sweeps):
         return None
     # A run of the burn-in alone has no sweep that could show whether pairs arrived after it.
-    over = run.sweeps and run.is_complete and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
-    return None if over else run
+    is_over = run.sweeps and run.is_complete and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
+    return None if is_over else run
 
 
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
@@ -125,14 +125,14 @@ def learn(
 
 def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started: float) -> LearnReport:
     with Learner(store, options) as learner:
-        work = _RunSteps(learner, run)
-        finished = work.burn_in()
+        executor = _RunExecutor(learner, run)
+        finished = executor.burn_in()
         burn_in = learner.sweeps
-        finished = finished and work.go_on()
+        finished = finished and executor.sweep_all_pairs()
         after = learner.likelihood if learner.likelihood is not None else learner.measure()
-        before = work.before or (learner.chain.rule_types, learner.chain.rule_tokens, after)
+        before = executor.before or (learner.chain.rule_types, learner.chain.rule_tokens, after)
         return LearnReport(
-            work.pairs,
+            executor.pairs,
             learner.sweeps,
             learner.pair_sweeps,
             time.perf_counter() - started,
@@ -147,8 +147,8 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
         )
 
 
-class _RunSteps:
-    """Remaining steps of a run. The methods return False if they were asked to stop."""
+class _RunExecutor:
+    """Executor of a run's remaining sweeps. The methods return False if they were asked to stop."""
 
     def __init__(self, learner: Learner, run: LearningRun) -> None:
         self._learner = learner
@@ -166,26 +166,29 @@ class _RunSteps:
         for rows in read_batches(self._store, [WAITING, SAMPLING]):
             batch = self._open(rows)
             self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())
-            more = len(rows) == self.pairs and self._run.sweeps_done < self._run.sweeps
-            if not self._sweep(batch, np.maximum(batch.sweeps, burn_in), leave_open=more):
+            leave_open = len(rows) == self.pairs and self._run.sweeps_done < self._run.sweeps
+            if not self._sweep(batch, np.maximum(batch.sweeps, burn_in), leave_open=leave_open):
                 return False
         return True
 
-    def go_on(self) -> bool:
+    def sweep_all_pairs(self) -> bool:
+        """Sweep over every pair until the run is complete."""
         while self._run.sweeps_done < self._run.sweeps:
-            left = self._run.sweeps - self._run.sweeps_done
-            a_round = min(self._learner.settings.round_sweeps, left)
+            remaining = self._run.sweeps - self._run.sweeps_done
+            round_sweeps = min(self._learner.settings.round_sweeps, remaining)
             for rows in read_batches(self._store, ALIGNED, self._run.after_pair_id):
-                whole = len(rows) == self.pairs
+                is_whole_store = len(rows) == self.pairs
                 batch = self._open(rows)
-                until = batch.sweeps + (left if whole else a_round) - self._run.sweeps_in_round
-                if not self._sweep(batch, until, partial(self._after, whole)):
+                target_sweeps = (
+                    batch.sweeps + (remaining if is_whole_store else round_sweeps) - self._run.sweeps_in_round
+                )
+                if not self._sweep(batch, target_sweeps, partial(self._advance_run, is_whole_store)):
                     return False
-                if whole:
-                    a_round = left
+                if is_whole_store:
+                    round_sweeps = remaining
                 self._run = self._run._replace(after_pair_id=rows[-1].id, sweeps_in_round=0)
             self._run = self._run._replace(
-                sweeps_done=self._run.sweeps_done + a_round, after_pair_id=0, sweeps_in_round=0
+                sweeps_done=self._run.sweeps_done + round_sweeps, after_pair_id=0, sweeps_in_round=0
             )
         self._store.save_run(self._run)
         if self.before is None:
@@ -195,10 +198,10 @@ class _RunSteps:
                 break
         return True
 
-    def _after(self, whole: bool, sweeps: int) -> LearningRun:
-        """Return the run's progress after `sweeps` sweeps over a batch, which is the `whole` store or a part of it."""
+    def _advance_run(self, is_whole_store: bool, sweeps: int) -> LearningRun:
+        """Return the run's progress after `sweeps` sweeps over a batch, which may be the whole store."""
         sweeps_in_round = self._run.sweeps_in_round + sweeps
-        if whole:
+        if is_whole_store:
             return self._run._replace(sweeps_done=self._run.sweeps_done + sweeps_in_round, sweeps_in_round=0)
         return self._run._replace(sweeps_in_round=sweeps_in_round)
 
@@ -214,12 +217,12 @@ class _RunSteps:
     def _sweep(
         self,
         batch: ResidentBatch,
-        until: NDArray[np.int64],
+        target_sweeps: NDArray[np.int64],
         run: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,
     ) -> bool:
         if self._learner.options.stop():
             self._learner.commit_open(batch)
         else:
-            self._learner.sweep(batch, until, run=run, leave_open=leave_open)
-        return not (batch.sweeps < until).any()
+            self._learner.sweep(batch, target_sweeps, run=run, leave_open=leave_open)
+        return not (batch.sweeps < target_sweeps).any()

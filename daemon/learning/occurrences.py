@@ -23,17 +23,17 @@ def index_occurrences(
     """Index every pair whose current derivation is not indexed; return (and `report`) their number."""
     indexed = after = 0
     while not stop():
-        found = _index_some(store, after, _PAIRS_PER_TRANSACTION)
-        if found is None:
+        chunk = _index_chunk(store, after, _PAIRS_PER_TRANSACTION)
+        if chunk is None:
             break
-        after = found[0]
-        indexed += found[1]
+        after = chunk[0]
+        indexed += chunk[1]
         if report:
             report(indexed)
     return indexed
 
 
-class IndexTurns:
+class IncrementalIndexer:
     """Indexer that works in turns, in id order, and restarts after the last pair."""
 
     def __init__(self, store: Store) -> None:
@@ -41,31 +41,31 @@ class IndexTurns:
         self._after = 0
         self._complete_at = -1
 
-    def take(self, seconds: float, stop: Callable[[], bool]) -> bool:
+    def index_for(self, seconds: float, stop: Callable[[], bool]) -> bool:
         """Index pairs for about `seconds`; return whether there were any."""
-        until = time.monotonic() + seconds
-        worked = False
-        while time.monotonic() < until and not stop():
+        deadline = time.monotonic() + seconds
+        indexed_any = False
+        while time.monotonic() < deadline and not stop():
             position = self._store.position()
             if position == self._complete_at:
                 break
-            found = _index_some(self._store, self._after, _PAIRS_AT_ONCE)
-            if found is None and self._after == 0:
+            chunk = _index_chunk(self._store, self._after, _PAIRS_AT_ONCE)
+            if chunk is None and self._after == 0:
                 self._complete_at = position
-            self._after = 0 if found is None else found[0]
-            worked = worked or found is not None
-        return worked
+            self._after = 0 if chunk is None else chunk[0]
+            indexed_any = indexed_any or chunk is not None
+        return indexed_any
 
 
-def _index_some(store: Store, after: int, limit: int) -> tuple[int, int] | None:
+def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None:
     """Index up to `limit` pairs above an id; return the last id and the number, or None if none is left."""
     position, rows = store.unindexed_pairs(after, limit)
     if not rows:
         return None
     settings = store.settings()
     pairs = load_stored(rows, settings)
-    found = pairs.loaded.occurrences(pairs.state)
-    ids = np.array([row.id for row in rows], np.int64)[found.pairs]
-    keys = found.keys.view(np.int64)
-    uses = zip(ids.tolist(), keys[:, 0].tolist(), keys[:, 1].tolist(), found.uses.tolist(), strict=True)
+    occurrences = pairs.loaded.occurrences(pairs.state)
+    ids = np.array([row.id for row in rows], np.int64)[occurrences.pairs]
+    keys = occurrences.keys.view(np.int64)
+    uses = zip(ids.tolist(), keys[:, 0].tolist(), keys[:, 1].tolist(), occurrences.uses.tolist(), strict=True)
     return rows[-1].id, store.index_pairs([row.id for row in rows], position, uses, settings.key_salt)

@@ -14,7 +14,7 @@ from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, WordCounts
 from hierogram.storage.store import Store
 
-_COUNTS_OF_WORDS = WordCounts._fields[2:]
+_WORD_COUNT_COLUMNS = WordCounts._fields[2:]
 
 
 @dataclass(slots=True)
@@ -52,68 +52,68 @@ class RepairReport:
 
 def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> RepairReport:
     """Recompute all data derived from pairs, derivations and links in one transaction, rolled back without `keep`."""
-    done = RepairReport()
+    repaired = RepairReport()
     with store.snapshot() as snapshot:
-        done.remaining_problems = snapshot.file_damage()
+        repaired.remaining_problems = snapshot.file_damage()
     # A file that is partly unreadable cannot be written to either.
-    if not done.remaining_problems:
+    if not repaired.remaining_problems:
         with holding_lease(store, "hierogram repair"), store.repairing(keep=keep) as (repairs, snapshot):
-            _repair(repairs, snapshot, done, report)
-    return done
+            _repair(repairs, snapshot, repaired, report)
+    return repaired
 
 
-def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None) -> None:
-    done.released_pairs = repairs.put_back()
-    lost, done.resumed_pairs, done.pair_positions = repairs.repair_states()
-    done.reset_pairs = lost
-    if not _repair_counts(repairs, snapshot, done, report):
+def _repair(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report: Steps | None) -> None:
+    repaired.released_pairs = repairs.release_damaged_pairs()
+    reset_pairs, repaired.resumed_pairs, repaired.pair_positions = repairs.repair_states()
+    repaired.reset_pairs = reset_pairs
+    if not _repair_counts(repairs, snapshot, repaired, report):
         # The recount included pairs whose alignments are deleted now.
-        _repair_counts(repairs, snapshot, done, report)
-    done.word_counts, done.rule_words, done.pair_word_blocks, done.rule_keys = repairs.repair_indexes()
-    done.corpora_and_batches, done.totals = repairs.repair_totals()
-    done.remaining_problems += repairs.problems()
+        _repair_counts(repairs, snapshot, repaired, report)
+    repaired.word_counts, repaired.rule_words, repaired.pair_word_blocks, repaired.rule_keys = repairs.repair_indexes()
+    repaired.corpora_and_batches, repaired.totals = repairs.repair_totals()
+    repaired.remaining_problems += repairs.problems()
 
 
-def _repair_counts(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Steps | None) -> bool:
+def _repair_counts(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report: Steps | None) -> bool:
     """Set the counts of rules and links to a recount.
 
     Returns False if there are damaged links or alignments: these are deleted instead, and a recount has to follow.
     """
     with open_recount(snapshot, report) as recount:
-        links = [fault.pair_id for fault in recount.damaged_links]
-        alignments = [fault.pair_id for fault in recount.faults if fault.part == ALIGNMENT]
+        links = [damage.pair_id for damage in recount.damaged_links]
+        alignments = [damage.pair_id for damage in recount.damaged_pairs if damage.part == ALIGNMENT]
         if links or alignments:
-            done.unaligned_pairs = sorted({*done.unaligned_pairs, *alignments, *repairs.link_again(links)})
-            repairs.align_again(alignments)
+            repaired.unaligned_pairs = sorted({*repaired.unaligned_pairs, *alignments, *repairs.reset_links(links)})
+            repairs.reset_alignments(alignments)
             return False
         for stored in snapshot.rule_ranges():
             recount.add_stored_rules(stored)
-        unreadable = [fault.pair_id for fault in recount.faults if fault.part == DERIVATION]
+        unreadable = [damage.pair_id for damage in recount.damaged_pairs if damage.part == DERIVATION]
         repairs.restart(unreadable)
-        done.reset_pairs = sorted({*done.reset_pairs, *unreadable})
-        done.remaining_problems = [str(fault) for fault in recount.faults if fault.part == TEXTS]
+        repaired.reset_pairs = sorted({*repaired.reset_pairs, *unreadable})
+        repaired.remaining_problems = [str(damage) for damage in recount.damaged_pairs if damage.part == TEXTS]
         for part in recount.rule_parts():
-            done.remaining_problems += _repair_rules(repairs, part, done)
-        done.remaining_problems += recount.unreadable_links
+            repaired.remaining_problems += _repair_rules(repairs, part, repaired)
+        repaired.remaining_problems += recount.unreadable_links
         if not recount.unreadable_links:
             for differing in recount.link_parts():
-                done.aligner_counts += len(differing)
+                repaired.aligner_counts += len(differing)
                 repairs.repair_aligner(_count_difference(differing))
         return True
 
 
-def _repair_rules(repairs: Repair, part: RulePart, done: RepairReport) -> list[str]:
+def _repair_rules(repairs: Repair, part: RulePart, repaired: RepairReport) -> list[str]:
     """Replace the stored rules of a part with the recounted rules; return descriptions of irreparable problems."""
-    if part.shared:
-        return list(part.shared.values())
+    if part.collisions:
+        return list(part.collisions.values())
     matches, ids = part.matches(), part.stored.ids
-    wrong = np.unique(np.concatenate([which for _, which in part.differing(matches)]))
-    found = ids[matches.theirs[wrong]], matches.ours[wrong], matches.only_ours, ids[matches.only_theirs]
-    repairs.repair_rules(part.counted, *found)
-    corrected, _, added, removed = map(len, found)
-    done.rules_corrected += corrected
-    done.rules_added += added
-    done.rules_removed += removed
+    differing = np.unique(np.concatenate([which for _, which in part.differences(matches)]))
+    replacement = ids[matches.theirs[differing]], matches.ours[differing], matches.only_ours, ids[matches.only_theirs]
+    repairs.repair_rules(part.counted, *replacement)
+    corrected, _, added, removed = map(len, replacement)
+    repaired.rules_corrected += corrected
+    repaired.rules_added += added
+    repaired.rules_removed += removed
     return []
 
 
@@ -122,16 +122,16 @@ def _count_difference(links: dict[Name, tuple[int, int]]) -> AlignerChange:
     words: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     change = AlignerChange()
     for (first, second, third), (stored, counted) in links.items():
-        lacking = counted - stored
+        difference = counted - stored
         if first == "jump":
-            change.jumps.append((second, int(str(third)), lacking))
+            change.jumps.append((second, int(str(third)), difference))
         elif first in ("forward", "backward"):
-            lexicon[second, str(third)][first] = lacking
+            lexicon[second, str(third)][first] = difference
         else:
-            words[first, second][str(third)] = lacking
+            words[first, second][str(third)] = difference
     change.lexicon = [(*pair, counts.get("forward", 0), counts.get("backward", 0)) for pair, counts in lexicon.items()]
     change.words = [
-        WordCounts._make((*word, *(counts.get(column, 0) for column in _COUNTS_OF_WORDS)))
+        WordCounts._make((*word, *(counts.get(column, 0) for column in _WORD_COUNT_COLUMNS)))
         for word, counts in words.items()
     ]
     return change

@@ -21,7 +21,7 @@ from hierogram.storage.store import Store
 _WORDS_PER_BATCH = 4_000_000
 _PAIRS_PER_READ = 5_000
 _PAIRS_PER_COMMIT = 2_048
-_SMALLER_AT_FIRST = 2
+_FIRST_PART_DIVISOR = 2
 """The first part of a commit, during which nothing else is written, is smaller than the other parts by this factor."""
 
 
@@ -41,12 +41,14 @@ class ResidentBatch:
     present_averages: Averages | None = None
 
     @classmethod
-    def of(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
+    def from_rows(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
         """Load the pairs as stored. Pairs without a derivation get an initial state. Raises `DamagedPairsError`."""
-        loaded, state, records, stored, averages = load_stored(rows, settings, averages=True)
+        loaded, state, records, is_committed, averages = load_stored(rows, settings, averages=True)
         sweeps = np.array([row.sweep for row in rows], np.int64)
-        kept = state.copy() if stored.any() else None
-        return cls(rows, loaded, state, sweeps, kept, stored, records, sweeps.copy(), settings, averages)
+        committed_state = state.copy() if is_committed.any() else None
+        return cls(
+            rows, loaded, state, sweeps, committed_state, is_committed, records, sweeps.copy(), settings, averages
+        )
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -81,11 +83,11 @@ class ResidentBatch:
         after = self.loaded.trees(self.state)
         before = None if self.committed_state is None else self.loaded.trees(self.committed_state)
         ids = self.ids
-        some = _PAIRS_PER_COMMIT // _SMALLER_AT_FIRST
+        size = _PAIRS_PER_COMMIT // _FIRST_PART_DIVISOR
         last = 0
         while last < len(ids):
-            first, last = last, min(last + some, len(ids))
-            some = _PAIRS_PER_COMMIT
+            first, last = last, min(last + size, len(ids))
+            size = _PAIRS_PER_COMMIT
             updates = PairUpdates(
                 ids[first:last],
                 slice_blobs(states, first, last),
@@ -123,15 +125,15 @@ def read_batches(
     Yields all pairs in any state as one batch if the store's kind of grammar needs all of them together. If `sound`,
     excludes pairs that are set aside.
     """
-    whole = find_kind(store.settings()).needs_all_pairs
+    all_together = find_kind(store.settings()).needs_all_pairs
     batch: list[PairRow] = []
     words = 0
-    after = 0 if whole else after_id
+    after = 0 if all_together else after_id
     while True:
-        rows = store.pairs(after_id=after, limit=_PAIRS_PER_READ, states=None if whole else states, sound=sound)
+        rows = store.pairs(after_id=after, limit=_PAIRS_PER_READ, states=None if all_together else states, sound=sound)
         for row in rows:
             size = row.source.count(" ") + row.target.count(" ") + 2
-            if batch and not whole and words + size > _WORDS_PER_BATCH:
+            if batch and not all_together and words + size > _WORDS_PER_BATCH:
                 yield batch
                 batch, words = [], 0
             batch.append(row)
@@ -151,9 +153,9 @@ class RealignedPairs:
     after: ResidentBatch
 
     @classmethod
-    def of(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
+    def from_rows(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
         """Load pairs, which all have a derivation, with new alignments by id."""
-        fresh = [
+        restarted_rows = [
             row._replace(
                 alignment=alignments[row.id],
                 state=WAITING,
@@ -165,7 +167,7 @@ class RealignedPairs:
             )
             for row in rows
         ]
-        return cls(ResidentBatch.of(list(rows), settings), ResidentBatch.of(fresh, settings))
+        return cls(ResidentBatch.from_rows(list(rows), settings), ResidentBatch.from_rows(restarted_rows, settings))
 
     def updates(self) -> PairUpdates:
         """Return the updates with the new derivations. The pairs restart the schedule."""
@@ -184,13 +186,13 @@ class RealignedPairs:
     def deltas(self) -> RuleDeltas:
         """Return the changes of rule counts: remove the old derivations and their averages, add the new derivations."""
         loaded, settings = self.after.loaded, self.after.settings
-        begun = StoredSamples(loaded.trees(self.after.state), empty_blobs(loaded.size))
-        return join_deltas([self.before.removal_deltas(), loaded.rule_deltas(None, begun, settings)])
+        initial_samples = StoredSamples(loaded.trees(self.after.state), empty_blobs(loaded.size))
+        return join_deltas([self.before.removal_deltas(), loaded.rule_deltas(None, initial_samples, settings)])
 
-    def change(self, chain: Chain) -> None:
-        """Apply the changes to a chain's counts."""
-        chain.change(self.before.loaded, self.before.state, -1)
-        chain.change(self.after.loaded, self.after.state, 1)
+    def apply_to(self, chain: Chain) -> None:
+        """Apply the changes to the counts of a chain."""
+        chain.change_counts(self.before.loaded, self.before.state, -1)
+        chain.change_counts(self.after.loaded, self.after.state, 1)
 
 
 PAIRS_PER_TRANSACTION = 2_000
@@ -199,7 +201,7 @@ PAIRS_PER_TRANSACTION = 2_000
 def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
     """Remove the pairs from the store in one transaction; return a batch of the removed pairs with derivations."""
     derived = [row for row in rows if row.current is not None]
-    batch = ResidentBatch.of(derived, settings) if derived else None
+    batch = ResidentBatch.from_rows(derived, settings) if derived else None
     store.withdraw(rows, batch.removal_deltas() if batch else None, make_withdrawal(store, [row.id for row in rows]))
     return batch
 
@@ -214,11 +216,11 @@ def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]
     """Remove the pairs with these ids from a store that has no other writer; return the number that existed."""
     settings = store.settings()
     withdrawn = 0
-    for done, some in enumerate(split_transactions(ids)):
-        rows = store.pairs_by_id(some)
+    for number, chunk in enumerate(split_transactions(ids)):
+        rows = store.pairs_by_id(chunk)
         withdraw(store, rows, settings)
         withdrawn += len(rows)
-        report(done * PAIRS_PER_TRANSACTION + len(some))
+        report(number * PAIRS_PER_TRANSACTION + len(chunk))
     return withdrawn
 
 

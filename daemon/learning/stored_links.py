@@ -47,9 +47,9 @@ def unit_names(words: tuple[Side, Side], stems: tuple[Side, Side]) -> tuple[Name
     return _names(words, _WORD), _names(stems, _STEM)
 
 
-def _names(sides: tuple[Side, Side], ending: str) -> Names:
-    one, other = ([word + ending for word in side.vocabulary] + [ending] for side in sides)
-    return one, other
+def _names(sides: tuple[Side, Side], suffix: str) -> Names:
+    source_names, target_names = ([word + suffix for word in side.vocabulary] + [suffix] for side in sides)
+    return source_names, target_names
 
 
 _UNCOUNTED = (0,) * (MAX_FERTILITY + 2)
@@ -65,52 +65,52 @@ class NamedCounts:
         for source, target, forward, backward in counts.lexicon:
             self._linked.setdefault(source, []).append((target, forward, backward))
         self._words: tuple[dict[str, Sequence[int]], dict[str, Sequence[int]]] = ({}, {})
-        for side, word, *of_word in counts.words:
-            self._words[side == SIDES[1]][word] = of_word
+        for side, word, *word_counts in counts.words:
+            self._words[side == SIDES[1]][word] = word_counts
         self._jumps = np.zeros((len(DIRECTIONS), 2 * MAX_EVENTS + 1), np.int64)
         if counts.jumps:
             directions, widths, jumps = zip(*counts.jumps, strict=True)
-            backward_ones = np.array([direction == DIRECTIONS[1] for direction in directions])
-            self._jumps[backward_ones.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
+            is_backward = np.array([direction == DIRECTIONS[1] for direction in directions])
+            self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
 
-    def of(self, names: tuple[Names, Names], vocabulary: tuple[int, int]) -> LearnedCounts:
+    def select(self, names: tuple[Names, Names], vocabulary: tuple[int, int]) -> LearnedCounts:
         """Return the counts among the given words and stems by number, given both vocabulary sizes."""
-        of_words, of_stems = (self._of_unit(unit, vocabulary) for unit in names)
-        return of_words, of_stems
+        word_counts, stem_counts = (self._select_unit(unit, vocabulary) for unit in names)
+        return word_counts, stem_counts
 
-    def _of_unit(self, names: Names, vocabulary: tuple[int, int]) -> BothCounts:
-        of_target = {name: number for number, name in enumerate(names[1])}
+    def _select_unit(self, names: Names, vocabulary: tuple[int, int]) -> BothCounts:
+        target_numbers = {name: number for number, name in enumerate(names[1])}
         rows = [
-            (source, of_target[target], forward, backward)
+            (source, target_numbers[target], forward, backward)
             for source, name in enumerate(names[0])
             for target, forward, backward in self._linked.get(name, ())
-            if target in of_target
+            if target in target_numbers
         ]
         pairs = np.array(rows, np.int64).reshape(-1, 4).T
-        found = []
+        directions = []
         for k in range(len(DIRECTIONS)):
             emitted, linked = pairs[1 - k], pairs[2 + k]
             # The null word is never emitted.
-            kept = np.flatnonzero((linked != 0) & (emitted != len(names[1 - k]) - 1))
+            nonzero = np.flatnonzero((linked != 0) & (emitted != len(names[1 - k]) - 1))
             words = np.array([self._words[k].get(name, _UNCOUNTED) for name in names[k]], np.int64)
-            found.append(
+            directions.append(
                 PriorCounts(
-                    pairs[k][kept].astype(np.int32),
-                    emitted[kept].astype(np.int32),
-                    linked[kept],
+                    pairs[k][nonzero].astype(np.int32),
+                    emitted[nonzero].astype(np.int32),
+                    linked[nonzero],
                     words[:, 0].copy(),
                     words[:-1, 1:].copy(),
                     self._jumps[k],
                     vocabulary[1 - k],
                 )
             )
-        return found[0], found[1]
+        return directions[0], directions[1]
 
 
 def _is_plausible(counts: AlignerCounts) -> bool:
     return (
         all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
-        and all(min(of_word) >= 0 for _, _, *of_word in counts.words)
+        and all(min(word_counts) >= 0 for _, _, *word_counts in counts.words)
         and all(
             direction in DIRECTIONS and _is_stored_width(width) and count >= 0
             for direction, width, count in counts.jumps
@@ -124,20 +124,20 @@ def _is_stored_width(width: int) -> bool:
     return abs(event) <= MAX_EVENTS and first_width(event) == width
 
 
-def enter_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:
+def add_link_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:
     """Add the counts of words and stems, in both directions, to a change of the store."""
     for both, names in zip(learned, unit_names(*words_and_stems(source, target)), strict=True):
-        _enter_unit(change, both, names)
+        _add_unit_counts(change, both, names)
     # Words and stems have the same links, and so the same jumps.
-    for direction, way in zip(DIRECTIONS, learned[0], strict=True):
-        events = np.flatnonzero(way.jumps)
+    for direction, direction_counts in zip(DIRECTIONS, learned[0], strict=True):
+        events = np.flatnonzero(direction_counts.jumps)
         change.jumps += [
             (direction, first_width(event - MAX_EVENTS), count)
-            for event, count in zip(events.tolist(), way.jumps[events].tolist(), strict=True)
+            for event, count in zip(events.tolist(), direction_counts.jumps[events].tolist(), strict=True)
         ]
 
 
-def _enter_unit(change: AlignerChange, both: BothCounts, words: Names) -> None:
+def _add_unit_counts(change: AlignerChange, both: BothCounts, words: Names) -> None:
     forward, backward = both
     lexicon: dict[tuple[str, str], list[int]] = {}
     for conditioning, emitted, count in _rows(forward):
@@ -145,10 +145,10 @@ def _enter_unit(change: AlignerChange, both: BothCounts, words: Names) -> None:
     for conditioning, emitted, count in _rows(backward):
         lexicon.setdefault((words[0][emitted], words[1][conditioning]), [0, 0])[1] = count
     change.lexicon += [(s, t, counts[0], counts[1]) for (s, t), counts in lexicon.items()]
-    for k, way in enumerate(both):
+    for k, direction_counts in enumerate(both):
         table = np.zeros((len(words[k]), MAX_FERTILITY + 2), np.int64)
-        table[:, 0] = way.links
-        table[:-1, 1:] = way.fertility
+        table[:, 0] = direction_counts.links
+        table[:-1, 1:] = direction_counts.fertility
         changed = np.flatnonzero(table.any(axis=1))
         rows = zip(changed.tolist(), table[changed].tolist(), strict=True)
         change.words += [WordCounts(SIDES[k], words[k][n], *row) for n, row in rows]
@@ -172,36 +172,37 @@ class LinkedTexts(NamedTuple):
     units: tuple[tuple[Direction, Direction], tuple[Direction, Direction]]
 
     @classmethod
-    def of(cls, rows: Sequence[PairRow | LinkRow]) -> "LinkedTexts":
+    def from_rows(cls, rows: Sequence[PairRow | LinkRow]) -> "LinkedTexts":
         """Read the sides of the pairs."""
-        return cls.of_sides(read_side(row.source for row in rows), read_side(row.target for row in rows))
+        return cls.from_sides(read_side(row.source for row in rows), read_side(row.target for row in rows))
 
     @classmethod
-    def of_sides(cls, source: Side, target: Side) -> "LinkedTexts":
+    def from_sides(cls, source: Side, target: Side) -> "LinkedTexts":
         """Return both directions between the sides."""
         words, stems = (
-            (make_direction(other, one), make_direction(one, other)) for one, other in words_and_stems(source, target)
+            (make_direction(target_side, source_side), make_direction(source_side, target_side))
+            for source_side, target_side in words_and_stems(source, target)
         )
         return cls(source, target, (words, stems))
 
     def counts(self, links: Links, weight: NDArray[np.int64]) -> LearnedCounts:
         """Return the counts of both directions' links, with the pairs weighted."""
-        of_words, of_stems = (_count_links(both, links, weight) for both in self.units)
-        return of_words, of_stems
+        word_counts, stem_counts = (_count_links(both, links, weight) for both in self.units)
+        return word_counts, stem_counts
 
     def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:
         """Return both directions' links of each pair in the store's format."""
         columns = []
-        for direction, of_direction in zip(self.units[0], links, strict=True):
-            whole, bounds = of_direction.astype(_LINK).tobytes(), (2 * direction.sides.emitted_offset).tolist()
-            columns.append([whole[start:stop] for start, stop in pairwise(bounds)])
+        for direction, direction_links in zip(self.units[0], links, strict=True):
+            content, bounds = direction_links.astype(_LINK).tobytes(), (2 * direction.sides.emitted_offset).tolist()
+            columns.append([content[start:stop] for start, stop in pairwise(bounds)])
         return list(zip(columns[0], columns[1], strict=True))
 
 
 def _count_links(both: tuple[Direction, Direction], links: Links, weight: NDArray[np.int64]) -> BothCounts:
     forward, backward = (
-        count_direction_links(direction.sides, of_direction, weight, len(direction.conditioning.vocabulary))
-        for direction, of_direction in zip(both, links, strict=True)
+        count_direction_links(direction.sides, direction_links, weight, len(direction.conditioning.vocabulary))
+        for direction, direction_links in zip(both, links, strict=True)
     )
     return forward, backward
 
@@ -209,31 +210,33 @@ def _count_links(both: tuple[Direction, Direction], links: Links, weight: NDArra
 def read_blobs(rows: Sequence[LinkRow]) -> Links:
     """Return both directions' links of the pairs, concatenated. Raises `DamagedPairsError` if they do not fit."""
     sizes = np.array([(row.source.count(" ") + 1, row.target.count(" ") + 1) for row in rows], np.int64).reshape(-1, 2)
-    wrong = np.zeros(len(rows), np.bool_)
-    found = []
-    for blobs, own, other in (
+    is_damaged = np.zeros(len(rows), np.bool_)
+    directions = []
+    for blobs, emitted_sizes, conditioning_sizes in (
         ([row.forward or b"" for row in rows], sizes[:, 1], sizes[:, 0]),
         ([row.backward or b"" for row in rows], sizes[:, 0], sizes[:, 1]),
     ):
         lengths = np.array(list(map(len, blobs)), np.int64)
-        wrong |= lengths != _LINK.itemsize * own
-        if not wrong.any():
+        is_damaged |= lengths != _LINK.itemsize * emitted_sizes
+        if not is_damaged.any():
             links = np.frombuffer(b"".join(blobs), _LINK).astype(np.int16)
-            beyond = (links < -1) | (links >= np.repeat(other, own))
-            wrong[np.repeat(np.arange(len(rows)), own)[beyond]] = True
-            found.append(links)
-    if wrong.any():
-        if len(found) < len(DIRECTIONS) and not wrong.all():
-            # Links of other pairs were not looked at.
-            more = [damage for k in np.flatnonzero(~wrong).tolist() for damage in _damage_of([rows[k]])]
+            out_of_range = (links < -1) | (links >= np.repeat(conditioning_sizes, emitted_sizes))
+            is_damaged[np.repeat(np.arange(len(rows)), emitted_sizes)[out_of_range]] = True
+            directions.append(links)
+    if is_damaged.any():
+        if len(directions) < len(DIRECTIONS) and not is_damaged.all():
+            # The links of other pairs have not been checked yet.
+            further = [damage for k in np.flatnonzero(~is_damaged).tolist() for damage in _find_link_damage([rows[k]])]
         else:
-            more = []
-        damaged = [Damage(rows[k].id, "its links do not fit its words", LINKS) for k in np.flatnonzero(wrong).tolist()]
-        raise DamagedPairsError(sorted(damaged + more))
-    return found[0], found[1]
+            further = []
+        damaged = [
+            Damage(rows[k].id, "its links do not fit its words", LINKS) for k in np.flatnonzero(is_damaged).tolist()
+        ]
+        raise DamagedPairsError(sorted(damaged + further))
+    return directions[0], directions[1]
 
 
-def _damage_of(rows: Sequence[LinkRow]) -> list[Damage]:
+def _find_link_damage(rows: Sequence[LinkRow]) -> list[Damage]:
     try:
         read_blobs(rows)
     except DamagedPairsError as error:
@@ -248,7 +251,7 @@ def check_alignments(rows: Sequence[LinkRow | PairRow]) -> None:
         raise DamagedPairsError([Damage(row.id, reason, ALIGNMENT) for row in rows if not _alignments_fit([row])])
 
 
-def fitting_alignments(rows: Sequence[LinkRow | PairRow]) -> list[str]:
+def valid_alignments(rows: Sequence[LinkRow | PairRow]) -> list[str]:
     """Return the alignments of pairs. Unreadable and invalid alignments are empty."""
     if _alignments_fit(rows):
         return [row.alignment for row in rows]
@@ -279,6 +282,6 @@ def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
 
 def count_links(rows: Sequence[LinkRow], change: AlignerChange, weight: int = 1) -> None:
     """Add the counts of the pairs' stored links, times `weight`, to a change. Keys may occur more than once."""
-    texts = LinkedTexts.of(rows)
+    texts = LinkedTexts.from_rows(rows)
     counts = texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64))
-    enter_counts(change, counts, texts.source, texts.target)
+    add_link_counts(change, counts, texts.source, texts.target)

@@ -65,9 +65,9 @@ def _recount_readable(rows: list[PairRow], settings: Settings) -> tuple[list[Rul
         return [load_stored(rows, settings).rules(settings)], []
     except DamagedPairsError as error:
         damaged = list(error.damaged)
-    wrong = {one.pair_id for one in damaged}
-    others = [row for row in rows if row.id not in wrong]
-    return ([load_stored(others, settings).rules(settings)] if others else []), damaged
+    damaged_ids = {damage.pair_id for damage in damaged}
+    readable = [row for row in rows if row.id not in damaged_ids]
+    return ([load_stored(readable, settings).rules(settings)] if readable else []), damaged
 
 
 _RULE = np.dtype(
@@ -80,8 +80,8 @@ _RULE = np.dtype(
 )  # fmt: skip
 """Spilled rule: its id, or its index among all recounted rules, and its columns except the sides."""
 _COLUMNS = [name for name in _RULE.names or () if name != "number"]
-_COUNTS_OF_WORDS = WordCounts._fields[2:]
-_LINKS = np.dtype([("stored", np.bool_), ("counts", np.int64, len(_COUNTS_OF_WORDS))])
+_WORD_COUNT_COLUMNS = WordCounts._fields[2:]
+_LINKS = np.dtype([("stored", np.bool_), ("counts", np.int64, len(_WORD_COUNT_COLUMNS))])
 """Spilled row of an aligner table, stored or recounted. The row's key is its text."""
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
 
@@ -119,35 +119,38 @@ class RulePart:
     """Stored and recounted rules of one part of the keys.
 
     `rows` int64[n]: first row of each recounted rule, which has the total counts. `numbers`: indices of the rows among
-    all recounted rows. `shared`: descriptions of rules that have the same key as an earlier rule, by number.
+    all recounted rows. `collisions`: descriptions of rules that have the same key as an earlier rule, by number.
     """
 
     stored: StoredRules
     counted: RuleDeltas
     numbers: NDArray[np.int64]
     rows: NDArray[np.int64]
-    shared: dict[int, str]
+    collisions: dict[int, str]
 
     def matches(self) -> Matches:
         """Match rows of `counted` and of `stored`; return the matches and the rows on only one side."""
-        found = match_keys(self.counted.keys[self.rows], self.stored.rules.keys)
-        return found._replace(ours=self.rows[found.ours], only_ours=self.rows[found.only_ours])
+        matches = match_keys(self.counted.keys[self.rows], self.stored.rules.keys)
+        return matches._replace(ours=self.rows[matches.ours], only_ours=self.rows[matches.only_ours])
 
-    def differing(self, matches: Matches) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    def differences(self, matches: Matches) -> Iterator[tuple[str, NDArray[np.int64]]]:
         """Yield the name of each column and the matches that differ in it."""
-        here, there = self.stored.rules, self.counted
-        for name, ours, theirs in (("source", here.sources, there.sources), ("target", here.targets, there.targets)):
-            yield name, np.flatnonzero(~same_texts(ours, matches.theirs, theirs, matches.ours))
+        stored, counted = self.stored.rules, self.counted
+        for name, stored_texts, counted_texts in (
+            ("source", stored.sources, counted.sources),
+            ("target", stored.targets, counted.targets),
+        ):
+            yield name, np.flatnonzero(~same_texts(stored_texts, matches.theirs, counted_texts, matches.ours))
         for name in NUMBERS:
-            yield name, np.flatnonzero(here.numbers(name)[matches.theirs] != there.numbers(name)[matches.ours])
+            yield name, np.flatnonzero(stored.numbers(name)[matches.theirs] != counted.numbers(name)[matches.ours])
 
 
 @dataclass(slots=True)
 class Recount:
     """Recount of the derivations, samples and links of a snapshot, with the corresponding stored data.
 
-    `faults`: unreadable pairs. `damaged_links`: pairs with unreadable links, `unreadable_links`: descriptions of such
-    that could not be named. `rules`, `rule_tokens` and `expected_tokens` are the stored totals.
+    `damaged_pairs`: unreadable pairs. `damaged_links`: pairs with unreadable links, `unreadable_links`: messages about
+    groups of pairs with links that cannot be read. `rules`, `rule_tokens` and `expected_tokens` are the stored totals.
     """
 
     _stored: Spill
@@ -157,7 +160,7 @@ class Recount:
     rules: int = 0
     rule_tokens: int = 0
     expected_tokens: float = 0.0
-    faults: list[Damage] = field(default_factory=list)
+    damaged_pairs: list[Damage] = field(default_factory=list)
     unreadable_links: list[str] = field(default_factory=list)
     damaged_links: list[Damage] = field(default_factory=list)
 
@@ -171,34 +174,36 @@ class Recount:
     def rule_parts(self) -> Iterator[RulePart]:
         """Yield all rules, one part of the keys at a time."""
         for first, last in slice_ranges([self._stored, self._counted], _RULES_AT_ONCE):
-            met = _from_spilled(self._counted, first, last)
-            counted, numbers = met.rules, met.ids
+            recounted = _from_spilled(self._counted, first, last)
+            counted, numbers = recounted.rules, recounted.ids
             firsts = first_rows_by_key(counted.keys)
             later = np.flatnonzero(firsts != np.arange(len(firsts)))
-            same = same_texts(counted.sources, later, counted.sources, firsts[later])
-            same &= same_texts(counted.targets, later, counted.targets, firsts[later])
-            shared = {
-                int(numbers[row]): f"rules {_shown(counted, firsts[row])} and {_shown(counted, row)} have the same key"
-                for row in later[~same].tolist()
+            same_sides = same_texts(counted.sources, later, counted.sources, firsts[later])
+            same_sides &= same_texts(counted.targets, later, counted.targets, firsts[later])
+            collisions = {
+                int(
+                    numbers[row]
+                ): f"rules {_format_rule(counted, firsts[row])} and {_format_rule(counted, row)} have the same key"
+                for row in later[~same_sides].tolist()
             }
             rows = np.flatnonzero(firsts == np.arange(len(firsts)))
             stored = _from_spilled(self._stored, first, last)
-            yield RulePart(stored, counted.added_up(firsts), numbers, rows, shared)
+            yield RulePart(stored, counted.added_up(firsts), numbers, rows, collisions)
 
     def link_parts(self) -> Iterator[dict[Name, tuple[int, int]]]:
         """Yield the aligner counts that differ, in parts, as (stored, recounted)."""
         for first, last in slice_ranges([self._links], _COUNTS_AT_ONCE):
             rows, [texts] = self._links.read(first, last)
-            places: dict[bytes, int] = {}
-            of_row = np.array([places.setdefault(name, len(places)) for name in split_blobs(texts)], np.int64)
-            totals = np.zeros((2, len(places), len(_COUNTS_OF_WORDS)), np.int64)
-            np.add.at(totals, (rows["stored"].astype(np.int64), of_row), rows["counts"])
+            row_by_key: dict[bytes, int] = {}
+            key_rows = np.array([row_by_key.setdefault(name, len(row_by_key)) for name in split_blobs(texts)], np.int64)
+            totals = np.zeros((2, len(row_by_key), len(_WORD_COUNT_COLUMNS)), np.int64)
+            np.add.at(totals, (rows["stored"].astype(np.int64), key_rows), rows["counts"])
             counted, stored = totals
-            keys = list(places)
+            keys = list(row_by_key)
             differing: dict[Name, tuple[int, int]] = {}
-            for place, column in np.argwhere(stored != counted).tolist():
-                here, there = int(stored[place, column]), int(counted[place, column])
-                differing[_describe_count(keys[place], column)] = here, there
+            for row, column in np.argwhere(stored != counted).tolist():
+                stored_count, recounted = int(stored[row, column]), int(counted[row, column])
+                differing[_describe_count(keys[row], column)] = stored_count, recounted
             yield differing
 
 
@@ -215,25 +220,25 @@ def open_recount(snapshot: Snapshot, report: Steps | None = None) -> Iterator[Re
 def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report: Steps | None) -> None:
     settings = snapshot.settings()
     total = sum(snapshot.status().pairs.values())
-    met = 0
+    rules_counted = 0
 
     def count(rows: list[PairRow]) -> tuple[int, list[SpilledRules], list[Damage]]:
-        found, faults = _recount_readable(rows, settings)
-        return len(rows), [_to_spilled(one, np.arange(len(one))) for one in found], faults
+        spilled_rules, damaged_pairs = _recount_readable(rows, settings)
+        return len(rows), [_to_spilled(rules, np.arange(len(rules))) for rules in spilled_rules], damaged_pairs
 
-    for pairs, found, faults in map_in_threads(
+    for pairs, spilled_rules, damaged_pairs in map_in_threads(
         snapshot.iterate_derivations(_PAIRS_PER_READ), count, os.cpu_count() or 1
     ):
-        for aside in found:
-            aside.rows["number"] += met
-            met += len(aside.rows)
-            counted.add(*aside)
-        recount.faults += faults
+        for spilled in spilled_rules:
+            spilled.rows["number"] += rules_counted
+            rules_counted += len(spilled.rows)
+            counted.add(*spilled)
+        recount.damaged_pairs += damaged_pairs
         recount.pairs += pairs
         if report:
             report(recount.pairs, total)
     for waiting in snapshot.iterate_waiting(_PAIRS_PER_READ):
-        recount.faults += find_damage(waiting, settings)
+        recount.damaged_pairs += find_damage(waiting, settings)
 
 
 def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
@@ -254,10 +259,10 @@ def _count_sound_links(rows: list[LinkRow], damaged: list[Damage]) -> AlignerCha
         count_links(rows, change)
     except DamagedPairsError as error:
         damaged += error.damaged
-        wrong = {one.pair_id for one in error.damaged}
+        damaged_ids = {damage.pair_id for damage in error.damaged}
         change = AlignerChange()
-        if others := [row for row in rows if row.id not in wrong]:
-            count_links(others, change)
+        if sound_rows := [row for row in rows if row.id not in damaged_ids]:
+            count_links(sound_rows, change)
     return change
 
 
@@ -270,9 +275,9 @@ def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored
     rows = np.zeros(len(keys), _LINKS)
     rows["stored"] = stored
     first = 0
-    for table, of_keys in ((counts.lexicon, 2), (counts.words, 2), (counts.jumps, 2)):
+    for table, key_columns in ((counts.lexicon, 2), (counts.words, 2), (counts.jumps, 2)):
         if table:
-            numbers = np.array([row[of_keys:] for row in table], np.int64)
+            numbers = np.array([row[key_columns:] for row in table], np.int64)
             rows["counts"][first : first + len(table), : numbers.shape[1]] = numbers
             first += len(table)
     links.add(slices[order], rows[order], join_blobs([keys[k].encode() for k in order.tolist()]))
@@ -284,10 +289,10 @@ def _describe_count(key: bytes, column: int) -> Name:
         return (*DIRECTIONS, "")[column], first, second[0]
     if table == _JUMP:
         return _JUMP, first, int(second[0])
-    return table, first, _COUNTS_OF_WORDS[column]
+    return table, first, _WORD_COUNT_COLUMNS[column]
 
 
-def _shown(rules: RuleDeltas, row: int) -> str:
+def _format_rule(rules: RuleDeltas, row: int) -> str:
     return f"{rules.sources.string(row)!r} ||| {rules.targets.string(row)!r}"
 
 
@@ -298,10 +303,10 @@ class _Problems:
         self.number = 0
         self._first: list[tuple[int, Any, str]] = []
 
-    def add(self, kind: int, places: Sequence[Any], told: Callable[[int], str]) -> None:
-        self.number += len(places)
-        first = nsmallest(_MAX_PROBLEMS, range(len(places)), key=places.__getitem__)
-        self._first += [(kind, places[k], told(k)) for k in first]
+    def add(self, kind: int, sort_keys: Sequence[Any], describe: Callable[[int], str]) -> None:
+        self.number += len(sort_keys)
+        first = nsmallest(_MAX_PROBLEMS, range(len(sort_keys)), key=sort_keys.__getitem__)
+        self._first += [(kind, sort_keys[k], describe(k)) for k in first]
         self._first.sort(key=lambda problem: problem[:2])
         del self._first[_MAX_PROBLEMS:]
 
@@ -312,7 +317,7 @@ class _Problems:
         return [line for _, _, line in self._first]
 
 
-_TABLES, _UNREADABLE_LINKS, _ALIGNER, _FAULTS, _SHARED, _UNUSED, _DIFFERENT, _MISSING = range(8)
+_TABLES, _UNREADABLE_LINKS, _ALIGNER, _DAMAGED_PAIRS, _COLLISIONS, _UNUSED, _DIFFERENT, _MISSING = range(8)
 """Kinds of problems, in reporting order."""
 
 
@@ -323,27 +328,29 @@ def _compare(part: RulePart, problems: _Problems) -> None:
     def unused(k: int) -> str:
         row = matches.only_theirs[k]
         return (
-            f"rule {ids[row]} {_shown(rules, row)}: not used by any derivation, but count is {rules.counts[row]}, "
-            f"expected_uses is {rules.expected_uses[row]:g} and minimal_uses is {rules.minimal_uses[row]}"
+            f"rule {ids[row]} {_format_rule(rules, row)}: not used by any derivation, but count is "
+            f"{rules.counts[row]}, expected_uses is {rules.expected_uses[row]:g} "
+            f"and minimal_uses is {rules.minimal_uses[row]}"
         )
 
     def missing(k: int) -> str:
         row = matches.only_ours[k]
         return (
-            f"rule {_shown(counted, row)}: missing from the rules, but used {counted.counts[row]} times "
+            f"rule {_format_rule(counted, row)}: missing from the rules, but used {counted.counts[row]} times "
             f"({counted.expected_uses[row]:g} expected uses, {counted.minimal_uses[row]} minimal uses)"
         )
 
-    def different(name: str, which: NDArray[np.int64], k: int) -> str:
-        here, there = matches.theirs[which[k]], matches.ours[which[k]]
-        is_now, should_be = _value(rules, name, here), _value(counted, name, there)
-        return f"rule {ids[here]} {_shown(rules, here)}: {name} is {is_now}, but should be {should_be}"
+    def different(name: str, differing: NDArray[np.int64], k: int) -> str:
+        stored_row, counted_row = matches.theirs[differing[k]], matches.ours[differing[k]]
+        stored_value, counted_value = _value(rules, name, stored_row), _value(counted, name, counted_row)
+        rule = f"rule {ids[stored_row]} {_format_rule(rules, stored_row)}"
+        return f"{rule}: {name} is {stored_value}, but should be {counted_value}"
 
-    problems.add(_SHARED, list(part.shared), list(part.shared.values()).__getitem__)
+    problems.add(_COLLISIONS, list(part.collisions), list(part.collisions.values()).__getitem__)
     problems.add(_UNUSED, ids[matches.only_theirs].tolist(), unused)
-    for column, (name, which) in enumerate(part.differing(matches)):
-        places = [(column, rule_id) for rule_id in ids[matches.theirs[which]].tolist()]
-        problems.add(_DIFFERENT, places, partial(different, name, which))
+    for column, (name, differing) in enumerate(part.differences(matches)):
+        sort_keys = [(column, rule_id) for rule_id in ids[matches.theirs[differing]].tolist()]
+        problems.add(_DIFFERENT, sort_keys, partial(different, name, differing))
     problems.add(_MISSING, part.numbers[matches.only_ours].tolist(), missing)
 
 
@@ -359,16 +366,16 @@ def verify(store: Store, report: Steps | None = None) -> VerifyReport:
         # The database check reads the whole file and releases the GIL.
         checking = thread.submit(store.file_damage)
         try:
-            found = _verify_tables(store, report)
+            report_without_damage = _verify_tables(store, report)
         except Exception:
             # A damaged file can raise any error.
             if not checking.result():
                 raise
         damage = checking.result()
     if damage:
-        first, more = damage[:_MAX_PROBLEMS], len(damage[_MAX_PROBLEMS:])
-        return VerifyReport(0, 0, 0, 0, problems=first, more_problems=more, damaged_file=True)
-    return found
+        shown_damage, omitted = damage[:_MAX_PROBLEMS], len(damage[_MAX_PROBLEMS:])
+        return VerifyReport(0, 0, 0, 0, problems=shown_damage, more_problems=omitted, damaged_file=True)
+    return report_without_damage
 
 
 def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
@@ -378,22 +385,22 @@ def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
         with open_recount(snapshot, report) as recount:
             problems.add_all(_TABLES, snapshot.table_problems(recount.add_stored_rules))
             problems.add_all(_UNREADABLE_LINKS, [*recount.unreadable_links, *map(str, recount.damaged_links)])
-            problems.add_all(_FAULTS, list(map(str, recount.faults)))
+            problems.add_all(_DAMAGED_PAIRS, list(map(str, recount.damaged_pairs)))
             for differing in recount.link_parts():
                 lines = {
-                    str(name): f"aligner: the count of {' '.join(map(repr, name))} is {here}, but should be {there}"
-                    for name, (here, there) in differing.items()
+                    str(name): f"aligner: the count of {' '.join(map(repr, name))} is {stored}, but should be {counted}"
+                    for name, (stored, counted) in differing.items()
                 }
                 problems.add(_ALIGNER, list(lines), list(lines.values()).__getitem__)
             for part in recount.rule_parts():
                 _compare(part, problems)
-    first = problems.first()
+    messages = problems.first()
     return VerifyReport(
         recount.pairs,
         recount.rules,
         recount.rule_tokens,
         recount.expected_tokens,
-        problems=first,
-        more_problems=problems.number - len(first),
+        problems=messages,
+        more_problems=problems.number - len(messages),
         human_links=human_links,
     )

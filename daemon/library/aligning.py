@@ -46,8 +46,8 @@ def align(
         [side.tokens(line) for line in open_sentences(lines)]
         for side, lines in ((texts.source, source), (texts.target, target))
     )
-    known = None if priors is None else _counts_loader(priors)
-    aligned = align(sources, targets, resolve_options(AlignOptions, options, overrides), progress, known)
+    read_prior = None if priors is None else _counts_loader(priors)
+    aligned = align(sources, targets, resolve_options(AlignOptions, options, overrides), progress, read_prior)
     return aligned.to_words(sources, targets) if texts.merges else aligned
 
 
@@ -79,6 +79,6 @@ def _counts_loader(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts
         counts = NamedCounts(priors.store.aligner_counts(*names))
         stored = priors.store.vocabulary_sizes()
         sizes = max(stored[0], len(source.vocabulary)), max(stored[1], len(target.vocabulary))
-        return counts.of(names, sizes)
+        return counts.select(names, sizes)
 
     return load_counts

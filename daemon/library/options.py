@@ -63,6 +63,6 @@ def check_text(name: str, value: object) -> str:
 def list_ids(ids: int | Iterable[int]) -> list[int]:
     """Return the ids of one pair or several as a list. Raises `UsageError` if one is not an integer."""
     try:
-        return [index(one) for one in (ids if isinstance(ids, Iterable) else [ids])]
+        return [index(value) for value in (ids if isinstance(ids, Iterable) else [ids])]
     except TypeError as error:
         raise UsageError(f"ids must be integers, got {ids!r}") from error

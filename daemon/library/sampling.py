@@ -95,10 +95,10 @@ class SampledChain:
         self.settings = settings
         self.schedule = schedule
         self.trace: list[SweepRecord] = []
-        self._batch = ResidentBatch.of(list(rows), settings)
+        self._batch = ResidentBatch.from_rows(list(rows), settings)
         config = ChainConfig(threads or os.cpu_count() or 1, schedule=schedule)
         self._chain = kind.chain(EmptyCounts(settings, rows), config)
-        self._chain.enter(self._batch.loaded, self._batch.state, self._batch.committed)
+        self._chain.add_pairs(self._batch.loaded, self._batch.state, self._batch.committed)
         self._sweep = self._chain.sweep(self._batch.loaded)
 
     @property

@@ -298,16 +298,16 @@ class GrammarStore:
         if (nbest or transformations is not None) and not (trees or isinstance(pairs, OpenTreebank)):
             raise UsageError("nbest and transformations require a store of trees")
         with ExitStack() as stack:
-            given = pairs
-            if isinstance(given, str | Path):
-                given = stack.enter_context(
-                    open_input([given, *files], format=format, dictionary=dictionary, trees=trees, nbest=nbest)
+            added = pairs
+            if isinstance(added, str | Path):
+                added = stack.enter_context(
+                    open_input([added, *files], format=format, dictionary=dictionary, trees=trees, nbest=nbest)
                 )
             elif files:
                 raise UsageError("pairs and files are mutually exclusive")
-            if isinstance(given, OpenTreebank):
-                return ingest_open(self.store, given, transformations, corpus or DEFAULT_CORPUS, progress)
-            source: Any = given if isinstance(given, OpenFiles | GivenPairs) else GivenPairs(given, origin)
+            if isinstance(added, OpenTreebank):
+                return ingest_open(self.store, added, transformations, corpus or DEFAULT_CORPUS, progress)
+            source: Any = added if isinstance(added, OpenFiles | GivenPairs) else GivenPairs(added, origin)
             default = DEFAULT_CORPUS if entries is None else DICTIONARY_CORPUS
             options = IngestOptions(languages, tokenize, entries=entries)
             return ingest(self.store, source, corpus or default, progress, options)
@@ -419,7 +419,9 @@ class GrammarStore:
         source = None if source is None else check_text("source", source)
         target = None if target is None else check_text("target", target)
         words = (
-            containing.split() if isinstance(containing, str) else [check_text("containing", one) for one in containing]
+            containing.split()
+            if isinstance(containing, str)
+            else [check_text("containing", word) for word in containing]
         )
         limit = check_integer("limit", limit, 0)
         return find_rules(self.store, source, target, words, limit=limit, after=after, drawn=current_sample)
@@ -489,16 +491,16 @@ class GrammarStore:
         human_links = self.store.human_links([row.id for row in rows])
         by_corpus: dict[str, list[dict[str, Any]]] = {}
         with self.store.snapshot() as snapshot:
-            places = snapshot.places([row.id for row in rows])
+            positions = snapshot.places([row.id for row in rows])
         for number, row in enumerate(rows, 1):
-            place = places[row.id]
-            fields: dict[str, Any] = {"source": row.source, "target": row.target, "id": place.external_id}
+            position = positions[row.id]
+            fields: dict[str, Any] = {"source": row.source, "target": row.target, "id": position.external_id}
             if row.aligned_by == GIVEN:
                 fields["alignment"] = row.alignment
             if row.id in human_links:
                 fixed, forbidden = human_links[row.id]
                 fields |= {"fixed": sorted(fixed), "forbidden": sorted(forbidden)}
-            by_corpus.setdefault(place.corpus, []).append(fields)
+            by_corpus.setdefault(position.corpus, []).append(fields)
             progress(number, len(rows))
         try:
             opened, is_new = open_store(str(url)), False

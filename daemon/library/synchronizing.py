@@ -63,19 +63,19 @@ def synchronize(
     if not file_texts:
         raise InputError(f"{path}: no units in both languages; nothing was changed")
     obsolete: list[int] = []
-    kept = 0
+    unchanged = 0
     with Reader(store.engine.url) as reader, reader.read() as transaction:
         for stored in iterate_pairs(transaction, corpus):
             content = (stored.source, stored.target)
             if file_texts.get(stored.external_id or content) == content:
                 positions.pop(stored.external_id or content, None)
-                kept += 1
+                unchanged += 1
             else:
                 obsolete.append(stored.id)
     if obsolete:
         withdraw(obsolete)
     added = ingest(store, _Units(chunks, frozenset((*positions.values(), *rejected_positions)), path), corpus)
-    return Synchronized(added, kept, len(obsolete))
+    return Synchronized(added, unchanged, len(obsolete))
 
 
 class _Units:

@@ -51,8 +51,8 @@ _Batch = dict[str, Any]
 """Columns of up to some thousand rules by name: `_Side` for texts, arrays for numbers."""
 
 
-def _row(batch: _Batch, at: int) -> RuleRow:
-    return RuleRow(*(batch[name].text(at) if name in _TEXTS else batch[name][at].item() for name in COLUMNS))
+def _row(batch: _Batch, index: int) -> RuleRow:
+    return RuleRow(*(batch[name].text(index) if name in _TEXTS else batch[name][index].item() for name in COLUMNS))
 
 
 class RuleTable:
@@ -73,15 +73,15 @@ class RuleTable:
         return int(self._starts[-1])
 
     def __iter__(self) -> Iterator[RuleRow]:
-        return (_row(batch, at) for batch in self._batches for at in range(len(batch["id"])))
+        return (_row(batch, index) for batch in self._batches for index in range(len(batch["id"])))
 
-    def __getitem__(self, at: int) -> RuleRow:
+    def __getitem__(self, index: int) -> RuleRow:
         """Return the rule at a position; negative positions count from the end."""
-        place = at + len(self) if at < 0 else at
-        if not 0 <= place < len(self):
-            raise IndexError(f"index {at} is out of range for a table of {len(self)} rules")
-        batch = int(np.searchsorted(self._starts, place, "right")) - 1
-        return _row(self._batches[batch], place - int(self._starts[batch]))
+        row = index + len(self) if index < 0 else index
+        if not 0 <= row < len(self):
+            raise IndexError(f"index {index} is out of range for a table of {len(self)} rules")
+        batch = int(np.searchsorted(self._starts, row, "right")) - 1
+        return _row(self._batches[batch], row - int(self._starts[batch]))
 
     def column(self, name: str) -> Any:
         """Return a column: a list of texts, or an array of numbers."""
@@ -96,8 +96,8 @@ class RuleTable:
         if len(values) > number > 0:
             values = values[values >= -np.partition(-values, number - 1)[number - 1]]
         threshold = values.min() if len(values) else 0
-        places = np.flatnonzero(self.column(by) >= threshold)
-        rules = sorted((self[at] for at in places.tolist()), key=lambda rule: (rule.source, rule.target))
+        rows_above = np.flatnonzero(self.column(by) >= threshold)
+        rules = sorted((self[row] for row in rows_above.tolist()), key=lambda rule: (rule.source, rule.target))
         rules.sort(key=lambda rule: getattr(rule, by), reverse=True)
         return rules[:number]
 
@@ -230,21 +230,21 @@ def table_from_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
     Uses are expected uses, or with `drawn` uses in the current derivations. Probabilities are their relative
     frequencies.
     """
-    other = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if drawn else "count"
+    other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if drawn else "count"
     batches: list[_Batch] = []
     hashes: tuple[list[NDArray[np.int64]], ...] = ([], [])
     uses: list[NDArray[np.int64]] = []
     # Prefetch, so that the database reads the next block while this block is parsed.
-    with closing(prefetch(snapshot.rule_blocks((*_READ, other), expected=not drawn))) as blocks:
+    with closing(prefetch(snapshot.rule_blocks((*_READ, other_count), expected=not drawn))) as blocks:
         for _, block in blocks:
             sides = [side.encode() for side in block[:2]]
             source, target = map(_to_side, sides)
             numbers = [np.fromstring(column, np.int64, sep="\n") for column in block[2:]]
-            ids, shapes, variances, others, used = numbers
+            ids, shapes, variances, other_counts, used = numbers
             for side_hashes, lines in zip(hashes, sides, strict=True):
                 side_hashes.append(np.fromiter(map(hash, lines.split(b"\n")), np.int64, len(ids)))
             uses.append(used)
-            expected, counts = (others, used) if drawn else (used, others)
+            expected, counts = (other_counts, used) if drawn else (used, other_counts)
             length, scope, nonterminals, hiero = (
                 (shapes >> _SHAPE_BITS * k & (1 << _SHAPE_BITS) - 1).astype(np.int32) for k in range(len(_SHAPE))
             )

@@ -90,5 +90,5 @@ class HealthRegistry:
         with self._lock:
             behind = self._behind
             oldest = None if behind.oldest_seconds is None else behind.oldest_seconds + now - self._noted
-            swept = sum(done for at, done in self._work if at >= now - _RATE_SECONDS)
+            swept = sum(done for time_done, done in self._work if time_done >= now - _RATE_SECONDS)
             return Lag(behind.pairs, oldest, swept / _RATE_SECONDS, behind.states)

@@ -18,7 +18,7 @@ from hierogram.daemon.learning.alignment.incremental import PAIRS_AT_ONCE, Incre
 from hierogram.daemon.learning.kinds.stored import DamagedPairsError
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import rekey
-from hierogram.daemon.learning.occurrences import IndexTurns
+from hierogram.daemon.learning.occurrences import IncrementalIndexer
 from hierogram.daemon.learning.residents import PAIRS_PER_TRANSACTION, ResidentBatch, read_batches
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
@@ -69,14 +69,14 @@ class DaemonAligner:
         for report in reports:
             self._log.info("pairs re-aligned", pairs=report.pairs, changed=report.changed)
             if report.rebuilt is not None:
-                report.rebuilt.change(self._learner.chain)
+                report.rebuilt.apply_to(self._learner.chain)
                 restarted += [row.id for row in report.rebuilt.before.rows]
         return restarted
 
     def correct(self, pending: Sequence[LinkCorrection]) -> None:
         """Apply human link corrections to the alignments. No open batch may hold these pairs."""
         for rebuilt in apply_corrections(self._store, pending, self._threads):
-            rebuilt.change(self._learner.chain)
+            rebuilt.apply_to(self._learner.chain)
         self._log.info("pairs corrected", pairs=len(pending))
 
     def _go_on(self, _done: int, _total: int) -> None:
@@ -91,9 +91,9 @@ SetAside = Callable[[DamagedPairsError], set[int]]
 
 def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
     """Set damaged pairs aside, so that the others are sampled on, and log them; return the ids of all of them."""
-    for pair in store.set_aside([DamagedPair(one.pair_id, one.reason) for one in error.damaged]):
+    for pair in store.set_aside([DamagedPair(damage.pair_id, damage.reason) for damage in error.damaged]):
         log.warning("pair set aside: run `hierogram repair`", pair=pair.id, reason=pair.reason)
-    return {one.pair_id for one in error.damaged}
+    return {damage.pair_id for damage in error.damaged}
 
 
 class IncrementalResidency:
@@ -119,8 +119,8 @@ class IncrementalResidency:
             rows = store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,), sound=True)
             self._all_taken_up = len(rows) < room
             self._taken_up = rows[-1].id if rows else self._taken_up
-            here = {row.id for batch in self.queue for row in batch.rows}
-            rows = [row for row in rows if row.id not in here]
+            open_ids = {row.id for batch in self.queue for row in batch.rows}
+            rows = [row for row in rows if row.id not in open_ids]
         # Pairs in memory have been committed since they were read, so they are no longer in state WAITING.
         rows += store.pairs(limit=room - len(rows), states=(WAITING,), sound=True)
         return self._open(rows)
@@ -241,17 +241,17 @@ class SamplingLoop:
             except DamagedPairsError as error:
                 # A pair was to be withdrawn, corrected, aligned again or indexed. Its batch may be in any state, so
                 # everything is read again, without it.
-                known = {pair.id for pair in self._store.damaged_pairs()}
-                if set_aside(self._store, self._log, error) <= known:
+                excluded = {pair.id for pair in self._store.damaged_pairs()}
+                if set_aside(self._store, self._log, error) <= excluded:
                     raise
 
     def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heartbeat) -> None:
         section = configuration.sampling
-        chosen, given = configuration.workers.parsed()
-        threads = section.threads or (None if chosen is None else 1)
+        workers, block_sizes = configuration.workers.parsed()
+        threads = section.threads or (None if workers is None else 1)
         with ExitStack() as stack:
-            chain = shared_chain(stack.enter_context(start_workers(self._store, chosen, threads or 1)))
-            blocks = None if given is None else Blocks(*given)
+            chain = shared_chain(stack.enter_context(start_workers(self._store, workers, threads or 1)))
+            blocks = None if block_sizes is None else Blocks(*block_sizes)
             seconds = section.likelihood_seconds
             options = LearnOptions(
                 threads, lambda _now: beat.progress(), likelihood_seconds=seconds, blocks=blocks, chain=chain
@@ -285,17 +285,17 @@ class SamplingTurns:
         self._section = section
         self._stop = stop
         self._health = health
-        aside = partial(set_aside, learner.store, log)
+        exclude_damaged = partial(set_aside, learner.store, log)
         self._residency: Residency = (
-            FullResidency(learner, aside)
+            FullResidency(learner, exclude_damaged)
             if learner.kind.needs_all_pairs
-            else IncrementalResidency(learner, section, aside)
+            else IncrementalResidency(learner, section, exclude_damaged)
         )
         self._rate = _FIRST_RATE
         # Seconds spent on new pairs that burned-in pairs have not yet received as their share.
         self._owed = 0.0
         self._rest_until = 0.0
-        self._index = IndexTurns(learner.store)
+        self._index = IncrementalIndexer(learner.store)
 
     def take(self) -> bool:
         """Take one turn of a few seconds and commit it; return False if there was nothing to do."""
@@ -347,7 +347,7 @@ class SamplingTurns:
             return True
         idle = self._section.idle_share
         if not idle:
-            return self._index.take(_IDLE_SECONDS, self._stop.is_set)
+            return self._index.index_for(_IDLE_SECONDS, self._stop.is_set)
         if time.monotonic() < self._rest_until:
             return False
         seconds = self._resample_settled(min(_IDLE_SECONDS, self._section.commit_seconds))
@@ -374,10 +374,10 @@ class SamplingTurns:
         until = (batch.sweeps // sweeps + 1) * sweeps
         self._sweep(batch, np.where(resampled, until, batch.sweeps))
         self._health.resampled_pairs += int(resampled.sum())
-        self._index.take(_INDEX_SHARE * seconds, self._stop.is_set)
-        taken = time.monotonic() - started
-        self._rate = (self._learner.pair_sweeps - before) / taken
-        return taken
+        self._index.index_for(_INDEX_SHARE * seconds, self._stop.is_set)
+        elapsed = time.monotonic() - started
+        self._rate = (self._learner.pair_sweeps - before) / elapsed
+        return elapsed
 
     def _sweep(self, batch: ResidentBatch, until: NDArray[np.int64]) -> float:
         learner = self._learner

@@ -77,7 +77,7 @@ class Daemon:
             ScheduleLoop(*shared, log),
             WebhookLoop(*shared, log),
         ]
-        loops += [loop for one in extensions() if one.loops for loop in one.loops(self)]
+        loops += [loop for extension in extensions() if extension.loops for loop in extension.loops(self)]
         self.supervisor = Supervisor(
             [*loops, *(make_loops(self) if make_loops else ())], configuration.daemon, self._note_failure
         )
@@ -124,9 +124,9 @@ class Daemon:
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
         """Remove pairs, waiting for the sampling loop up to a time limit. Returns the ids of removed pairs."""
         store = self.store
-        found = store.request_withdrawals(pair_ids)
-        self._wait_for(lambda: not (found and store.pairs_by_id(found)))
-        return found
+        requested = store.request_withdrawals(pair_ids)
+        self._wait_for(lambda: not (requested and store.pairs_by_id(requested)))
+        return requested
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
         """Replace a pair's human links; return whether its alignment is updated already, None for an unknown pair."""
@@ -138,9 +138,9 @@ class Daemon:
     def _wait_for(self, done: Callable[[], bool]) -> bool:
         """Poll `done` until it returns True, the timeout expires or the daemon stops; return its last result."""
         until = time.monotonic() + _WITHDRAWAL_SECONDS
-        while not (found := done()) and time.monotonic() < until and not self._stopping:
+        while not (result := done()) and time.monotonic() < until and not self._stopping:
             time.sleep(_POLL_SECONDS)
-        return found
+        return result
 
     def stopping(self) -> bool:
         """Return whether the daemon is shutting down, so that long requests should end."""
@@ -151,8 +151,8 @@ class Daemon:
         before = self.configuration
         keys = type(configuration).model_fields
         changed = {name for name in keys if getattr(before, name) != getattr(configuration, name)}
-        kept = {name: getattr(before, name) for name in _FIXED}
-        configuration = configuration.model_copy(update=kept)
+        fixed_values = {name: getattr(before, name) for name in _FIXED}
+        configuration = configuration.model_copy(update=fixed_values)
         check_files(configuration)
         self.supervisor.prepare(configuration, frozenset(changed))
         for name in changed.intersection(_FIXED):
@@ -180,10 +180,10 @@ def serve(
     store: GrammarStore,
     configuration: Configuration,
     file: Path | None,
-    given: dict[str, object],
+    overrides: dict[str, object],
     make_loops: LoopFactory | None = None,
 ) -> None:
-    """Run the daemon until a signal ends it. SIGHUP reloads the configuration from `file` and `given`.
+    """Run the daemon until a signal ends it. SIGHUP reloads the configuration from `file` and `overrides`.
 
     For `make_loops` see `Daemon`. Raises `DaemonError` if a loop fails for good or lacks a resource such as a port,
     `ShutdownTimeoutError` if a loop does not end in time, and `StoreHeldError` if another process writes the store's
@@ -198,7 +198,7 @@ def serve(
             check_files(configuration)
             service.supervisor.prepare(configuration)
         prepare_kernels(store.settings(), log, answers=configuration.http.enabled)
-        _run(service, file, given)
+        _run(service, file, overrides)
 
 
 def check_files(configuration: Configuration) -> None:
@@ -216,7 +216,7 @@ def _name_file_in_errors(file: Path | None) -> Iterator[None]:
         raise UsageError(str(error) if file is None else f"{file}: {error}") from error
 
 
-def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
+def _run(service: Daemon, file: Path | None, overrides: dict[str, object]) -> None:
     store, log = service.store, service.log
     signals = install_signal_handlers()
     signals.starting = False
@@ -227,7 +227,7 @@ def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     folder = service.configuration.spool.folder
     log.info("daemon started", store=store.url, spool=None if folder is None else str(folder))
     try:
-        _watch(service, signals, file, given)
+        _watch(service, signals, file, overrides)
     finally:
         notify(STOPPING)
         exit_after(service.configuration.daemon.grace_seconds + _UNWINDING_SECONDS, SHUTDOWN_TIMEOUT)
@@ -237,7 +237,7 @@ def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     service.log.info("daemon stopped")
 
 
-def _watch(service: Daemon, signals: Signals, file: Path | None, given: dict[str, object]) -> None:
+def _watch(service: Daemon, signals: Signals, file: Path | None, overrides: dict[str, object]) -> None:
     """Supervise the loops until a signal requests the shutdown."""
     watchdog = watchdog_seconds()
     pause = min(_LOOK_SECONDS, watchdog or _LOOK_SECONDS)
@@ -251,14 +251,14 @@ def _watch(service: Daemon, signals: Signals, file: Path | None, given: dict[str
             given_back = time.monotonic()
         if signals.reload:
             signals.reload = False
-            _reload(service, file, given)
+            _reload(service, file, overrides)
         signals.sleep(pause)
 
 
-def _reload(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
+def _reload(service: Daemon, file: Path | None, overrides: dict[str, object]) -> None:
     notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
     try:
-        configuration = load_configuration(file, **given)
+        configuration = load_configuration(file, **overrides)
         with _name_file_in_errors(file):
             names: Sequence[str] = service.reconfigure(configuration)
     except DaemonError as error:
@@ -310,8 +310,8 @@ def warm_up(settings: Settings) -> tuple[LoadedBatch, State]:
     loaded = kind.load([kind.example], settings)
     # Both sweep schemes: exact and in blocks.
     for blocks in (None, Blocks(1, 1)):
-        how = TrialOptions(settings.seed, exact=blocks is None, blocks=blocks)
-        trial = kind.trial(loaded, settings, (2, 2), how)
+        options = TrialOptions(settings.seed, exact=blocks is None, blocks=blocks)
+        trial = kind.trial(loaded, settings, (2, 2), options)
         trial.sweep()
         trial.log_likelihood()
         trial.close()

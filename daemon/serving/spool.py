@@ -123,7 +123,7 @@ def prepare(folder: Path) -> None:
 
 def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[list[SpoolInput], list[PendingFiles]]:
     """Return the inputs ready to ingest, oldest first, and the files that wait for the rest of their input."""
-    found: list[tuple[int, SpoolInput]] = []
+    inputs: list[tuple[int, SpoolInput]] = []
     incomplete: list[PendingFiles] = []
     for name in (None, *_subfolders(folder)):
         try:
@@ -140,7 +140,7 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
             if ending in (*PARALLEL_ENDINGS, UNALIGNED_ENDING):
                 together.setdefault(stem, {})[ending] = path
             else:
-                found.append((status.st_mtime_ns, SpoolInput((path,), name)))
+                inputs.append((status.st_mtime_ns, SpoolInput((path,), name)))
         for parts in together.values():
             marker = parts.pop(UNALIGNED_ENDING, None)
             missing = tuple(ending for ending in PARALLEL_ENDINGS if ending not in parts)
@@ -150,17 +150,17 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
                     missing = ()
             if missing:
                 names = sorted(path.name for path in (*parts.values(), marker) if path is not None)
-                others = " and ".join(printable(_ending(names[0])[0] + ending) for ending in missing)
-                incomplete.append(PendingFiles(tuple(map(printable, names)), f"waiting for {others}"))
+                missing_names = " and ".join(printable(_ending(names[0])[0] + ending) for ending in missing)
+                incomplete.append(PendingFiles(tuple(map(printable, names)), f"waiting for {missing_names}"))
                 continue
             paths = tuple(parts[ending] for ending in PARALLEL_ENDINGS if ending in parts)
-            found.append((max(files[path].st_mtime_ns for path in paths), SpoolInput(paths, name, marker)))
-    found.sort(key=lambda item: (item[0], item[1].name))
-    return [offer for _, offer in found], sorted(incomplete, key=lambda files: files.files)
+            inputs.append((max(files[path].st_mtime_ns for path in paths), SpoolInput(paths, name, marker)))
+    inputs.sort(key=lambda item: (item[0], item[1].name))
+    return [offer for _, offer in inputs], sorted(incomplete, key=lambda files: files.files)
 
 
 def _is_recent(moment: float, seconds: float) -> bool:
-    """Return whether a moment is up to `seconds` ago; one that is further ahead was noted by a clock that was ahead."""
+    """Return whether a moment is within `seconds` of now. A later moment comes from a clock that was ahead."""
     return abs(time.time() - moment) < seconds
 
 
@@ -177,7 +177,7 @@ def _files(folder: Path, subfolder: str | None) -> dict[Path, os.stat_result]:
     """Return the complete files in the spool folder or a subfolder. Raises `OSError`."""
     files = {}
     names = () if subfolder is None else (subfolder,)
-    with folder_within(folder, *names) as place, os.scandir(place) as entries:
+    with folder_within(folder, *names) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
             if entry.name.startswith(".") or entry.name.endswith(PART) or entry.is_dir(follow_symlinks=False):
                 continue
@@ -245,11 +245,11 @@ def move(folder: Path, offer: SpoolInput, reason: str | None = None) -> str:
     moved: list[str] = []
     with (
         _convert_move_error(folder, target, offer),
-        folder_within(folder, *offer.place) as place,
-        _target_folder(folder, target.name, offer) as (free_place, shown),
+        folder_within(folder, *offer.place) as folder_descriptor,
+        _target_folder(folder, target.name, offer) as (free_place, display_path),
     ):
         for path in offer.files:
-            if not exists_in(place, path.name):
+            if not exists_in(folder_descriptor, path.name):
                 continue
             free = _unused_path(free_place, path.name)
             # Write the reason first, so that it exists when the file appears.
@@ -257,41 +257,41 @@ def move(folder: Path, offer: SpoolInput, reason: str | None = None) -> str:
                 write_in(free_place, _reason_path(free_place, free), (printable(reason) + "\n").encode())
             # Another process may have taken the file back.
             with suppress(FileNotFoundError):
-                os.rename(path.name, free, src_dir_fd=place, dst_dir_fd=free_place)
-            moved.append(str(shown / free))
+                os.rename(path.name, free, src_dir_fd=folder_descriptor, dst_dir_fd=free_place)
+            moved.append(str(display_path / free))
     return printable(os.path.abspath(moved[0] if moved else target))
 
 
 def identity(offer: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
     """Return an identity that distinguishes the files from later files of the same name. Missing files are omitted."""
-    found = []
+    stats = []
     for path in offer.files:
         with suppress(OSError):
             status = path.lstat()
-            found.append((str(path), status.st_dev, status.st_ino, status.st_mtime_ns))
-    return tuple(found)
+            stats.append((str(path), status.st_dev, status.st_ino, status.st_mtime_ns))
+    return tuple(stats)
 
 
 @contextmanager
 def _target_folder(folder: Path, target: str, offer: SpoolInput) -> Iterator[tuple[int, Path]]:
     """Open the target folder, named like the offer's subfolder, with a number if a file has that name."""
-    with folder_within(folder, target) as place:
+    with folder_within(folder, target) as target_descriptor:
         if offer.subfolder is None:
-            yield place, folder / target
+            yield target_descriptor, folder / target
             return
-        found, number = offer.subfolder, 0
+        name, number = offer.subfolder, 0
         while True:
             try:
-                os.mkdir(found, dir_fd=place)
+                os.mkdir(name, dir_fd=target_descriptor)
             except FileExistsError:
-                if not stat.S_ISDIR(os.stat(found, dir_fd=place, follow_symlinks=False).st_mode):
+                if not stat.S_ISDIR(os.stat(name, dir_fd=target_descriptor, follow_symlinks=False).st_mode):
                     number += 1
-                    found = shorten_name(place, offer.subfolder, f".{number}")
+                    name = shorten_name(target_descriptor, offer.subfolder, f".{number}")
                     continue
             break
-        descriptor = subfolder(place, found)
+        descriptor = subfolder(target_descriptor, name)
         try:
-            yield descriptor, folder / target / found
+            yield descriptor, folder / target / name
         finally:
             os.close(descriptor)
 
@@ -305,8 +305,8 @@ def _convert_move_error(folder: Path, target: Path, offer: SpoolInput) -> Iterat
         what = f"{offer.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
         for names in ((), (target.name,)):
             if trouble := _folder_problem(folder, *names):
-                place = printable(str(folder.joinpath(*names)))
-                raise SpoolError(f"spool: {what}; {place} cannot be written: {trouble}") from error
+                path = printable(str(folder.joinpath(*names)))
+                raise SpoolError(f"spool: {what}; {path} cannot be written: {trouble}") from error
         raise FileMoveError(what) from error
 
 
@@ -315,14 +315,14 @@ def _folder_problem(folder: Path, *names: str) -> str | None:
     probe = f".probe-{os.getpid()}-{secrets.token_hex(8)}"
     moved = f"{probe}-moved"
     try:
-        with folder_within(folder, *names) as place:
+        with folder_within(folder, *names) as descriptor:
             try:
-                write_in(place, probe, b"probe")
-                os.rename(probe, moved, src_dir_fd=place, dst_dir_fd=place)
-                os.unlink(moved, dir_fd=place)
+                write_in(descriptor, probe, b"probe")
+                os.rename(probe, moved, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+                os.unlink(moved, dir_fd=descriptor)
             except OSError:
                 with suppress(OSError):
-                    os.unlink(probe, dir_fd=place)
+                    os.unlink(probe, dir_fd=descriptor)
                 raise
     except OSError as error:
         return error.strerror or str(error)
@@ -413,27 +413,27 @@ class SpoolLoop:
 
     def _look(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
         """Ingest the files that are ready; return whether there were any."""
-        found, incomplete = find_inputs(folder, unaligned_after)
-        known = {offer: identity(offer) for offer in found}
-        there = set(known.values())
-        self._stuck = {key: stuck for key, stuck in self._stuck.items() if key in there}
-        self._failures = {key: times for key, times in self._failures.items() if key in there}
+        inputs, incomplete = find_inputs(folder, unaligned_after)
+        identities = {offer: identity(offer) for offer in inputs}
+        present = set(identities.values())
+        self._stuck = {key: stuck for key, stuck in self._stuck.items() if key in present}
+        self._failures = {key: times for key, times in self._failures.items() if key in present}
         self._tell([*incomplete, *self._stuck.values()])
-        found = [offer for offer in found if known[offer] not in self._stuck]
+        inputs = [offer for offer in inputs if identities[offer] not in self._stuck]
         waiting = sum(len(files.files) for files in (*incomplete, *self._stuck.values()))
-        for done, offer in enumerate(found):
-            self._health.spool = replace(self._health.spool, waiting=len(found) - done + waiting)
+        for done, offer in enumerate(inputs):
+            self._health.spool = replace(self._health.spool, waiting=len(inputs) - done + waiting)
             if stop.is_set():
                 return True
             try:
-                self._take_in(folder, offer, known[offer])
+                self._take_in(folder, offer, identities[offer])
             except FileMoveError as error:
                 # Without this, it would be ingested again and again.
-                self._stuck[known[offer]] = PendingFiles((offer.name,), str(error))
+                self._stuck[identities[offer]] = PendingFiles((offer.name,), str(error))
                 self._log.error("file cannot be moved", file=offer.name, reason=str(error))
             beat.ok()
         self._health.spool = replace(self._health.spool, waiting=waiting)
-        return bool(found)
+        return bool(inputs)
 
     def _tell(self, waiting: Sequence[PendingFiles]) -> None:
         waiting = sorted(waiting, key=lambda files: files.files)
@@ -480,15 +480,15 @@ class SpoolLoop:
     def _fail(self, folder: Path, offer: SpoolInput, key: object, error: Exception) -> None:
         """Retry a file once if reading or storing failed for reasons other than its content."""
         times = self._failures.get(key, 0) + 1
-        said = printable(str(error) or type(error).__name__)
+        message = printable(str(error) or type(error).__name__)
         # The message of a deliberate error needs no traceback.
         trace = None if isinstance(error, (DaemonError, WorkerProcessError)) else error
         if times < _ATTEMPTS:
             self._failures[key] = times
-            self._log.warning("reading failed, will be retried", file=offer.name, reason=said, exc_info=trace)
+            self._log.warning("reading failed, will be retried", file=offer.name, reason=message, exc_info=trace)
         else:
             self._failures.pop(key, None)
-            reason = f"{printable(str(offer.paths[0]))}: {said} ({times} times)"
+            reason = f"{printable(str(offer.paths[0]))}: {message} ({times} times)"
             self._set_apart(folder, offer, reason, trace)
 
     def _set_apart(self, folder: Path, offer: SpoolInput, reason: str, trace: Exception | None = None) -> None:

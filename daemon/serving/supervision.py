@@ -170,65 +170,65 @@ class Supervisor:
 
     def prepare(self, configuration: Configuration, sections: frozenset[str] | None = None) -> None:
         """Prepare the loops that read any of the sections (None: all loops). Raises `DaemonError`."""
-        for kept in self._kept.values():
-            if sections is None or kept.loop.sections & sections:
-                kept.loop.prepare(configuration)
+        for supervised in self._kept.values():
+            if sections is None or supervised.loop.sections & sections:
+                supervised.loop.prepare(configuration)
 
     def start(self) -> None:
         """Start all loops."""
-        for kept in self._kept.values():
-            kept.heartbeat()
-            kept.thread.start()
+        for supervised in self._kept.values():
+            supervised.heartbeat()
+            supervised.thread.start()
 
     def check(self) -> None:
         """Raise `DaemonError` if a loop has failed for good, or has not beaten for too long."""
-        for name, kept in self._kept.items():
-            if kept.failed is not None:
-                times = f" {kept.heartbeat.failures} times in a row" if kept.heartbeat.failures > 1 else ""
-                raise DaemonError(f"the loop {name} failed{times}: {kept.heartbeat.error}") from kept.failed
-            if not kept.thread.is_alive():
-                raise DaemonError(f"the loop {name} has stopped: {kept.heartbeat.error}")
-            if kept.heartbeat.age > self._patience.stall_seconds:
-                raise DaemonError(f"the loop {name} has not responded for {kept.heartbeat.age:.0f} s")
+        for name, supervised in self._kept.items():
+            if supervised.failed is not None:
+                times = f" {supervised.heartbeat.failures} times in a row" if supervised.heartbeat.failures > 1 else ""
+                raise DaemonError(f"the loop {name} failed{times}: {supervised.heartbeat.error}") from supervised.failed
+            if not supervised.thread.is_alive():
+                raise DaemonError(f"the loop {name} has stopped: {supervised.heartbeat.error}")
+            if supervised.heartbeat.age > self._patience.stall_seconds:
+                raise DaemonError(f"the loop {name} has not responded for {supervised.heartbeat.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
         """Restart every loop that reads one of the sections; return their names."""
-        chosen = [kept for kept in self._kept.values() if kept.loop.sections & sections]
-        for kept in chosen:
-            kept.again.set()
-            kept.stop.set()
-        return [kept.loop.name for kept in chosen]
+        chosen = [supervised for supervised in self._kept.values() if supervised.loop.sections & sections]
+        for supervised in chosen:
+            supervised.again.set()
+            supervised.stop.set()
+        return [supervised.loop.name for supervised in chosen]
 
     def stop(self, grace: float) -> list[str]:
         """Stop all loops; return the names of loops still running after `grace` seconds."""
         until = time.monotonic() + grace
-        for kept in self._kept.values():
-            kept.ending.set()
-            kept.stop.set()
-        for kept in self._kept.values():
-            if kept.thread.is_alive():
-                kept.thread.join(max(until - time.monotonic(), _LOOK_SECONDS))
-        return [name for name, kept in self._kept.items() if kept.thread.is_alive()]
+        for supervised in self._kept.values():
+            supervised.ending.set()
+            supervised.stop.set()
+        for supervised in self._kept.values():
+            if supervised.thread.is_alive():
+                supervised.thread.join(max(until - time.monotonic(), _LOOK_SECONDS))
+        return [name for name, supervised in self._kept.items() if supervised.thread.is_alive()]
 
     def health(self) -> tuple[LoopHealth, ...]:
         """Return the state of all loops."""
         timeout_seconds = self._patience.stall_seconds
-        ages = {name: kept.heartbeat.age for name, kept in self._kept.items()}
+        ages = {name: supervised.heartbeat.age for name, supervised in self._kept.items()}
         return tuple(
             LoopHealth(
                 name,
                 ages[name],
                 timeout_seconds,
                 ages[name] <= timeout_seconds,
-                kept.heartbeat.restarts,
-                kept.heartbeat.error,
+                supervised.heartbeat.restarts,
+                supervised.heartbeat.error,
             )
-            for name, kept in self._kept.items()
+            for name, supervised in self._kept.items()
         )
 
     def trouble(self) -> str | None:
         """Return the current trouble of a loop, or None."""
-        for name, kept in self._kept.items():
-            if kept.heartbeat.trouble is not None:
-                return f"{name}: {kept.heartbeat.trouble}"
+        for name, supervised in self._kept.items():
+            if supervised.heartbeat.trouble is not None:
+                return f"{name}: {supervised.heartbeat.trouble}"
         return None

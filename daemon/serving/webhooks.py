@@ -60,7 +60,7 @@ def webhook_of(url: str) -> Webhook:
     return Webhook(name.hex(), origin)
 
 
-def without_credentials(said: str, url: str) -> str:
+def without_credentials(message: str, url: str) -> str:
     """Return a text, such as an answer that repeats the request, without the parts of a URL that may be secret."""
     parts = urlsplit(url)
     secrets = {url, parts.netloc.rpartition("@")[0], parts.username, parts.password, parts.query, parts.fragment}
@@ -68,11 +68,11 @@ def without_credentials(said: str, url: str) -> str:
     texts = {text for secret in secrets if secret for text in (secret, unquote(secret))}
     for text in sorted(texts, key=len, reverse=True):
         if len(text) >= _MIN_SECRET_LENGTH:
-            said = said.replace(text, "…")
+            message = message.replace(text, "…")
             # A truncated text may end within the secret.
-            begun = next((size for size in range(len(text) - 1, 2, -1) if said.endswith(text[:size])), 0)
-            said = said[: len(said) - begun]
-    return said
+            prefix_length = next((size for size in range(len(text) - 1, 2, -1) if message.endswith(text[:size])), 0)
+            message = message[: len(message) - prefix_length]
+    return message
 
 
 class WebhookLoop(Loop):
@@ -118,13 +118,13 @@ class WebhookLoop(Loop):
 
     def _note(self, section: "WebhooksSection", delivery: Delivery, status: int | None, error: str | None) -> None:
         attempt = delivery.attempts + 1
-        again = None
+        retry_at = None
         if error is not None and attempt < section.attempts:
-            again = time.time() + min(section.pause_seconds * 2 ** (attempt - 1), _MAX_PAUSE_LENGTH)
-        self._store.record_delivery(delivery, status, error, again)
+            retry_at = time.time() + min(section.pause_seconds * 2 ** (attempt - 1), _MAX_PAUSE_LENGTH)
+        self._store.record_delivery(delivery, status, error, retry_at)
         if error is None:
             self._log.info("webhook delivered", about=delivery.event_id, status=status)
-        elif again is None:
+        elif retry_at is None:
             self._log.error("webhook failed", about=delivery.event_id, error=error, attempts=attempt)
         else:
             self._log.warning("webhook failed, will be retried", about=delivery.event_id, error=error, attempts=attempt)
@@ -177,12 +177,12 @@ async def send(
             if answer.is_success:
                 return answer.status_code, None
             answered = answer.status_code
-            said = b""
+            received = b""
             async for piece in answer.aiter_raw():
-                said += piece
-                if len(said) > _MAX_ANSWER_LENGTH:
+                received += piece
+                if len(received) > _MAX_ANSWER_LENGTH:
                     break
-            text = without_credentials(said.decode(errors="replace"), url)
+            text = without_credentials(received.decode(errors="replace"), url)
             return answered, f"answered {answered}: {_printable(text[:_MAX_ANSWER_LENGTH])}"
     except TimeoutError:
         return answered, f"Timeout: the response was incomplete after {section.timeout_seconds:g} s"
@@ -190,6 +190,6 @@ async def send(
         return None, _printable(without_credentials(f"{type(error).__name__}: {error}", url)[:_MAX_ANSWER_LENGTH])
 
 
-def _printable(said: str) -> str:
+def _printable(message: str) -> str:
     """Replace unprintable characters in a receiver's answer: Postgres rejects NUL, and a log entry is one line."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in said)
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in message)

@@ -41,8 +41,8 @@ class TokenText:
 
     def place(self, number: str) -> TokenPlace | None:
         """Return the place of a token, given its number or the number of a part; None if it is excluded."""
-        found = self.places.get(number)
-        return self.places.get(number[:_WORD_DIGITS]) if found is None and len(number) > _WORD_DIGITS else found
+        place = self.places.get(number)
+        return self.places.get(number[:_WORD_DIGITS]) if place is None and len(number) > _WORD_DIGITS else place
 
 
 def read_token_text(path: str) -> TokenText:
@@ -95,14 +95,14 @@ def links_by_verse(source: TokenText, target: TokenText, records: Iterable[Mappi
     """Return the links within each verse, by token position. A record links all its tokens to each other."""
     links: dict[str, set[Link]] = defaultdict(set)
     for record in records:
-        places = [
+        verse_words = [
             [text.place(str(number)) for number in record[role]]
             for text, role in zip((source, target), ROLES, strict=True)
         ]
-        for one in places[0]:
-            for other in places[1]:
-                if one is not None and other is not None and one.verse == other.verse:
-                    links[one.verse].add((one.position, other.position))
+        for source_word in verse_words[0]:
+            for target_word in verse_words[1]:
+                if source_word is not None and target_word is not None and source_word.verse == target_word.verse:
+                    links[source_word.verse].add((source_word.position, target_word.position))
     return links
 
 
@@ -145,12 +145,12 @@ def _groups(links: Iterable[Link]) -> list[tuple[list[int], list[int]]]:
     """Return the connected components of the links, sorted by their first source word."""
     groups: list[tuple[set[int], set[int]]] = []
     for i, j in sorted(links):
-        one = ({i}, {j})
-        apart = []
+        merged = ({i}, {j})
+        separate = []
         for group in groups:
             if i in group[0] or j in group[1]:
-                one = (one[0] | group[0], one[1] | group[1])
+                merged = (merged[0] | group[0], merged[1] | group[1])
             else:
-                apart.append(group)
-        groups = [*apart, one]
+                separate.append(group)
+        groups = [*separate, merged]
     return sorted((sorted(sources), sorted(targets)) for sources, targets in groups)

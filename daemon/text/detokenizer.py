@@ -46,8 +46,8 @@ _DIVIDERS = frozenset("\u1361\u16eb\U0001039f\U000103d0\U00010100")
 
 @lru_cache(maxsize=1 << 16)
 def _cached_sign(token: str) -> str:
-    shown = _INVISIBLE.sub("", token)
-    return shown if len({*shown}) == 1 and not shown[0].isalnum() else ""
+    visible = _INVISIBLE.sub("", token)
+    return visible if len({*visible}) == 1 and not visible[0].isalnum() else ""
 
 
 def extract_sign(token: str) -> str:
@@ -79,10 +79,10 @@ class Detokenizer:
 
     def separators(self, tokens: Sequence[str]) -> list[str]:
         """Return the text before each token: a space, a zero-width space, or nothing."""
-        found = [""] * len(tokens)
+        spaces = [""] * len(tokens)
         for k, boundary in self.boundaries(tokens):
-            found[k] = boundary.separator(self.orthography.joins)
-        return found
+            spaces[k] = boundary.separator(self.orthography.joins)
+        return spaces
 
     def join(self, tokens: Sequence[str]) -> str:
         """Join tokens into text."""
@@ -91,23 +91,25 @@ class Detokenizer:
 
     def boundaries(self, tokens: Sequence[str]) -> list[tuple[int, Boundary]]:
         """Return the boundaries between words and signs, each with its second token, except those with a `SPACE`."""
-        places = [k for k, token in enumerate(tokens) if token and token != SPACE]
-        found = zip(pairwise(places), _Sentence(self, [tokens[k] for k in places]).boundaries(), strict=False)
-        return [(k, one) for (before, k), one in found if SPACE not in tokens[before + 1 : k]]
+        positions = [k for k, token in enumerate(tokens) if token and token != SPACE]
+        boundaries = zip(
+            pairwise(positions), _Sentence(self, [tokens[k] for k in positions]).boundaries(), strict=False
+        )
+        return [(k, boundary) for (before, k), boundary in boundaries if SPACE not in tokens[before + 1 : k]]
 
     def observe(self, text: str, tokens: Sequence[str]) -> list[tuple[int, Boundary, str]]:
         """Return the boundaries between the tokens of a text, as `boundaries` does, with the text at each."""
         gaps: list[str] = []
-        at = 0
+        position = 0
         for token in tokens:
-            start = at
-            while token != SPACE and not text.startswith(token, at):
-                if at == len(text) or not (text[at].isspace() or text[at] == ZERO_WIDTH_SPACE):
+            start = position
+            while token != SPACE and not text.startswith(token, position):
+                if position == len(text) or not (text[position].isspace() or text[position] == ZERO_WIDTH_SPACE):
                     # The tokenizer has changed the text.
                     return []
-                at += 1
-            gaps.append(text[start:at])
-            at += len(token) * (token != SPACE)
+                position += 1
+            gaps.append(text[start:position])
+            position += len(token) * (token != SPACE)
         return [(k, boundary, gaps[k]) for k, boundary in self.boundaries(tokens)]
 
 
@@ -121,10 +123,10 @@ def find_unpaired(tokens: Sequence[str]) -> set[int]:
     waiting: list[int] = []
     unpaired: set[int] = set()
     for k, token in enumerate(tokens):
-        closes = [place for place in waiting if _is_pair(tokens[place], token)]
+        closes = [position for position in waiting if _is_pair(tokens[position], token)]
         if closes:
-            unpaired.update(place for place in waiting if place > closes[-1])
-            waiting = [place for place in waiting if place < closes[-1]]
+            unpaired.update(position for position in waiting if position > closes[-1])
+            waiting = [position for position in waiting if position < closes[-1]]
         elif token in _MARKS or (len(token) == 1 and unicodedata.category(token) in ("Ps", "Pe")):
             waiting.append(k)
     return unpaired.union(waiting)
@@ -244,9 +246,9 @@ class _Sentence:
 
     def _quote(self, k: int, token: str) -> None:
         """Attach a quotation mark: it closes the quotation that it can close, else opens one if it can."""
-        for place in range(len(self._open) - 1, -1, -1):
-            if token in _CLOSERS.get(self._open[place], ""):
-                del self._open[place:]
+        for index in range(len(self._open) - 1, -1, -1):
+            if token in _CLOSERS.get(self._open[index], ""):
+                del self._open[index:]
                 self._left[k] = True
                 return
         pair = [mark for mark in self._tokens if mark == token or mark in _CLOSERS[token]]
@@ -314,7 +316,7 @@ class _Sentence:
         elif "'" in self._open:
             self._open.remove("'")
             self._left[k] = True
-        elif any(place > k for place in self._single):
+        elif any(position > k for position in self._single):
             self._open.append("'")
             self._right[k] = True
         else:

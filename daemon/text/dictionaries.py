@@ -117,7 +117,7 @@ class _Reader(xml_streams.UnitReader[Concept]):
             level = self._levels.pop()
             if level.status is not None:
                 terms = self._concept[level.first :]
-                self._concept[level.first :] = [one._replace(status=one.status or level.status) for one in terms]
+                self._concept[level.first :] = [entry._replace(status=entry.status or level.status) for entry in terms]
         if name in _CONCEPTS:
             self.units.append(self._concept)
             self._concept = []
@@ -166,15 +166,15 @@ class Dictionary(OpenFiles):
         rejected: list[tuple[int, RejectionError, str]] = []
         entries = self._of_concepts(rejected) if self.format == TBX_ENTRIES else self._of_rows(rejected)
         while True:
-            some = list(islice(entries, LINES_PER_CHUNK))
-            if not some and not rejected:
+            chunk = list(islice(entries, LINES_PER_CHUNK))
+            if not chunk and not rejected:
                 return
             yield LineColumns(
-                [number for number, _, _ in some],
-                [source.encode("utf-8", "surrogateescape") for _, source, _ in some],
-                [target.encode("utf-8", "surrogateescape") for _, _, target in some],
-                [None] * len(some),
-                [None] * len(some),
+                [number for number, _, _ in chunk],
+                [source.encode("utf-8", "surrogateescape") for _, source, _ in chunk],
+                [target.encode("utf-8", "surrogateescape") for _, _, target in chunk],
+                [None] * len(chunk),
+                [None] * len(chunk),
                 rejected=[
                     reject(number, problem, content.encode("utf-8", "surrogateescape"))
                     for number, problem, content in rejected
@@ -186,19 +186,19 @@ class Dictionary(OpenFiles):
         languages = self._languages
         for number, concept in enumerate(concepts(self._files[0].blocks(), self.origin), 1):
             if languages is None:
-                languages = xml_streams.unit_languages((one.language for one in concept), self.origin, "concept")
+                languages = xml_streams.unit_languages((term.language for term in concept), self.origin, "concept")
             sides = [
-                [one for one in concept if xml_streams.matches_language(one.language, language)]
+                [term for term in concept if xml_streams.matches_language(term.language, language)]
                 for language in languages
             ]
-            for one in (one for side in sides for one in side if one.status is not None):
-                problem = RejectionError(DEPRECATED_TERM, f"the term {one.term!r} is marked as {one.status}")
-                rejected.append((number, problem, f"{one.language}: {one.term}"))
+            for term in (term for side in sides for term in side if term.status is not None):
+                problem = RejectionError(DEPRECATED_TERM, f"the term {term.term!r} is marked as {term.status}")
+                rejected.append((number, problem, f"{term.language}: {term.term}"))
             missing = [language for language, terms in zip(languages, sides, strict=True) if not terms]
             if missing:
                 problem = RejectionError(MISSING_FIELD, f"the concept has no term in {' and '.join(missing)}")
-                rejected.append((number, problem, " ||| ".join(f"{one.language}: {one.term}" for one in concept)))
-            for source, target in product(*([one.term for one in side if one.status is None] for side in sides)):
+                rejected.append((number, problem, " ||| ".join(f"{term.language}: {term.term}" for term in concept)))
+            for source, target in product(*([term.term for term in side if term.status is None] for side in sides)):
                 yield number, source, target
 
     def _of_rows(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
@@ -243,9 +243,9 @@ class Dictionary(OpenFiles):
             ]
             if all(columns):
                 return columns[0][0], columns[1][0]
-        wanted = [(SOURCE, TARGET), *([self._languages] if self._languages else [])]
+        accepted_headers = [(SOURCE, TARGET), *([self._languages] if self._languages else [])]
         headers = " or ".join(
-            f"`{_DELIMITERS[self.format].join(names).replace(chr(9), ' (tab) ')}`" for names in wanted
+            f"`{_DELIMITERS[self.format].join(names).replace(chr(9), ' (tab) ')}`" for names in accepted_headers
         )
         raise InputError(
             f"{self.origin}, line 1: the header must name a source and a target column, got "

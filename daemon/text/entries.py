@@ -18,13 +18,13 @@ class DictionaryOptions:
 
     def of(self, pairs: NewPairs) -> NewPairs:
         """Return each distinct entry `weight` times, with the links of its words."""
-        places = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(self.weight)]
-        found = pairs.at(places)
-        copies = list(range(self.weight)) * (len(found) // self.weight)
-        sizes = zip(found.source_lengths, found.target_lengths, strict=True)
-        known = {
+        indices = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(self.weight)]
+        repeated = pairs.at(indices)
+        copies = list(range(self.weight)) * (len(repeated) // self.weight)
+        sizes = zip(repeated.source_lengths, repeated.target_lengths, strict=True)
+        known_links = {
             k: KnownLinks(frozenset(product(range(height), range(width))))
             for k, (height, width) in enumerate(sizes)
             if self.block or height == width == 1
         }
-        return replace(found, occurrences=copies, known=known)
+        return replace(repeated, occurrences=copies, known=known_links)

@@ -106,12 +106,12 @@ def collect_lines(
     columns = LineColumns(numbers, [], [], alignments, ids, lines)
     for number, item in numbered:
         try:
-            source, target, alignment, external_id, known = parse(item)
+            source, target, alignment, external_id, known_links = parse(item)
         except RejectionError as rejection:
             columns.rejected.append(reject(number, rejection, content(item)))
             continue
-        if known is not None:
-            columns.known[len(numbers)] = known
+        if known_links is not None:
+            columns.known[len(numbers)] = known_links
         numbers.append(number)
         columns.sources.append(source)
         columns.targets.append(target)
@@ -197,21 +197,21 @@ def members(value: Mapping[str, object]) -> ParsedLine:
     source, target = _encoded(value["source"], "source"), _encoded(value["target"], "target")
     alignment = None if links is None else _encoded(links, "alignment")
     external_id = _external_id(value.get("id"))
-    known = None
+    known_links = None
     if any(name in value for name in _KNOWN):
-        known = KnownLinks(*(parse_known_links(value.get(name), name) for name in _KNOWN))
-    return source, target, alignment, external_id, known if any(known or ()) else None
+        known_links = KnownLinks(*(parse_known_links(value.get(name), name) for name in _KNOWN))
+    return source, target, alignment, external_id, known_links if any(known_links or ()) else None
 
 
 def _links(links: Sequence[object], name: str) -> list[Link]:
-    found = []
+    pair_links = []
     for k, link in enumerate(links):
         if not (isinstance(link, list | tuple) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
             raise RejectionError(
                 MALFORMED_LINK, f"{name}: entry {k} is not a link: expected [i, j], with words counted from 0"
             )
-        found.append((link[0], link[1]))
-    return found
+        pair_links.append((link[0], link[1]))
+    return pair_links
 
 
 def parse_known_links(links: object, name: str) -> frozenset[Link]:
@@ -220,7 +220,7 @@ def parse_known_links(links: object, name: str) -> frozenset[Link]:
         return frozenset()
     if isinstance(links, list | tuple):
         return frozenset(_links(links, name))
-    found = []
+    parsed = []
     for word in _encoded(links, name).decode().split():
         source, _, target = word.partition("-")
         if not (_NUMBER.fullmatch(source) and _NUMBER.fullmatch(target)):
@@ -228,8 +228,8 @@ def parse_known_links(links: object, name: str) -> frozenset[Link]:
                 MALFORMED_LINK,
                 f"{name}: {quote_bytes(word.encode())} is not a link: expected i-j, with words counted from 0",
             )
-        found.append((int(source), int(target)))
-    return frozenset(found)
+        parsed.append((int(source), int(target)))
+    return frozenset(parsed)
 
 
 def _encoded(value: object, name: str) -> bytes:
@@ -316,8 +316,8 @@ def _advice(look: str, path: str) -> str:
     }[look]
 
 
-def _raise_wrong_format(path: str, look: str, wanted: str) -> InputError:
-    return InputError(f"{path}: expected {wanted}, got {look}: {_advice(look, path)}")
+def _raise_wrong_format(path: str, look: str, expected: str) -> InputError:
+    return InputError(f"{path}: expected {expected}, got {look}: {_advice(look, path)}")
 
 
 def detect_format(lines: Sequence[bytes], path: str) -> str:
@@ -383,7 +383,7 @@ def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) 
             )
     empty = [path for path, lines in zip(paths, beginnings, strict=True) if not lines]
     if empty and len(empty) < len(paths):
-        other = next(path for path, lines in zip(paths, beginnings, strict=True) if lines)
+        nonempty = next(path for path, lines in zip(paths, beginnings, strict=True) if lines)
         raise InputError(
-            f"{' and '.join(empty)}: empty, but {other} is not: {PARALLEL} files must have the same number of lines"
+            f"{' and '.join(empty)}: empty, but {nonempty} is not: {PARALLEL} files must have the same number of lines"
         )

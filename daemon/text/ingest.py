@@ -124,15 +124,15 @@ class IngestBatch:
         turned_down = in_runs([*rejected, *added.rejected])
         if turned_down:
             self._last_rejected = turned_down[-1]
-        report, shown = self.report, self.report.first_rejected
+        report, first_rejected = self.report, self.report.first_rejected
         report.totals += added.totals
         report.lines += added.totals.accepted + added.totals.duplicates + added.totals.rejected
         report.reasons += _count_reasons(turned_down)
         for run in turned_down:
-            if run.earlier and shown and shown[-1].last_line + 1 == run.line:
-                shown[-1] = shown[-1]._replace(lines=shown[-1].lines + run.lines)
-            elif len(shown) < _SHOWN_REJECTIONS:
-                shown.append(run)
+            if run.earlier and first_rejected and first_rejected[-1].last_line + 1 == run.line:
+                first_rejected[-1] = first_rejected[-1]._replace(lines=first_rejected[-1].lines + run.lines)
+            elif len(first_rejected) < _SHOWN_REJECTIONS:
+                first_rejected.append(run)
         self._limits.check_rejected(report.origin, report.lines, report.reasons)
         return added.totals, turned_down
 
@@ -211,12 +211,13 @@ class _VocabularyNotes:
         odd = [word for words in self._odd.values() for word in words]
         if odd:
             twins = sum(self._twins(side) for side in self._odd)
-            told = f" ({twins:,} also stored in another form, as different words)" if twins else ""
+            twins_text = f" ({twins:,} also stored in another form, as different words)" if twins else ""
             notes.append(
                 Note(
                     NOT_NFC,
                     f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'} not in Unicode form NFC, such as "
-                    f"{odd[0]!a}{told}: convert the text (uconv -x nfc), or use --tokenize, which normalizes it to NFC",
+                    f"{odd[0]!a}{twins_text}: convert the text (uconv -x nfc), or use --tokenize, which "
+                    "normalizes it to NFC",
                 )
             )
         return notes
@@ -230,15 +231,15 @@ class _VocabularyNotes:
 
 def _decomposed(texts: Sequence[str]) -> dict[str, None]:
     """Return the decomposed forms (NFD) of a sample of the words that are in NFC and have a different NFD form."""
-    found: dict[str, None] = {}
+    words: dict[str, None] = {}
     if not all(map(str.isascii, texts)):
         for word in dict.fromkeys(" ".join(texts).split(" ")):
             form = unicodedata.normalize("NFD", word)
             if form != word and unicodedata.is_normalized("NFC", word):
-                found[form] = None
-            if len(found) >= _MAX_ODD_WORDS:
+                words[form] = None
+            if len(words) >= _MAX_ODD_WORDS:
                 break
-    return found
+    return words
 
 
 def ingest(
@@ -260,13 +261,13 @@ def ingest(
     check_input_kind(store, PAIRS)
     checks = InputValidator(store.settings(), options, format=source.format)
     source.choose(checks.languages)
-    begun = InputHeader(source.origin, source.format, source.bytes_total)
+    header = InputHeader(source.origin, source.format, source.bytes_total)
     chunks = checks.chunks(source)
     # Read ahead only in files: reading a stream may block, and an interrupt must not wait for it.
-    chunks = chunks if begun.bytes_total is None else prefetch(chunks)
+    chunks = chunks if header.bytes_total is None else prefetch(chunks)
     try:
         return store_chunks(
-            IngestBatch(store, corpus, begun.origin, begun.format, options.limits), begun, chunks, report
+            IngestBatch(store, corpus, header.origin, header.format, options.limits), header, chunks, report
         )
     finally:
         checks.close()
@@ -284,17 +285,17 @@ def ingest_in_sandbox(
     """Store the pairs of untrusted files, which a worker process reads. For `wait` see `WorkerProcess.run`."""
     check_input_kind(store, PAIRS)
     with closing(child.run(wait, read_in_sandbox, paths, store.settings(), options)) as messages:
-        begun = next(messages)
-        assert isinstance(begun, InputHeader)
+        header = next(messages)
+        assert isinstance(header, InputHeader)
         chunks = cast("Generator[ValidatedChunk, None, None]", messages)
         return store_chunks(
-            IngestBatch(store, corpus, begun.origin, begun.format, options.limits), begun, chunks, report
+            IngestBatch(store, corpus, header.origin, header.format, options.limits), header, chunks, report
         )
 
 
 def store_chunks(
     batch: IngestBatch,
-    begun: InputHeader,
+    header: InputHeader,
     chunks: Generator[ValidatedChunk, None, None],
     report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
@@ -304,7 +305,7 @@ def store_chunks(
         with closing(chunks):
             for chunk in chunks:
                 batch.store(chunk)
-                done.bytes_read, done.bytes_total = chunk.bytes_read, begun.bytes_total
+                done.bytes_read, done.bytes_total = chunk.bytes_read, header.bytes_total
                 if report:
                     report(done)
     except BaseException as error:

@@ -88,8 +88,8 @@ class Language:
 
     def observe(self, text: str) -> list[tuple[Boundary, str]]:
         """Return the boundaries between the tokens of a sentence, with the text at each."""
-        found = self._detokenizer.observe(text, self._tokenizer.tokens(text))
-        return [(boundary, gap) for _, boundary, gap in found]
+        boundaries = self._detokenizer.observe(text, self._tokenizer.tokens(text))
+        return [(boundary, gap) for _, boundary, gap in boundaries]
 
     def sentences(self, text: str) -> list[Spot]:
         """Return the spans of the sentences of a line, without surrounding spaces."""
@@ -172,8 +172,8 @@ def _pythainlp() -> WordFinder:
     from pythainlp.tokenize import word_tokenize
 
     def divide(text: str) -> Sequence[str]:
-        found: list[str] = word_tokenize(text, engine="newmm", keep_whitespace=False)
-        return found
+        words: list[str] = word_tokenize(text, engine="newmm", keep_whitespace=False)
+        return words
 
     return divide
 
@@ -200,8 +200,8 @@ def _burmesenlp() -> WordFinder:
     lexicon = Lexicon.default()
 
     def divide(text: str) -> Sequence[str]:
-        found: list[str] = word_tokenize(text, lexicon=lexicon)
-        return found
+        words: list[str] = word_tokenize(text, lexicon=lexicon)
+        return words
 
     return divide
 
@@ -277,7 +277,7 @@ def learn_orthography(code: str, lines: Sequence[str]) -> str:
     letters = learn_letters(texts, "" if rules.apostrophe is Apostrophe.LETTER else "'’")
     rules = find_language(code, Orthography(letters, prior).as_text())
     observed = [rules.observe(text) for text in texts]
-    joins = learn_joins([one for line in observed for one in line], prior)
+    joins = learn_joins([boundary for line in observed for boundary in line], prior)
     return Orthography(letters, joins, learn_spaces(observed, joins), decomposed, spellings).as_text()
 
 

@@ -104,7 +104,7 @@ def check_text(head: bytes, name: str) -> None:
 
 
 def _detect_compression(head: bytes) -> _Compression | None:
-    return next((one for one in _COMPRESSIONS if _begins(head, one)), None)
+    return next((compression for compression in _COMPRESSIONS if _begins(head, compression)), None)
 
 
 def _begins(head: bytes, compression: _Compression) -> bool:
@@ -237,8 +237,8 @@ class LineSplitter:
 
     def end(self) -> list[bytes]:
         """Return the last line, if it has no line feed."""
-        begun = without_mark(self._begun)
-        return [_without_end(begun)] if begun else []
+        last_line = without_mark(self._begun)
+        return [_without_end(last_line)] if last_line else []
 
 
 def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]]:
@@ -260,8 +260,8 @@ def _without_marks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         while marked in text:
             text = text.replace(marked, b"\n")
         # The next block may complete a byte order mark.
-        kept = next(size for size in range(len(marked) - 1, -1, -1) if text.endswith(marked[:size]))
-        end = len(text) - kept
+        mark_length = next(size for size in range(len(marked) - 1, -1, -1) if text.endswith(marked[:size]))
+        end = len(text) - mark_length
         if end > start:
             yield text[start:end]
         held, start = text[end:], max(0, start - end)
@@ -288,10 +288,10 @@ def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iter
         gathered += lines
         held += sum(map(len, lines))
         if len(gathered) >= size:
-            whole = len(gathered) - len(gathered) % size
-            for start in range(0, whole, size):
+            chunked_size = len(gathered) - len(gathered) % size
+            for start in range(0, chunked_size, size):
                 yield gathered[start : start + size]
-            gathered = gathered[whole:]
+            gathered = gathered[chunked_size:]
             held = sum(map(len, gathered))
         if held > BYTES_PER_CHUNK:
             yield gathered
@@ -423,6 +423,6 @@ def read_sentences(path: str) -> list[str]:
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines atomically, compressed if the name ends in .gz or .zst. Raises `ExportError`."""
     with open_output(path) as stream:
-        left = iter(lines)
-        while some := list(islice(left, _LINES_PER_WRITE)):
-            stream.write("".join([line + "\n" for line in some]).encode())
+        remaining = iter(lines)
+        while chunk := list(islice(remaining, _LINES_PER_WRITE)):
+            stream.write("".join([line + "\n" for line in chunk]).encode())

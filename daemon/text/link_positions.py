@@ -87,10 +87,10 @@ class LinkPositions:
         if not any(spaced):
             return
         if self._compared < _MAX_LINES:
-            for fields, places in zip(chunks, spaced, strict=True):
-                self._learn(fields, sorted({*range(len(fields.sources))} - {*places}))
-            for fields, places in zip(chunks, spaced, strict=True):
-                self._compare(fields, places)
+            for fields, line_numbers in zip(chunks, spaced, strict=True):
+                self._learn(fields, sorted({*range(len(fields.sources))} - {*line_numbers}))
+            for fields, line_numbers in zip(chunks, spaced, strict=True):
+                self._compare(fields, line_numbers)
             # If neither division is likelier, links that are in range under only one of them decide.
             self.divided = self._ratio > 0 if self._likely else self._beyond > 0
         number = sum(map(len, spaced))
@@ -135,8 +135,8 @@ class LinkPositions:
             f"{head}the links count words that are split at these spaces, so the text was split there{late}",
         )
 
-    def _learn(self, fields: LineColumns, places: Sequence[int]) -> None:
-        for line in _lines_with_links(fields, places):
+    def _learn(self, fields: LineColumns, line_numbers: Sequence[int]) -> None:
+        for line in _lines_with_links(fields, line_numbers):
             if self._others >= _MAX_LINES:
                 return
             self._others += 1
@@ -145,10 +145,10 @@ class LinkPositions:
                     for model in (self._as_is, self._as_divided):
                         model.add(line.source[i], line.target[j])
 
-    def _compare(self, fields: LineColumns, places: Sequence[int]) -> None:
-        for line in _lines_with_links(fields, places):
-            if not self._space and (found := _SPACE.search(" ".join((*line.source, *line.target)))):
-                self._space = found[0]
+    def _compare(self, fields: LineColumns, line_numbers: Sequence[int]) -> None:
+        for line in _lines_with_links(fields, line_numbers):
+            if not self._space and (match := _SPACE.search(" ".join((*line.source, *line.target)))):
+                self._space = match[0]
             if self._compared >= _MAX_LINES or not line.fits_split_words:
                 continue
             self._compared += 1
@@ -157,31 +157,33 @@ class LinkPositions:
                 continue
             linked = [(line.source[i], line.target[j]) for i, j in line.links]
             divided = [(line.divided_source[i], line.divided_target[j]) for i, j in line.links]
-            for one, other in zip(linked, divided, strict=True):
-                if one != other:
-                    gain = self._as_divided.log_probability(*other) - self._as_is.log_probability(*one)
+            for linked_length, divided_length in zip(linked, divided, strict=True):
+                if linked_length != divided_length:
+                    gain = self._as_divided.log_probability(*divided_length) - self._as_is.log_probability(
+                        *linked_length
+                    )
                     self._ratio += gain
                     self._squares += gain * gain
-            for one, other in zip(linked, divided, strict=True):
-                self._as_is.add(*one)
-                self._as_divided.add(*other)
+            for linked_length, divided_length in zip(linked, divided, strict=True):
+                self._as_is.add(*linked_length)
+                self._as_divided.add(*divided_length)
 
 
 def _spaced(fields: LineColumns) -> list[int]:
-    places: set[int] = set()
+    line_numbers: set[int] = set()
     for lines in (fields.sources, fields.targets):
         text = b"\n".join(lines)
         if text.isascii():
-            found = len(text.translate(None, _ASCII_SPACES)) < len(text)
+            has_space = len(text.translate(None, _ASCII_SPACES)) < len(text)
         else:
-            found = _SPACE.search(text.decode(errors="replace")) is not None
-        if found:
-            places |= {k for k, line in enumerate(lines) if _SPACE.search(line.decode(errors="replace"))}
-    return sorted(k for k in places if fields.alignments[k])
+            has_space = _SPACE.search(text.decode(errors="replace")) is not None
+        if has_space:
+            line_numbers |= {k for k, line in enumerate(lines) if _SPACE.search(line.decode(errors="replace"))}
+    return sorted(k for k in line_numbers if fields.alignments[k])
 
 
-def _lines_with_links(fields: LineColumns, places: Sequence[int]) -> Iterator[_Line]:
-    for k in places:
+def _lines_with_links(fields: LineColumns, line_numbers: Sequence[int]) -> Iterator[_Line]:
+    for k in line_numbers:
         alignment = fields.alignments[k]
         if alignment is None:
             continue

@@ -51,8 +51,8 @@ class GivenPairs:
     def fields(self) -> Iterator[LineColumns]:
         """Yield the pairs in chunks of some thousand."""
         numbered = enumerate(self._pairs, 1)
-        while some := list(islice(numbered, LINES_PER_CHUNK)):
-            yield collect_lines(some, lambda pair: members(_named(pair)), _as_json)
+        while chunk := list(islice(numbered, LINES_PER_CHUNK)):
+            yield collect_lines(chunk, lambda pair: members(_named(pair)), _as_json)
 
 
 def _as_json(pair: Any) -> bytes:
@@ -69,10 +69,10 @@ def _named(pair: Any) -> Mapping[str, Any]:
     return {"source": source, "target": target, "alignment": _plain(links[0]) if links else None}
 
 
-def known_links(known: KnownLinks) -> KnownLinks:
+def known_links(corrections: KnownLinks) -> KnownLinks:
     """Return fixed and forbidden links, given in collections of any type. Raises `RejectionError`."""
     return KnownLinks(
-        *(parse_known_links(_plain(links), name) for name, links in zip(known._fields, known, strict=True))
+        *(parse_known_links(_plain(links), name) for name, links in zip(corrections._fields, corrections, strict=True))
     )
 
 

@@ -94,16 +94,16 @@ class Notes:
         return None if advice is None else Note(NO_WORD_DIVISION, advice)
 
     def _count_escapes(self, fields: LineColumns) -> None:
-        found: set[int] = set()
+        escapes: set[int] = set()
         for lines in (fields.sources, fields.targets):
             text = b"\n".join(lines)
             if b"&" not in text and b"@-@" not in text and b"@/@" not in text:
                 continue
             for k, line in enumerate(lines):
                 if (escape := _ESCAPE.search(line)) is not None:
-                    found.add(k)
+                    escapes.add(k)
                     self._escape = self._escape or escape[1].decode()
-        self._escaped += len(found)
+        self._escaped += len(escapes)
 
     def _count_quotes(self, fields: LineColumns) -> None:
         for source, target in zip(fields.sources, fields.targets, strict=True):
@@ -113,7 +113,7 @@ class Notes:
 
     def found(self) -> list[Note]:
         """Return the notes on the lines so far."""
-        notes = [one for one in (self._looks, self._undivided) if one is not None]
+        notes = [note for note in (self._looks, self._undivided) if note is not None]
         if self._escaped > _SHARE_OF_ESCAPES * self._lines:
             notes.append(
                 Note(
@@ -137,14 +137,14 @@ def _lines(number: int) -> str:
     return f"{number:,} {'line has' if number == 1 else 'lines have'}"
 
 
-def words_not_in_nfc(texts: Sequence[str], most: int = _MAX_ODD_WORDS) -> list[str]:
-    """Return up to `most` distinct words of texts that are not in Unicode's form NFC."""
+def words_not_in_nfc(texts: Sequence[str], limit: int = _MAX_ODD_WORDS) -> list[str]:
+    """Return up to `limit` distinct words of texts that are not in Unicode's form NFC."""
     if unicodedata.is_normalized("NFC", "\n".join(texts)):
         return []
-    found: dict[str, None] = {}
+    words: dict[str, None] = {}
     for text in texts:
         if not unicodedata.is_normalized("NFC", text):
-            found |= {word: None for word in text.split(" ") if not unicodedata.is_normalized("NFC", word)}
-            if len(found) >= most:
+            words |= {word: None for word in text.split(" ") if not unicodedata.is_normalized("NFC", word)}
+            if len(words) >= limit:
                 break
-    return list(found)[:most]
+    return list(words)[:limit]

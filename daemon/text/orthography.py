@@ -68,7 +68,7 @@ class Orthography:
         """Return text in NFC as the corpus writes it."""
         if self.decomposed:
             text = unicodedata.normalize("NFD", text)
-        return _GRAPHEME.sub(lambda found: self.spellings.get(found[0], found[0]), text) if self.spellings else text
+        return _GRAPHEME.sub(lambda match: self.spellings.get(match[0], match[0]), text) if self.spellings else text
 
 
 RULES_ALONE = Orthography()
@@ -148,12 +148,12 @@ def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:
         if not unicodedata.is_normalized("NFC", line) or not unicodedata.is_normalized("NFD", line):
             for written in _GRAPHEME.findall(line):
                 seen[unicodedata.normalize("NFC", written)][written] += 1
-    usual = {one: max(sorted(forms), key=forms.__getitem__) for one, forms in seen.items()}
-    composed = {one: written for one, written in usual.items() if one != written}
-    parts = {unicodedata.normalize("NFD", one): written for one, written in usual.items()}
-    decomposed = {one: written for one, written in parts.items() if one != written}
-    other = min(composed, decomposed, key=len)
-    return other is not composed, dict(sorted(other.items())[:_MAX_SPELLINGS])
+    usual_spelling = {composed_form: max(sorted(forms), key=forms.__getitem__) for composed_form, forms in seen.items()}
+    composed = {composed_form: written for composed_form, written in usual_spelling.items() if composed_form != written}
+    parts = {unicodedata.normalize("NFD", composed_form): written for composed_form, written in usual_spelling.items()}
+    decomposed = {composed_form: written for composed_form, written in parts.items() if composed_form != written}
+    smaller = min(composed, decomposed, key=len)
+    return smaller is not composed, dict(sorted(smaller.items())[:_MAX_SPELLINGS])
 
 
 def learn_joins(observed: Sequence[tuple[Boundary, str]], prior: Mapping[str, str]) -> dict[str, str]:
@@ -169,16 +169,16 @@ def learn_joins(observed: Sequence[tuple[Boundary, str]], prior: Mapping[str, st
         lambda boundary: (" ".join(boundary.kinds),),
     )
     for contexts in levels:
-        found: dict[str, list[tuple[Boundary, str]]] = defaultdict(list)
+        boundaries_by_context: dict[str, list[tuple[Boundary, str]]] = defaultdict(list)
         for boundary, gap in observed:
             for context in contexts(boundary):
-                found[context].append((boundary, gap))
-        for context, some in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
-            right = _count_right(some, joins)
-            gaps = Counter(gap for _, gap in some) if len(some) - right > _DOUBT else Counter()
+                boundaries_by_context[context].append((boundary, gap))
+        for context, boundaries in sorted(boundaries_by_context.items(), key=lambda item: (-len(item[1]), item[0])):
+            right = _count_right(boundaries, joins)
+            gaps = Counter(gap for _, gap in boundaries) if len(boundaries) - right > _DOUBT else Counter()
             for gap in sorted(gaps, key=lambda gap: (-gaps[gap], gap))[:2]:
                 changed = joins | {context: gap}
-                if (now := _count_right(some, changed)) - right > _DOUBT:
+                if (now := _count_right(boundaries, changed)) - right > _DOUBT:
                     joins, right = changed, now
     return joins
 
@@ -201,18 +201,18 @@ def learn_spaces(lines: Sequence[Sequence[tuple[Boundary, str]]], joins: dict[st
         for line in lines:
             sides: set[str] = set()
             for boundary, gap in line:
-                own = boundary.sides
-                if own.isdisjoint(spaces) and not gap.strip(" ") and boundary.separator(joins) != gap:
-                    sides |= own
+                boundary_sides = boundary.sides
+                if boundary_sides.isdisjoint(spaces) and not gap.strip(" ") and boundary.separator(joins) != gap:
+                    sides |= boundary_sides
                     if not {"P", "N"}.isdisjoint(boundary.kinds[1:3]):
-                        unspaced |= own
+                        unspaced |= boundary_sides
             wrong.update(sides)
             failed += bool(sides)
         often = _DOUBT if failed > _IRREGULAR * len(lines) else len(lines)
-        found = [side for side in wrong if wrong[side] > often or side in unspaced]
-        if not found:
+        spaced_sides = [side for side in wrong if wrong[side] > often or side in unspaced]
+        if not spaced_sides:
             return spaces
-        spaces.append(side := min(found, key=lambda side: (-wrong[side], side)))
+        spaces.append(side := min(spaced_sides, key=lambda side: (-wrong[side], side)))
         for context in [*joins]:
             # Drop the sign's other contexts at this side.
             pair = " ".join(context.split(" ")[-3:-1]) if context.count(" ") == 3 else context

@@ -194,18 +194,18 @@ def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _check_paths(paths: Sequence[str], format: str) -> None:
-    wanted = _NUMBERS_OF_FILES.get(format)
-    if wanted is None:
+    expected = _NUMBERS_OF_FILES.get(format)
+    if expected is None:
         named = ", ".join(_NUMBERS_OF_FILES)
         raise UsageError(
             f"--format {format}: expected {named}, memory or burrito; or tbx, csv or tsv with --dictionary"
         )
-    if len(paths) not in wanted:
+    if len(paths) not in expected:
         raise UsageError(
             f"expected two or three files, SOURCE TARGET [ALIGNMENT], or one file in the format {PIPES}, {TSV}, "
             f"{JSONL} or {TMX}, got {len(paths)} files"
             if format == AUTO
-            else f"--format {format} requires {' or '.join(map(str, wanted))} file{'s' * (wanted[-1] > 1)}, got "
+            else f"--format {format} requires {' or '.join(map(str, expected))} file{'s' * (expected[-1] > 1)}, got "
             f"{len(paths)}"
         )
     if list(paths).count(STANDARD_INPUT) > 1:
@@ -284,9 +284,9 @@ class InputValidator:
         self._orthographies: tuple[str, ...] = ()
         self.languages = self._pipeline.languages
 
-    def read(self, given: Iterable[LineColumns]) -> ValidatedChunk:
+    def read(self, line_chunks: Iterable[LineColumns]) -> ValidatedChunk:
         """Validate chunks. The chunks of an input must be passed in order, each once."""
-        chunks = list(given)
+        chunks = list(line_chunks)
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
         if self._positions is not None:

@@ -107,9 +107,10 @@ class InputLimits(Options):
         else:
             return
         by_number = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-        told = ", ".join(f"{reason} {number:,}" for reason, number in by_number)
+        counts_by_reason = ", ".join(f"{reason} {number:,}" for reason, number in by_number)
         raise TooManyRejectedError(
-            f"{name}: rejected as a whole, because {rejected:,} of {lines:,} lines cannot be stored ({told}); {bound}"
+            f"{name}: rejected as a whole, because {rejected:,} of {lines:,} lines cannot be stored "
+            f"({counts_by_reason}); {bound}"
         )
 
 

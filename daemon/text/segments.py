@@ -56,10 +56,10 @@ class SubwordSegmenter:
         return [self._parts_of(word).count(" ") + 1 for word in text.replace("\t", " ").split(" ") if word]
 
     def _parts_of(self, word: str) -> str:
-        known = self._known.get(word)
-        if known is None:
-            known = self._known[word] = self._divided(word)
-        return known
+        cached = self._known.get(word)
+        if cached is None:
+            cached = self._known[word] = self._divided(word)
+        return cached
 
     def _divided(self, word: str) -> str:
         if PART_MARK in word:
@@ -71,8 +71,8 @@ class SubwordSegmenter:
             ranked = [(self._ranks[pair], k) for k, pair in enumerate(pairwise(parts)) if pair in self._ranks]
             if not ranked:
                 break
-            _, at = min(ranked)
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+            _, position = min(ranked)
+            parts[position : position + 2] = [parts[position] + parts[position + 1]]
         return f" {PART_MARK}".join(parts)
 
 
@@ -86,8 +86,8 @@ def join_parts(tokens: str) -> str:
     return tokens.removeprefix(PART_MARK).replace(f" {PART_MARK}", "").replace(_GUARD + PART_MARK, PART_MARK)
 
 
-def learn_merges(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
-    """Learn up to `most` joins of parts from lines of words.
+def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
+    """Learn up to `limit` joins of parts from lines of words.
 
     Words are weighted by frequency. Ties between equally frequent pairs are broken alphabetically, so the same words
     give the same joins in any order.
@@ -100,14 +100,14 @@ def learn_merges(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
     often = [counts[word] for word in words]
     pairs: dict[tuple[str, str], int] = defaultdict(int)
     where: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for number, own in enumerate(parts):
-        for pair in pairwise(own):
+    for number, word_parts in enumerate(parts):
+        for pair in pairwise(word_parts):
             pairs[pair] += often[number]
             where[pair].add(number)
     waiting = [(-count, pair) for pair, count in pairs.items() if count >= _ONCE]
     heapq.heapify(waiting)
     merges: list[tuple[str, str]] = []
-    while waiting and len(merges) < most:
+    while waiting and len(merges) < limit:
         count, pair = heapq.heappop(waiting)
         if -count != pairs[pair]:
             # Only current counts matter: a pair that became rarer is queued again, a more frequent pair is already
@@ -117,27 +117,27 @@ def learn_merges(lines: Iterable[str], most: int) -> list[tuple[str, str]]:
             continue
         merges.append(pair)
         left, right = pair
-        whole = left + right
+        merged = left + right
         changed: set[tuple[str, str]] = set()
         for number in sorted(where.pop(pair)):
-            own, times = parts[number], often[number]
+            word_parts, times = parts[number], often[number]
             fresh, k = [], 0
-            while k < len(own):
-                if own[k] != left or tuple(own[k : k + 2]) != pair:
-                    fresh.append(own[k])
+            while k < len(word_parts):
+                if word_parts[k] != left or tuple(word_parts[k : k + 2]) != pair:
+                    fresh.append(word_parts[k])
                     k += 1
                     continue
                 # Only the pairs adjacent to the joined pair change.
-                neighbours = [((own[k - 1], left), (fresh[-1], whole))] if fresh else []
-                after = own[k + 2 : k + 4]
+                neighbours = [((word_parts[k - 1], left), (fresh[-1], merged))] if fresh else []
+                after = word_parts[k + 2 : k + 4]
                 if after and tuple(after) != pair:
-                    neighbours.append(((right, after[0]), (whole, after[0])))
+                    neighbours.append(((right, after[0]), (merged, after[0])))
                 for old, new in neighbours:
                     pairs[old] -= times
                     pairs[new] += times
                     where[new].add(number)
                     changed.add(new)
-                fresh.append(whole)
+                fresh.append(merged)
                 k += 2
             parts[number] = fresh
         del pairs[pair]
@@ -159,22 +159,22 @@ def is_morphologically_rich(lines: Sequence[str]) -> bool:
     with the length of a text, so texts are compared by samples of the same length.
     """
     words = sum(line.count(" ") + 1 for line in lines)
-    taken = lines[:: max(1, words // _SAMPLE)]
-    counts = Counter(word for line in taken for word in line.split())
+    sample = lines[:: max(1, words // _SAMPLE)]
+    counts = Counter(word for line in sample for word in line.split())
     return sum(count == 1 for count in counts.values()) > _MIN_RARE_SHARE * counts.total()
 
 
 def subword_settings(
-    settings: Settings, sources: Sequence[str], targets: Sequence[str], most: tuple[int | None, int | None]
+    settings: Settings, sources: Sequence[str], targets: Sequence[str], max_merges: tuple[int | None, int | None]
 ) -> Settings:
     """Return the settings of a store of subwords, whose parts are learned from the given lines.
 
-    `most` is the maximum number of joins of each side. 0 keeps the side's words whole, None keeps them whole unless the
-    side is morphologically rich.
+    `max_merges` is the maximum number of joins of each side. 0 keeps the side's words whole, None keeps them whole
+    unless the side is morphologically rich.
     """
     merges = []
-    for lines, own in zip((sources, targets), most, strict=True):
-        number = own if own is not None else MAX_BPE_MERGES if is_morphologically_rich(lines) else 0
+    for lines, side_merges in zip((sources, targets), max_merges, strict=True):
+        number = side_merges if side_merges is not None else MAX_BPE_MERGES if is_morphologically_rich(lines) else 0
         merges.append(format_merges(learn_merges(lines, number)))
     # Word classes of whole words do not apply to parts.
     return replace(settings, bpe_merges=tuple(merges), max_tokens=MAX_SIDE_LENGTH)
@@ -189,7 +189,7 @@ def make_segmenter(text: str) -> SubwordSegmenter:
 
 
 def spread_links(
-    fields: "LineColumns", places: Iterable[int], source: SubwordSegmenter, target: SubwordSegmenter
+    fields: "LineColumns", line_numbers: Iterable[int], source: SubwordSegmenter, target: SubwordSegmenter
 ) -> "LineColumns":
     """Split the words of the selected lines into parts, and link all parts of linked words.
 
@@ -197,17 +197,19 @@ def spread_links(
     """
     changed = replace(fields, sources=list(fields.sources), targets=list(fields.targets), known=dict(fields.known))
     alignments = list(fields.alignments)
-    for k in places:
+    for k in line_numbers:
         try:
             texts = fields.sources[k].decode(), fields.targets[k].decode()
-            own = [_spans(side.counts(text)) for side, text in zip((source, target), texts, strict=True)]
+            token_spans = [_spans(side.counts(text)) for side, text in zip((source, target), texts, strict=True)]
             line = alignments[k]
             if line is not None:
                 links = [_link(link) for link in line.decode().split()]
-                alignments[k] = " ".join(f"{i}-{j}" for i, j in _between_parts(links, *own)).encode()
+                alignments[k] = " ".join(f"{i}-{j}" for i, j in _between_parts(links, *token_spans)).encode()
             if k in fields.known:
-                known = fields.known[k]
-                changed.known[k] = KnownLinks(*(frozenset(_between_parts(links, *own)) for links in known))
+                known_links = fields.known[k]
+                changed.known[k] = KnownLinks(
+                    *(frozenset(_between_parts(links, *token_spans)) for links in known_links)
+                )
         except (ValueError, IndexError):
             continue
         changed.sources[k], changed.targets[k] = source.tokens(texts[0]).encode(), target.tokens(texts[1]).encode()
@@ -233,14 +235,14 @@ def _between_parts(links: Iterable[Link], source: Sequence[range], target: Seque
 
 def index_words(tokens: Sequence[str]) -> list[int]:
     """Return the word index of each token of a line, followed by the number of words."""
-    begun = [int(k > 0 and not token.startswith(PART_MARK)) for k, token in enumerate(tokens)]
-    return [*accumulate(begun), sum(begun) + 1] if tokens else [0]
+    starts = [int(k > 0 and not token.startswith(PART_MARK)) for k, token in enumerate(tokens)]
+    return [*accumulate(starts), sum(starts) + 1] if tokens else [0]
 
 
-def find_word_span(places: Sequence[int], tokens: Span) -> Span:
-    """Return the word span of a token span, both half-open. `places` is the result of `index_words`."""
+def find_word_span(word_indices: Sequence[int], tokens: Span) -> Span:
+    """Return the word span of a token span, both half-open. `word_indices` is the result of `index_words`."""
     first, last = tokens
-    return places[first], places[first] if first == last else places[last - 1] + 1
+    return word_indices[first], word_indices[first] if first == last else word_indices[last - 1] + 1
 
 
 class PairInWords(NamedTuple):
@@ -258,17 +260,19 @@ class PairInWords(NamedTuple):
     def known(self, links: KnownLinks) -> KnownLinks:
         """Convert fixed and forbidden links between tokens to links between words."""
         source, target = self.source_places, self.target_places
-        return KnownLinks(*(frozenset((source[i], target[j]) for i, j in some) for some in links))
+        return KnownLinks(*(frozenset((source[i], target[j]) for i, j in part_links) for part_links in links))
 
-    def of_tokens(self, known: KnownLinks) -> KnownLinks:
+    def of_tokens(self, word_links: KnownLinks) -> KnownLinks:
         """Convert fixed and forbidden links between words to links between all tokens of the words.
 
         Raises `ValueError` if a word does not exist, or a link is both fixed and forbidden.
         """
-        if problem := known.problem(self.source_places[-1], self.target_places[-1]):
+        if problem := word_links.problem(self.source_places[-1], self.target_places[-1]):
             raise ValueError(problem)
-        own = [_spans([places[:-1].count(word) for word in range(places[-1])]) for places in self[3:]]
-        return KnownLinks(*(frozenset(_between_parts(some, *own)) for some in known))
+        part_spans = [
+            _spans([word_indices[:-1].count(word) for word in range(word_indices[-1])]) for word_indices in self[3:]
+        ]
+        return KnownLinks(*(frozenset(_between_parts(links, *part_spans)) for links in word_links))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,17 +289,17 @@ class WordView:
         """Return the symbols of a rule's side, with adjacent parts joined."""
         if not self.merges:
             return list(side)
-        found: list[Symbol] = []
+        symbols: list[Symbol] = []
         for symbol in side:
             if not isinstance(symbol, str):
-                found.append(symbol)
+                symbols.append(symbol)
             elif not symbol.startswith(PART_MARK):
-                found.append(join_parts(symbol))
-            elif found and isinstance(found[-1], str):
-                found[-1] += join_parts(symbol)
+                symbols.append(join_parts(symbol))
+            elif symbols and isinstance(symbols[-1], str):
+                symbols[-1] += join_parts(symbol)
             else:
-                found.append(WITHIN + join_parts(symbol))
-        return found
+                symbols.append(WITHIN + join_parts(symbol))
+        return symbols
 
     def side(self, text: str) -> str:
         """Return a rule's side in rule notation, with its parts joined. Malformed text is returned unchanged."""
@@ -315,7 +319,7 @@ class WordView:
         sides = [text.split(" ") for text in (source, target)]
         if not self.merges:
             return PairInWords(source, target, alignment, *(list(range(len(side) + 1)) for side in sides))
-        places, others = (index_words(side) for side in sides)
-        links = sorted({(places[i], others[j]) for i, j in map(_link, alignment.split())})
+        source_indices, target_indices = (index_words(side) for side in sides)
+        links = sorted({(source_indices[i], target_indices[j]) for i, j in map(_link, alignment.split())})
         line = " ".join(f"{i}-{j}" for i, j in links)
-        return PairInWords(join_parts(source), join_parts(target), line, places, others)
+        return PairInWords(join_parts(source), join_parts(target), line, source_indices, target_indices)

@@ -30,9 +30,9 @@ class SideOdds(NamedTuple):
 class WordSideCounts:
     """Counts of whole words by side; of the first `most` pairs in a store of subwords. Thread-safe."""
 
-    def __init__(self, store: Store, most: int) -> None:
+    def __init__(self, store: Store, max_pairs: int) -> None:
         self._store = store
-        self._most = most
+        self._most = max_pairs
         self._lock = Lock()
         self._parts: bool | None = None
         self._read = self._last = 0
@@ -48,23 +48,23 @@ class WordSideCounts:
             counts = self._of_pairs()
         else:
             counts = {side: self._store.word_counts(side, asked) for side in (SOURCE, TARGET)}
-        log_odds, known = 0.0, 0
+        log_odds, counted_words = 0.0, 0
         for word in asked:
             source, target = counts[SOURCE].get(word, 0), counts[TARGET].get(word, 0)
             log_odds += max(-_WORD_ODDS, min(_WORD_ODDS, log((source + 0.5) / (target + 0.5))))
-            known += source + target > 0
-        return SideOdds(log_odds, known)
+            counted_words += source + target > 0
+        return SideOdds(log_odds, counted_words)
 
     def _of_pairs(self) -> dict[str, Counter[str]]:
         with self._lock:
             while self._read < self._most:
-                some = self._store.pair_texts(self._last, min(_PAIRS_PER_READ, self._most - self._read))
-                if not some:
+                pair_texts = self._store.pair_texts(self._last, min(_PAIRS_PER_READ, self._most - self._read))
+                if not pair_texts:
                     break
-                for side, texts in zip((SOURCE, TARGET), list(zip(*some, strict=True))[1:], strict=True):
+                for side, texts in zip((SOURCE, TARGET), list(zip(*pair_texts, strict=True))[1:], strict=True):
                     self._counts[side].update(join_parts(" ".join(texts)).split(" "))
-                self._read += len(some)
-                self._last = some[-1][0]
+                self._read += len(pair_texts)
+                self._last = pair_texts[-1][0]
             return self._counts
 
 
@@ -79,8 +79,8 @@ _MAX_WORDS = 1_000
 def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
     """Return whether the words of each side occur on the opposite side of the store."""
     for texts, sign in ((sources, -1), (targets, 1)):
-        found = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
-        against = sign * found.log_odds
-        if against < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * found.known):
+        evidence = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
+        against = sign * evidence.log_odds
+        if against < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * evidence.known):
             return False
     return True

@@ -100,36 +100,36 @@ class TextSide:
         """Convert a line of text to its stored form: tokens separated by spaces."""
         if self.language is None:
             line = text.lower() if self.lower else text
-        elif kept := find_protected(text := unicodedata.normalize("NFC", text)):
-            line = " ".join(word.token for word in self.words(text, kept))
+        elif protected := find_protected(text := unicodedata.normalize("NFC", text)):
+            line = " ".join(word.token for word in self.words(text, protected))
         else:
             line = " ".join(self.rules.tokens(text.replace(SOFT_HYPHEN, "")))
             line = line.lower() if self.lower else line
         return make_segmenter(self.merges).tokens(line) if self.merges is not None else line
 
-    def words(self, text: str, kept: Sequence[ProtectedSpan]) -> list[TextWord]:
-        """Return the tokens of a text in NFC with their positions, including the untranslatable spans `kept`."""
+    def words(self, text: str, protected: Sequence[ProtectedSpan]) -> list[TextWord]:
+        """Return the tokens of a text in NFC with their positions, including the untranslatable spans `protected`."""
         # During tokenization, a placeholder word replaces each kept span.
         mark = "Qk"
         while mark in text.replace(SOFT_HYPHEN, ""):
             mark += "k"
-        pieces, at = [], 0
-        for number, one in enumerate(kept):
-            pieces += [text[at : one.start], mark, _letters(number), "Zz"]
-            at = one.end
-        found: list[TextWord] = []
-        tokens = self.rules.tokens("".join((*pieces, text[at:])).replace(SOFT_HYPHEN, ""))
-        at = 0
+        pieces, position = [], 0
+        for number, span in enumerate(protected):
+            pieces += [text[position : span.start], mark, _letters(number), "Zz"]
+            position = span.end
+        words: list[TextWord] = []
+        tokens = self.rules.tokens("".join((*pieces, text[position:])).replace(SOFT_HYPHEN, ""))
+        position = 0
         for token in tokens:
             for part, stands_for in _parts(token, mark):
                 if stands_for is not None:
-                    one = kept[stands_for]
-                    found.append(TextWord(one.token, one.start, one.end, True))
-                    at = one.end
+                    span = protected[stands_for]
+                    words.append(TextWord(span.token, span.start, span.end, True))
+                    position = span.end
                     continue
-                start, at = _find_span(part, text, at)
-                found.append(TextWord(part.lower() if self.lower else part, start, at, False))
-        return found
+                start, position = _find_span(part, text, position)
+                words.append(TextWord(part.lower() if self.lower else part, start, position, False))
+        return words
 
     def typed(self, text: str) -> str:
         """Convert a rule's side with words as users type them to its stored form."""
@@ -169,19 +169,21 @@ class TextSide:
             return line
 
 
-def _find_span(token: str, text: str, at: int) -> Spot:
+def _find_span(token: str, text: str, begin: int) -> Spot:
     """Return the span of a token in a text, from a start position. It may include characters that tokens omit."""
-    if token == SPACE and not text.startswith(SPACE, at):
-        start = at
-        while at < len(text) and (text[at].isspace() or text[at] == ZERO_WIDTH_SPACE):
-            at += 1
-        return start, at
+    if token == SPACE and not text.startswith(SPACE, begin):
+        start = begin
+        while begin < len(text) and (text[begin].isspace() or text[begin] == ZERO_WIDTH_SPACE):
+            begin += 1
+        return start, begin
     if SOFT_HYPHEN in text or ZERO_WIDTH_SPACE in text:
         between = f"[{SOFT_HYPHEN}{ZERO_WIDTH_SPACE}]*"
-        if (found := re.compile(between.join(map(re.escape, token)) + SOFT_HYPHEN + "*").search(text, at)) is not None:
-            return found.span()
-    place = text.find(token, at)
-    start = place if place >= 0 else at
+        if (
+            match := re.compile(between.join(map(re.escape, token)) + SOFT_HYPHEN + "*").search(text, begin)
+        ) is not None:
+            return match.span()
+    position = text.find(token, begin)
+    start = position if position >= 0 else begin
     return start, min(start + len(token), len(text))
 
 
@@ -261,15 +263,15 @@ class TextPipeline:
         sources, targets = (
             [
                 # Tokenizers would replace these bytes by spaces or remove them.
-                line if _NO_TEXT.search(line) else (side if own else words).tokens_of_bytes(line)
-                for line, own in zip(lines, bare, strict=True)
+                line if _NO_TEXT.search(line) else (side if problems_of_line else words).tokens_of_bytes(line)
+                for line, problems_of_line in zip(lines, bare, strict=True)
             ]
             for side, lines in ((source, fields.sources), (target, fields.targets))
         )
         prepared = replace(fields, sources=sources, targets=targets)
         if not self.merges or all(bare):
             return prepared
-        linked = [k for k, own in enumerate(bare) if not own]
+        linked = [k for k, problems_of_line in enumerate(bare) if not problems_of_line]
         return spread_links(prepared, linked, make_segmenter(self.merges[0]), make_segmenter(self.merges[1]))
 
     def learn_orthographies(self, chunks: Sequence[LineColumns]) -> tuple[str, ...]:
@@ -280,8 +282,8 @@ class TextPipeline:
         for fields in chunks:
             for k, alignment in enumerate(fields.alignments):
                 if alignment is None and k not in fields.known:
-                    for side, given in zip(lines, (fields.sources, fields.targets), strict=True):
-                        side.append(given[k].decode(errors="replace"))
+                    for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
+                        side.append(texts[k].decode(errors="replace"))
         return tuple(map(learn_orthography, self.rules, lines))
 
     def as_plain(self) -> dict[str, object]:
@@ -314,20 +316,22 @@ def make_pipeline(
     """
     if isinstance(settings, Settings):
         settings = {name: getattr(settings, name) for name in _SETTINGS}
-    known: Sequence[str] = settings.get("languages") or []
-    own = (str(known[0]), str(known[1])) if len(known) == 2 else None
-    for given, named in ((languages, "languages"), (tokenize, "tokenize")):
-        if given and own and given != own:
+    stored_languages: Sequence[str] = settings.get("languages") or []
+    stored_pair = (str(stored_languages[0]), str(stored_languages[1])) if len(stored_languages) == 2 else None
+    for value, named in ((languages, "languages"), (tokenize, "tokenize")):
+        if value and stored_pair and value != stored_pair:
             raise UsageError(
-                f"{named} {','.join(given)}: the languages of the store are {','.join(own)} (source, target): "
+                f"{named} {','.join(value)}: the languages of the store are {','.join(stored_pair)} (source, target): "
                 "exchange the sides of the input, or use another store"
             )
-    rules = tokenize or (own if settings.get("tokenize") else None)
+    rules = tokenize or (stored_pair if settings.get("tokenize") else None)
     for language in rules or ():
         find_language(language)
     merges = tuple(map(str, settings.get("bpe_merges") or ()))
     orthographies = tuple(map(str, settings.get("orthographies") or ()))
-    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED, merges, orthographies)
+    return TextPipeline(
+        languages or stored_pair or tokenize, rules, settings.get("case") == LOWERED, merges, orthographies
+    )
 
 
 _SETTINGS = ("languages", "tokenize", "case", "bpe_merges", "orthographies")
@@ -381,14 +385,14 @@ def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, l
     return f"{named}: {LOOKS_RUNNING}: use {divide} to tokenize it, or {leave} if it is tokenized"
 
 
-def two_languages(given: str, option: str) -> Languages:
+def two_languages(text: str, option: str) -> Languages:
     """Parse source and target language, such as `fr,en`.
 
     Raises `UsageError` if the text does not name two languages.
     """
-    languages = given.split(",")
+    languages = text.split(",")
     if len(languages) != 2 or not all(map(_LANGUAGE.fullmatch, languages)):
-        raise UsageError(f"{option} {given}: expected two languages, source and target, such as {option} fr,en")
+        raise UsageError(f"{option} {text}: expected two languages, source and target, such as {option} fr,en")
     return languages[0], languages[1]
 
 
@@ -418,8 +422,8 @@ def check_names(paths: Sequence[str], languages: Languages | None) -> None:
         return
     endings = [strip_suffix(os.path.basename(path)).rpartition(".")[2].lower() for path in paths[:2]]
     if endings == [languages[1], languages[0]] and languages[0] != languages[1]:
-        given = " ".join((paths[1], paths[0], *paths[2:]))
+        file_names = " ".join((paths[1], paths[0], *paths[2:]))
         raise UsageError(
             f"{paths[0]} {paths[1]}: the languages of the store are {','.join(languages)} (source, target): use "
-            f"hierogram ingest {given}"
+            f"hierogram ingest {file_names}"
         )

@@ -178,23 +178,23 @@ class Tokenizer:
 
     def tokens(self, text: str) -> list[str]:
         """Return the tokens of a sentence: its characters in order without spaces, except for `SPACE`."""
-        found: list[str] = []
+        result: list[str] = []
         quotes: list[int] = []
         stop = -1
         last = Spacing.WORDS
         for chunk in map(self._chunk, text.split()):
             tokens = chunk.tokens
-            if stop >= 0 and tokens and self._keeps_stop(found, stop, tokens[0]):
-                found[stop - 1 : stop + 1] = [found[stop - 1] + "."]
+            if stop >= 0 and tokens and self._keeps_stop(result, stop, tokens[0]):
+                result[stop - 1 : stop + 1] = [result[stop - 1] + "."]
                 quotes = [k - (k > stop) for k in quotes]
-            if found and tokens and _is_phrase_break(last, chunk.first):
-                found.append(SPACE)
-            stop = len(found) + chunk.stop if chunk.stop >= 0 else -1
+            if result and tokens and _is_phrase_break(last, chunk.first):
+                result.append(SPACE)
+            stop = len(result) + chunk.stop if chunk.stop >= 0 else -1
             if chunk.quotes:
-                quotes += [len(found) + k for k in chunk.quotes]
-            found += tokens
+                quotes += [len(result) + k for k in chunk.quotes]
+            result += tokens
             last = chunk.last
-        return self._detach_quotes(found, quotes) if quotes else found
+        return self._detach_quotes(result, quotes) if quotes else result
 
     def _keeps_stop(self, tokens: Sequence[str], stop: int, following: str) -> bool:
         """Return whether a full stop within a sentence belongs to the word before it."""
@@ -273,33 +273,35 @@ class Tokenizer:
             if token[0] in _OPENING and token[1:2].isalnum():
                 waiting.append((k, token[0]))
             if token[-1] in _APOSTROPHES:
-                alone = len(token) == 1
-                place = next((p for p in range(len(waiting) - 1, -1, -1) if token[-1] in _OPENING[waiting[p][1]]), None)
-                if place is None:
-                    if alone and token in _OPENING:
+                is_lone = len(token) == 1
+                opening_index = next(
+                    (p for p in range(len(waiting) - 1, -1, -1) if token[-1] in _OPENING[waiting[p][1]]), None
+                )
+                if opening_index is None:
+                    if is_lone and token in _OPENING:
                         waiting.append((k, token))
                     continue
-                start = waiting[place][0]
+                start = waiting[opening_index][0]
                 ends = k + 1 == len(tokens) or _AFTER_QUOTES.match(tokens[k + 1]) is not None
-                sure = alone or len(tokens[start]) == 1 or ends
+                sure = is_lone or len(tokens[start]) == 1 or ends
                 if sure or (within[token[-1]] < _LETTERS and token[-1] not in self._letters):
                     opening.add(start)
                     closing.add(k)
-                    del waiting[place:]
+                    del waiting[opening_index:]
         if self._apostrophe is Apostrophe.BEGINS_WORD:
             opening.update(k for k, _ in waiting if tokens[k][1:].lower() not in SHORT_OF_LETTERS)
         if not opening and not closing:
             return tokens
-        found: list[str] = []
+        detached: list[str] = []
         for k, token in enumerate(tokens):
             if k in opening and len(token) > 1:
-                found.append(token[0])
+                detached.append(token[0])
                 token = token[1:]
             if k in closing and len(token) > 1:
-                found.append(token[:-1])
+                detached.append(token[:-1])
                 token = token[-1]
-            found.append(token)
-        return found
+            detached.append(token)
+        return detached
 
 
 _AFTER_QUOTES = regex.compile(r"[\p{Terminal_Punctuation}\p{Pe}\p{Pf}\"]", regex.V1)

@@ -101,10 +101,10 @@ class _Reader(xml_streams.UnitReader[_Unit]):
 
     def _stands_for(self) -> str:
         """Return the text of a `ph` element: a placeholder, a space for a line end, or nothing for other codes."""
-        place = self._place.strip()
-        if any((one.start, one.end) == (0, len(place)) for one in find_protected(place, tags=False)):
-            return place
-        return " " if self._breaks or _BREAK.match(place) else ""
+        text = self._place.strip()
+        if any((span.start, span.end) == (0, len(text)) for span in find_protected(text, tags=False)):
+            return text
+        return " " if self._breaks or _BREAK.match(text) else ""
 
 
 def memory_fields(
@@ -149,7 +149,7 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
             rejected.append(reject(number, RejectionError(LINE_TOO_LONG, f"the unit has {bounds}"), b""))
             continue
         texts = _by_language(unit, languages)
-        missing = [language for language, own in zip(languages, texts, strict=True) if not own]
+        missing = [language for language, variants in zip(languages, texts, strict=True) if not variants]
         problem = None
         if missing:
             problem = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
@@ -176,4 +176,4 @@ def _by_language(variants: list[tuple[str, str]], languages: tuple[str, str]) ->
         if sides:
             # If both languages match, such as `pt` and `pt-BR`, the text belongs to the more specific one.
             texts[max(sides, key=lambda side: len(languages[side]))][text] = None
-    return [list(own) for own in texts]
+    return [list(segment_texts) for segment_texts in texts]

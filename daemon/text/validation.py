@@ -123,9 +123,9 @@ class DuplicateCounter:
         self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
     ) -> list[int]:
         """Return the number of earlier occurrences of each source with its target and alignment."""
-        there = map(hash, zip(sources, targets, alignments, strict=True))
+        pair_hashes = map(hash, zip(sources, targets, alignments, strict=True))
         back = map(hash, zip(alignments, targets, sources, strict=True))
-        fingerprints = list(map(_FINGERPRINT.pack, there, back))
+        fingerprints = list(map(_FINGERPRINT.pack, pair_hashes, back))
         new = set(fingerprints)
         if (
             len(new) == len(fingerprints)
@@ -172,8 +172,8 @@ class DuplicateCounter:
 
     def _in_file(self, file: sqlite3.Connection, fingerprint: bytes) -> int:
         try:
-            with closing(file.execute("SELECT number FROM seen WHERE fingerprint = ?", (fingerprint,))) as found:
-                row = found.fetchone()
+            with closing(file.execute("SELECT number FROM seen WHERE fingerprint = ?", (fingerprint,))) as cursor:
+                row = cursor.fetchone()
             if row is None:
                 file.execute("INSERT INTO seen VALUES (?, 0)", (fingerprint,)).close()
                 return 0
@@ -296,17 +296,19 @@ def read_alignments(
     rejections: dict[int, RejectionError],
 ) -> Sequence[str | None]:
     """Return the canonical lines, None for lines without an alignment. Adds rejections by the line's index."""
-    given = [(k, line) for k, line in enumerate(lines) if line is not None]
-    if len(given) == len(lines):
-        return _read_each_alignment([line for _, line in given], source_lengths, target_lengths, rejections)
-    places = [k for k, _ in given]
-    own_rejections: dict[int, RejectionError] = {n: rejections[k] for n, k in enumerate(places) if k in rejections}
-    lengths = [source_lengths[k] for k in places], [target_lengths[k] for k in places]
-    read = _read_each_alignment([line for _, line in given], *lengths, own_rejections)
+    numbered = [(k, line) for k, line in enumerate(lines) if line is not None]
+    if len(numbered) == len(lines):
+        return _read_each_alignment([line for _, line in numbered], source_lengths, target_lengths, rejections)
+    line_numbers = [k for k, _ in numbered]
+    own_rejections: dict[int, RejectionError] = {
+        n: rejections[k] for n, k in enumerate(line_numbers) if k in rejections
+    }
+    lengths = [source_lengths[k] for k in line_numbers], [target_lengths[k] for k in line_numbers]
+    read = _read_each_alignment([line for _, line in numbered], *lengths, own_rejections)
     for n, rejection in own_rejections.items():
-        rejections.setdefault(places[n], rejection)
+        rejections.setdefault(line_numbers[n], rejection)
     texts: list[str | None] = [None] * len(lines)
-    for k, text in zip(places, read, strict=True):
+    for k, text in zip(line_numbers, read, strict=True):
         texts[k] = text
     return texts
 
@@ -340,8 +342,8 @@ def validate(fields: LineColumns, max_tokens: int, repeats: DuplicateCounter) ->
     sources, source_lengths = read_sides(fields.sources, "source", max_tokens, rejections)
     targets, target_lengths = read_sides(fields.targets, "target", max_tokens, rejections)
     alignments = read_alignments(fields.alignments, source_lengths, target_lengths, rejections)
-    for k, known in fields.known.items():
-        problem = known.problem(source_lengths[k], target_lengths[k])
+    for k, known_links in fields.known.items():
+        problem = known_links.problem(source_lengths[k], target_lengths[k])
         if problem:
             rejections.setdefault(k, RejectionError(LINK_OUT_OF_RANGE, f"{problem}: words are counted from 0"))
     rejected = fields.rejected + [
@@ -359,9 +361,9 @@ def validate(fields: LineColumns, max_tokens: int, repeats: DuplicateCounter) ->
 
 def _occurrences(pairs: NewPairs, repeats: DuplicateCounter) -> list[int]:
     """Return the repeat number of each pair. 0 if the pair has an identifier, which distinguishes repeats itself."""
-    nameless = [own is None for own in pairs.external_ids]
+    nameless = [external_id is None for external_id in pairs.external_ids]
     if all(nameless):
         return repeats.occurrences(pairs.sources, pairs.targets, pairs.alignments)
-    told = pairs.at(list(compress(range(len(pairs)), nameless)))
-    numbers = iter(repeats.occurrences(told.sources, told.targets, told.alignments))
+    unnamed = pairs.at(list(compress(range(len(pairs)), nameless)))
+    numbers = iter(repeats.occurrences(unnamed.sources, unnamed.targets, unnamed.alignments))
     return [next(numbers) if without else 0 for without in nameless]

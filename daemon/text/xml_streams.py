@@ -85,8 +85,10 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
         for block in pieces(blocks, _BLOCK):
             parser.feed(block)
             if reader.root not in (None, *reader.roots):
-                known = "> or <".join(reader.roots)
-                raise InputError(f"{name}: not {reader.kind}: expected the root element <{known}>, got <{reader.root}>")
+                root_names = "> or <".join(reader.roots)
+                raise InputError(
+                    f"{name}: not {reader.kind}: expected the root element <{root_names}>, got <{reader.root}>"
+                )
             silent = silent + len(block) if reader.events == events else 0
             events = reader.events
             if silent >= MAX_TOKEN_BYTES:
@@ -115,16 +117,16 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
 
 def matches_language(code: str, language: str) -> bool:
     """Return whether a text's language matches the requested one. A region matters only if it was requested."""
-    found, wanted = code.lower().replace("_", "-"), language.lower().replace("_", "-")
-    return found == wanted or found.startswith(f"{wanted}-")
+    code_found, code_wanted = code.lower().replace("_", "-"), language.lower().replace("_", "-")
+    return code_found == code_wanted or code_found.startswith(f"{code_wanted}-")
 
 
 def unit_languages(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:
     """Return the two languages of a file's first unit, in order. Raises `InputError` if it has not two."""
-    found = list(dict.fromkeys(codes))
-    if len(found) != 2:
+    distinct = list(dict.fromkeys(codes))
+    if len(distinct) != 2:
         raise InputError(
-            f"{name}: the first {unit} has {len(found)} languages ({', '.join(found[:10])}): choose two with "
+            f"{name}: the first {unit} has {len(distinct)} languages ({', '.join(distinct[:10])}): choose two with "
             "--languages"
         )
-    return found[0], found[1]
+    return distinct[0], distinct[1]

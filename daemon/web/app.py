@@ -46,9 +46,9 @@ def _lifespan(
                 if app.lifespan is not None:
                     await stack.enter_async_context(app.lifespan())
             yield
-        for one in closed:
-            if one is not None:
-                one.close()
+        for resource in closed:
+            if resource is not None:
+                resource.close()
 
     return lifespan
 

@@ -31,12 +31,12 @@ _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 Address = tuple[str, int]
 
 
-def connection_limit(wanted: int) -> int:
-    """Return the connection limit: `wanted`, or fewer if the process has few file descriptors."""
+def connection_limit(requested: int) -> int:
+    """Return the connection limit: `requested`, or fewer if the process has few file descriptors."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
-        return wanted
-    return max(1, min(wanted, limit - min(_RESERVED_DESCRIPTORS, limit // 2) - 2 * _SPARE_CONNECTIONS))
+        return requested
+    return max(1, min(requested, limit - min(_RESERVED_DESCRIPTORS, limit // 2) - 2 * _SPARE_CONNECTIONS))
 
 
 class _Exchange:
@@ -74,10 +74,10 @@ class _Exchange:
         if self._complete:
             return await self._receive()
         client_timeout, since = self._gate.client_timeout, _now()
-        left = min(client_timeout, client_timeout + self._size / self._gate.min_bytes_per_second - self._waited)
+        seconds_left = min(client_timeout, client_timeout + self._size / self._gate.min_bytes_per_second - self._waited)
         try:
             # Data that has already arrived is returned even with a timeout of 0.
-            async with asyncio.timeout(0 if self.refusal else left) as self.body:
+            async with asyncio.timeout(0 if self.refusal else seconds_left) as self.body:
                 message = await self._receive()
         except TimeoutError:
             late = self.refusal is None
@@ -99,15 +99,15 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         """Send a message. The connection is aborted if the client reads none of the unsent data in time."""
         self._started = True
-        unsent, left = -1, self._transport.get_write_buffer_size()
-        while left != unsent:
-            unsent = left
+        unsent, buffered = -1, self._transport.get_write_buffer_size()
+        while buffered != unsent:
+            unsent = buffered
             try:
                 # uvicorn waits here until the buffer has drained and only then writes, so the call can be repeated.
                 async with asyncio.timeout(self._gate.client_timeout):
                     return await self._send(message)
             except TimeoutError:
-                left = self._transport.get_write_buffer_size()
+                buffered = self._transport.get_write_buffer_size()
         return await self._abort()
 
     async def _abort(self) -> None:
@@ -157,20 +157,20 @@ class Gate:
     further requests get 503, except health checks.
     """
 
-    def __init__(self, app: ASGIApp, client_timeout: float, min_bytes_per_second: float, most: int) -> None:
+    def __init__(self, app: ASGIApp, client_timeout: float, min_bytes_per_second: float, max_requests: int) -> None:
         self.client_timeout = client_timeout
         self.min_bytes_per_second = min_bytes_per_second
         self._app = app
-        self._most = most
+        self._most = max_requests
         self._clients: dict[Address, _Client] = {}
         self._running: set[_Exchange] = set()
 
     def enter(self, address: Address, transport: asyncio.Transport) -> _Client:
         """Register a connection; evict another one if there are too many."""
         new = self._clients[address] = _Client(transport, _now())
-        here = [client for client in self._clients.values() if not client.leaving]
-        if len(here) > self._most:
-            waiting = [client for client in here if client is not new and client.keeps_waiting]
+        connections = [client for client in self._clients.values() if not client.leaving]
+        if len(connections) > self._most:
+            waiting = [client for client in connections if client is not new and client.keeps_waiting]
             if waiting:
                 min(waiting, key=lambda client: client.heard).evict()
             if len(self._clients) > self._most + _SPARE_CONNECTIONS:
@@ -209,7 +209,7 @@ class Gate:
             # The client disconnected before its request was handled.
             return
         # Health checks must not fail under load.
-        busy = sum(one.refusal is None for one in self._running) >= self._most and scope["path"] != ALIVE
+        busy = sum(running.refusal is None for running in self._running) >= self._most and scope["path"] != ALIVE
         exchange = client.exchange = _Exchange(self, client.transport, receive, send)
         self._running.add(exchange)
         try:
@@ -280,4 +280,4 @@ class Connection(H11Protocol):
 def _was_reset(transport: asyncio.Transport) -> bool:
     poll = select.poll()
     poll.register(transport.get_extra_info("socket").fileno(), 0)
-    return any(found & (select.POLLERR | select.POLLHUP) for _, found in poll.poll(0))
+    return any(flags & (select.POLLERR | select.POLLHUP) for _, flags in poll.poll(0))

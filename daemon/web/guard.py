@@ -50,9 +50,9 @@ class _RequestBody:
                     await self.receive()
 
 
-def _password(shown: str) -> str:
+def _password(credentials: str) -> str:
     try:
-        return b64decode(shown.strip(), validate=True).decode().partition(":")[2]
+        return b64decode(credentials.strip(), validate=True).decode().partition(":")[2]
     except ValueError:
         return ""
 
@@ -107,8 +107,10 @@ class Guard:
                 and "text/html" in Headers(scope=scope).get("accept", "")
             ):
                 # Redirect browsers that request a page to the login form.
-                place = scope["path"] + ("?" + scope["query_string"].decode("latin-1") if scope["query_string"] else "")
-                door = RedirectResponse(f"{ENTER}?{urlencode({'next': place})}", HTTPStatus.SEE_OTHER)
+                address = scope["path"] + (
+                    "?" + scope["query_string"].decode("latin-1") if scope["query_string"] else ""
+                )
+                door = RedirectResponse(f"{ENTER}?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
                 await door(scope, body.receive, send_on)
             else:
                 protocol = self._protocol(scope)
@@ -119,7 +121,7 @@ class Guard:
             self._metrics.count(scope["method"], route, status, time.perf_counter() - started)
 
     def _protocol(self, scope: Scope) -> ProtocolApp | None:
-        return next((one for one in self._protocols if one.handles(scope)), None)
+        return next((protocol for protocol in self._protocols if protocol.handles(scope)), None)
 
     def _refusal(self, scope: Scope) -> ProblemError | None:
         headers, path = Headers(scope=scope), scope["path"]
@@ -153,10 +155,10 @@ class Guard:
 
     def _is_authenticated(self, scope: Scope) -> bool:
         headers, path = Headers(scope=scope), scope["path"]
-        scheme, _, shown = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._sessions.is_token(shown.strip()):
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._sessions.is_token(credentials.strip()):
             return True
-        if scheme.lower() == "basic" and path.startswith(MEMORY) and self._sessions.is_token(_password(shown)):
+        if scheme.lower() == "basic" and path.startswith(MEMORY) and self._sessions.is_token(_password(credentials)):
             return True
         # API clients send the token with every request. Browsers have a cookie, which is valid only for pages.
         return not path.startswith(OF_THE_API) and self._sessions.is_valid(HTTPConnection(scope).cookies.get(COOKIE))

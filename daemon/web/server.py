@@ -34,8 +34,8 @@ def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, s
     with Reader(store) as reader, _bound(configuration) as listener:
         listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        ready(reader.url, f"http://{shown}:{port}/")
+        display_host = f"[{host}]" if ":" in host else host
+        ready(reader.url, f"http://{display_host}:{port}/")
         app = build_browser(reader, configuration)
         # In the main thread uvicorn handles signals: it shuts down, then raises the signal again.
         asyncio.run(_answer(app, configuration, _BROWSING_GRACE_SECONDS, listener, StopFlag(), Heartbeat()))
@@ -61,12 +61,12 @@ class HttpLoop:
         raises `DaemonError` and keeps the previous address.
         """
         http = configuration.http
-        place = (http.host, http.port) if http.enabled else None
-        if place == self._place:
+        address = (http.host, http.port) if http.enabled else None
+        if address == self._place:
             return
-        listener = None if place is None else _bound(http)
+        listener = None if address is None else _bound(http)
         with self._lock:
-            before, self._listener, self._place = self._listener, listener, place
+            before, self._listener, self._place = self._listener, listener, address
         if before is not None:
             before.close()
 

@@ -66,16 +66,16 @@ def check_workers(settings: Settings) -> None:
 
 
 @contextmanager
-def start_workers(store: Store, chosen: Workers | None, threads: int) -> "Iterator[RayCluster | None]":
+def start_workers(store: Store, workers: Workers | None, threads: int) -> "Iterator[RayCluster | None]":
     """Run the workers; yield the cluster, or None if no workers are requested."""
-    if chosen is None:
+    if workers is None:
         yield None
         return
     check_workers(store.settings())
     # Ray is imported only if workers are requested.
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
-    with ray_cluster(chosen, threads) as cluster:
+    with ray_cluster(workers, threads) as cluster:
         yield cluster
 
 
@@ -93,7 +93,7 @@ class SharedChain(PhraseChain):
 
     def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:
         super().__init__(store, config)
-        self._means = config
+        self._config = config
         self._cluster = cluster
         self.pool: WorkerPool | None = None
         self._in_step: frozenset[int] = frozenset()
@@ -118,15 +118,15 @@ class SharedChain(PhraseChain):
         if self.pool is not None:
             self.table = self.pool.counts()
 
-    def enter(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
+    def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of pairs that are not stored. Workers receive the counts when they next need them."""
         self._dismiss(changed=not stored.all())
-        super().enter(loaded, state, stored)
+        super().add_pairs(loaded, state, stored)
 
-    def change(self, loaded: LoadedPairs, state: State, change: int) -> None:
-        """Add `change` to the count of each rule in the derivations."""
+    def change_counts(self, loaded: LoadedPairs, state: State, weight: int) -> None:
+        """Add `weight` to the count of each rule in the derivations."""
         self._dismiss(changed=True)
-        super().change(loaded, state, change)
+        super().change_counts(loaded, state, weight)
 
     def refresh_model(self, store: Store) -> None:
         """Update the model to the store's current vocabulary."""
@@ -144,13 +144,15 @@ class SharedChain(PhraseChain):
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
         """Return a function that makes the workers sweep over these pairs."""
-        blocks = self._means.blocks or choose_blocks(loaded.size)
+        blocks = self._config.blocks or choose_blocks(loaded.size)
         if blocks is None:
             self._dismiss(changed=True)
             return super().sweep(loaded)
         self._compiling.wait()
 
-        def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
+        def run_sweep(
+            state: State, averages: Averages, request: SweepRequest, report: Report
+        ) -> tuple[State, SweepInfo]:
             if self.pool is None or self.pool.loaded is not loaded:
                 self._dismiss(changed=False)
                 edge, cut = state
@@ -162,7 +164,7 @@ class SharedChain(PhraseChain):
                 self.pool = pool
             return state, self.pool.sweep(request, report)
 
-        return take
+        return run_sweep
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
         """Return the variables that the workers have sampled."""

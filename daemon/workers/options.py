@@ -63,7 +63,7 @@ def parse_workers(text: str) -> Workers:
 
 def parse_blocks(text: str) -> tuple[int, int]:
     """Parse `32x64`: 32 pairs per block, 64 blocks per round; raises `OptionError`."""
-    found = _BLOCKS.fullmatch(text)
-    if found is None:
+    match = _BLOCKS.fullmatch(text)
+    if match is None:
         raise OptionError("blocks", f"expected PAIRSxBLOCKS, such as 32x64, got {text!r}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

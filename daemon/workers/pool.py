@@ -127,7 +127,7 @@ class WorkerPool:
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Run one sweep; return its statistics."""
-        if self._cluster.wanted != len(self._cluster.workers()):
+        if self._cluster.target_workers != len(self._cluster.workers()):
             blocks = self._setup.blocks.blocks_a_round
             if len(usable_workers(self._cluster, blocks)) != len(self._shares):
                 # Workers were added, or lost workers were not replaced.
@@ -156,7 +156,7 @@ class WorkerPool:
         self._past.append((step, changes))
         self._past_bytes += sum(part.nbytes for part in changes)
         self._unmerged += changes
-        self._unmerged_tokens += sum(one.tokens for one in done.values())
+        self._unmerged_tokens += sum(result.tokens for result in done.values())
         return done
 
     @property
@@ -168,9 +168,9 @@ class WorkerPool:
         """Return the table after the rounds so far."""
         if sum(map(len, self._unmerged)) > self._table.rule_types:
             # Rebuilding the table from that of a worker is faster.
-            found, _ = self._all("rules")
+            rules, _ = self._all("rules")
             if self._unmerged:
-                self._table = make_table(found[0], longest_rule(self._setup.settings), self._model)
+                self._table = make_table(rules[0], longest_rule(self._setup.settings), self._model)
                 self._unmerged, self._unmerged_tokens = [], 0
         self._merge()
         return self._table
@@ -214,16 +214,16 @@ class WorkerPool:
         if not self._cluster.fills_machine:
             # Merge while the workers run.
             self._merge()
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         orphans: list[int] = []
         for worker, call in burn_in_sweeps + calls:
             try:
-                found |= self._cluster.result(call)
+                results |= self._cluster.result(call)
             except WorkerLostError:
                 if worker in self._shards:
                     orphans += self._shards.pop(worker)
         if not orphans:
-            return found, [call for _, call in calls]
+            return results, [call for _, call in calls]
         self._merge()
         losses = 0
         while orphans:
@@ -240,14 +240,14 @@ class WorkerPool:
                 changes = [np.concatenate(parts) for _, parts in self._past]
                 contents = self._contents(number)
                 self._cluster.result(self._cluster.call(taker, "recover", number, contents, steps, *changes))
-                found |= self._cluster.result(self._cluster.call(taker, method, *arguments, [number]))
+                results |= self._cluster.result(self._cluster.call(taker, method, *arguments, [number]))
             except WorkerLostError:
                 # Its other shards already have results, but are lost with it.
                 orphans += [shard for shard in self._shards.pop(taker) if shard not in orphans]
             else:
                 losses = 0
                 orphans.pop(0)
-        return found, []
+        return results, []
 
     def _next_worker(self) -> int | None:
         """Return the worker that takes over a shard, new or with the fewest shards; None if it is lost at once."""
@@ -255,7 +255,7 @@ class WorkerPool:
         if worker is None:
             if not self._shards:
                 raise ClusterLostError("all workers were lost, and no new one can be started")
-            return min(self._shards, key=lambda one: (len(self._shards[one]), one))
+            return min(self._shards, key=lambda candidate: (len(self._shards[candidate]), candidate))
         try:
             self._cluster.result(self._cluster.call(worker, "begin", self._setup, list_rules(self._table)))
         except WorkerLostError:
@@ -264,8 +264,8 @@ class WorkerPool:
         return worker
 
 
-def usable_workers(cluster: "RayCluster", most: int) -> list[int]:
-    """Start workers up to the wanted number; return up to `most` workers that can take a shard."""
-    while len(cluster.workers()) < cluster.wanted and cluster.start() is not None:
+def usable_workers(cluster: "RayCluster", limit: int) -> list[int]:
+    """Start workers up to the target number; return up to `limit` workers that can take a shard."""
+    while len(cluster.workers()) < cluster.target_workers and cluster.start() is not None:
         pass
-    return cluster.workers()[: min(most, cluster.wanted)]
+    return cluster.workers()[: min(limit, cluster.target_workers)]

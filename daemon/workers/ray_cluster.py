@@ -19,7 +19,7 @@ from ray import exceptions
 from ray._private import ray_constants
 
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
-from hierogram.daemon.learning.kinds.kernel_compilation import processors
+from hierogram.daemon.learning.kinds.kernel_compilation import count_processors
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.worker import Worker, WorkerLostError
 
@@ -58,8 +58,8 @@ class RayCluster:
         self._seen = 1
 
     @property
-    def wanted(self) -> int:
-        """Wanted number of workers: as requested, or as many as the cluster's processors can run."""
+    def target_workers(self) -> int:
+        """Target number of workers: as requested, or as many as the cluster's processors can run."""
         if self._number is not None:
             return self._number
         if time.monotonic() - self._looked > _SECONDS_PER_LOOK:
@@ -70,7 +70,7 @@ class RayCluster:
     @property
     def fills_machine(self) -> bool:
         """Whether the cluster was started on this machine and its workers occupy all processors."""
-        return self._on_this_machine and self.wanted * self.threads >= processors()
+        return self._on_this_machine and self.target_workers * self.threads >= count_processors()
 
     def workers(self) -> list[int]:
         """Return the numbers of the workers not known to be lost."""
@@ -160,13 +160,13 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
 @contextmanager
 def _keep_signal_handlers() -> Iterator[None]:
     library = ctypes.CDLL(None)
-    kept = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number, action in kept.items():
+    handlers = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number, action in handlers.items():
         library.sigaction(int(number), None, action)
     try:
         yield
     finally:
-        for number, action in kept.items():
+        for number, action in handlers.items():
             library.sigaction(int(number), action, None)
 
 
@@ -192,7 +192,7 @@ def _join(workers: Workers, threads: int) -> bool:
                 raise DaemonError(f"no Ray cluster at RAY_ADDRESS: {error}") from error
         else:
             return False
-    start_local(processors() if workers.number is None else workers.number * threads)
+    start_local(count_processors() if workers.number is None else workers.number * threads)
     return True
 
 

@@ -34,9 +34,9 @@ def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Sh
         end = min(start + a_round, pairs)
         edges = np.append(np.arange(start, end, size), end)
         done = work[edges]
-        wanted = done[0] + (done[-1] - done[0]) * np.arange(shards + 1) / shards
+        targets = done[0] + (done[-1] - done[0]) * np.arange(shards + 1) / shards
         # Block edge nearest to the ideal division of the work.
-        bounds[number] = edges[np.searchsorted((done[1:] + done[:-1]) / 2, wanted)]
+        bounds[number] = edges[np.searchsorted((done[1:] + done[:-1]) / 2, targets)]
     shares = []
     for shard in range(shards):
         first, last = bounds[:, shard], bounds[:, shard + 1]
@@ -82,8 +82,8 @@ def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
     return PairTexts(batch.pairs[pairs], chosen, _hashes(words.source, source), _hashes(words.target, target))
 
 
-def _hashes(added_up: NDArray[np.uint64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
-    hashes: NDArray[np.uint64] = added_up[places + 1] - added_up[places] * BASE
+def _hashes(added_up: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+    hashes: NDArray[np.uint64] = added_up[positions + 1] - added_up[positions] * BASE
     return hashes
 
 

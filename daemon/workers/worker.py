@@ -184,8 +184,8 @@ class Worker:
 
     def recover(self, number: int, contents: Contents, steps: Sequence[Step], *changes: Changes) -> None:
         """Take over another worker's shard as it was before these rounds and repeat its part of them."""
-        for one in self._settled:
-            self._add(_inverted(self._own[one]))
+        for settled in self._settled:
+            self._add(_inverted(self._own[settled]))
         self._settled = []
         for change in reversed(changes):
             self._add(_inverted(change))

@@ -34,26 +34,26 @@ def no_evidence() -> LinkEvidence:
     return LinkEvidence(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int16))
 
 
-def make_evidence(sides: Sides, known: Mapping[int, KnownLinks], emitted_is_target: bool) -> LinkEvidence:
+def make_evidence(sides: Sides, known_links: Mapping[int, KnownLinks], emitted_is_target: bool) -> LinkEvidence:
     """Return the link constraints of pairs, by index in the batch, for one direction.
 
     A word with fixed links must have one of them. Any other word may be unlinked or have any link that is not
     forbidden.
     """
-    if not known:
+    if not known_links:
         return no_evidence()
     words = len(sides.emitted)
     meaning = np.zeros(words, np.uint8)
     of_word: dict[int, list[int]] = {}
-    for pair, evidence in known.items():
+    for pair, evidence in known_links.items():
         start = int(sides.emitted_offset[pair])
         for kind, links in ((EXCEPT, evidence.forbidden), (ONLY, evidence.fixed)):
-            here: dict[int, list[int]] = {}
+            constraints: dict[int, list[int]] = {}
             for source, target in links:
                 emitted, conditioning = (target, source) if emitted_is_target else (source, target)
-                here.setdefault(start + emitted, []).append(conditioning)
+                constraints.setdefault(start + emitted, []).append(conditioning)
             # Process fixed links last, since they override forbidden ones.
-            for word, positions in here.items():
+            for word, positions in constraints.items():
                 meaning[word] = kind
                 of_word[word] = sorted(positions)
     offset = np.zeros(words + 1, np.int64)
@@ -299,12 +299,12 @@ def choose_candidates(first, present, stop, candidates, state, scratch):
     for k in range(1, candidates):
         while True:
             state = advance(state)
-            drawn = first + np.int64(uniform(state) * number)
+            candidate = first + np.int64(uniform(state) * number)
             fresh = True
-            for other in range(k):
-                fresh &= scratch.candidate[other] != drawn
+            for earlier in range(k):
+                fresh &= scratch.candidate[earlier] != candidate
             if fresh:
-                scratch.candidate[k] = drawn
+                scratch.candidate[k] = candidate
                 break
     return candidates, state
 

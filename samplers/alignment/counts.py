@@ -67,8 +67,8 @@ def _sign_of(key, shift):
 
 @njit_inline
 def _ends_at(rows, row, key):
-    found = rows[row]["key"]
-    return (found == key) | (found == _FREE)
+    stored_key = rows[row]["key"]
+    return (stored_key == key) | (stored_key == _FREE)
 
 
 @njit_inline
@@ -135,9 +135,9 @@ def copy_pairs(pairs, to):
 
 
 @njit_inline
-def has_room(pairs, more):
-    """Return whether `more` rows fit within a load factor of 3/4."""
-    return 4 * (pairs.registers[TAKEN] + more) <= 3 * len(pairs.rows)
+def has_room(pairs, extra):
+    """Return whether `extra` rows fit within a load factor of 3/4."""
+    return 4 * (pairs.registers[TAKEN] + extra) <= 3 * len(pairs.rows)
 
 
 @njit_inline
@@ -212,8 +212,8 @@ def empty_pairs(expected: int = 0) -> WordPairs:
     return WordPairs(np.zeros(capacity, ROW), registers, np.zeros(capacity, np.uint8))
 
 
-def larger_pairs(pairs: WordPairs, more: int = 0) -> WordPairs:
-    """Return the counts in a table of at least twice the capacity, with room for `more` further rows."""
-    grown = empty_pairs(max(len(pairs.rows), int(pairs.registers[TAKEN]) + more))
+def larger_pairs(pairs: WordPairs, extra: int = 0) -> WordPairs:
+    """Return the counts in a table of at least twice the capacity, with room for `extra` further rows."""
+    grown = empty_pairs(max(len(pairs.rows), int(pairs.registers[TAKEN]) + extra))
     _refill(pairs.rows, grown)
     return grown

@@ -57,13 +57,13 @@ def empty_marginals(sides: Sides) -> Marginals:
 
 
 @njit
-def add_marginals(total: Marginals, more: Marginals) -> None:
+def add_marginals(total: Marginals, added: Marginals) -> None:
     """Add the sums of another chain, in place. Add chains in a fixed order, since float sums depend on it."""
     for k in range(len(total.cells)):
-        total.cells[k] += more.cells[k]
+        total.cells[k] += added.cells[k]
     for g in range(len(total.unlinked)):
-        total.unlinked[g] += more.unlinked[g]
-    total.samples[0] += more.samples[0]
+        total.unlinked[g] += added.unlinked[g]
+    total.samples[0] += added.samples[0]
 
 
 @njit_inline
@@ -98,18 +98,18 @@ def _decode(sides, marginals, by_half, links, posterior):
         for g in range(start, sides.emitted_offset[pair + 1]):
             cell = sides.cell_offset[pair] + (g - start) * length
             best = UNLINKED
-            most = np.float32(0.0)
+            max_cell = np.float32(0.0)
             for i in range(length):
-                if marginals.cells[cell + i] > most:
+                if marginals.cells[cell + i] > max_cell:
                     best = i
-                    most = marginals.cells[cell + i]
+                    max_cell = marginals.cells[cell + i]
             unlinked = marginals.unlinked[g]
-            if best == UNLINKED or (2 * unlinked > samples if by_half else unlinked > most):
+            if best == UNLINKED or (2 * unlinked > samples if by_half else unlinked > max_cell):
                 links[g] = UNLINKED
                 posterior[g] = unlinked / samples
             else:
                 links[g] = best
-                posterior[g] = most / samples
+                posterior[g] = max_cell / samples
 
 
 def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
@@ -170,9 +170,9 @@ def _grows(means, height, width, s, t, likely, beside):
 @njit_inline
 def _mean_at(forward, backward, cell, height, width, s, t):
     # Each direction's cells are ordered by its emitted words.
-    of_target = forward.cells[cell + t * height + s] / forward.samples[0]
-    of_source = backward.cells[cell + s * width + t] / backward.samples[0]
-    return np.float32((of_target + of_source) / 2)
+    target_probability = forward.cells[cell + t * height + s] / forward.samples[0]
+    source_probability = backward.cells[cell + s * width + t] / backward.samples[0]
+    return np.float32((target_probability + source_probability) / 2)
 
 
 @njit
@@ -194,15 +194,15 @@ def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginal
     """Return the threshold that maximizes the expected F-score of all pairs' links, if each mean is a probability."""
     number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
-    least = round(_MIN_LIKELY * _STEPS)
+    min_step = round(_MIN_LIKELY * _STEPS)
     # Number of links above each threshold, and the expected number of correct ones.
-    above, right = np.cumsum(number[::-1])[::-1][least:], np.cumsum(total[::-1])[::-1][least:]
-    likely = (least + int(np.argmax(2 * right / np.maximum(above + total.sum(), 1e-9)))) / _STEPS
+    above, right = np.cumsum(number[::-1])[::-1][min_step:], np.cumsum(total[::-1])[::-1][min_step:]
+    likely = (min_step + int(np.argmax(2 * right / np.maximum(above + total.sum(), 1e-9)))) / _STEPS
     return Thresholds(likely, BESIDE * likely)
 
 
 @njit
-def _decode_mean(source_offset, target_offset, forward, backward, likely, beside, means, found):
+def _decode_mean(source_offset, target_offset, forward, backward, likely, beside, means, links):
     written = 0
     cell = 0
     for pair in range(len(source_offset) - 1):
@@ -218,13 +218,13 @@ def _decode_mean(source_offset, target_offset, forward, backward, likely, beside
                     means.target_free[t] = 0
         for s in range(height):
             for t in range(width):
-                kept = _is_likely(means, height, width, s, t, likely)
-                if kept or _grows(means, height, width, s, t, likely, beside):
-                    found.source[written] = s
-                    found.target[written] = t
+                is_linked = _is_likely(means, height, width, s, t, likely)
+                if is_linked or _grows(means, height, width, s, t, likely, beside):
+                    links.source[written] = s
+                    links.target[written] = t
                     written += 1
         cell += height * width
-        found.offset[pair + 1] = written
+        links.offset[pair + 1] = written
 
 
 def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED) -> LinkList:
@@ -233,17 +233,19 @@ def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thre
     An adjacent link needs a word without a likely link, and a likely link of the other word next to it.
     """
     # A word's posteriors sum to at most 1 in either direction, which bounds the number of links.
-    most = int((len(source.words) + len(target.words)) / (2 * thresholds.beside)) + 1
-    found = LinkList(np.zeros(most, np.int16), np.zeros(most, np.int16), np.zeros(len(source.offset), np.int64))
+    max_links = int((len(source.words) + len(target.words)) / (2 * thresholds.beside)) + 1
+    output = LinkList(
+        np.zeros(max_links, np.int16), np.zeros(max_links, np.int16), np.zeros(len(source.offset), np.int64)
+    )
     heights, widths = np.diff(source.offset), np.diff(target.offset)
     means = _Means(
         np.zeros(int((heights * widths).max(initial=0)), np.float32),
         np.zeros(int(heights.max(initial=0)), np.uint8),
         np.zeros(int(widths.max(initial=0)), np.uint8),
     )
-    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, means, found)
-    links = found.offset[-1]
-    return LinkList(found.source[:links].copy(), found.target[:links].copy(), found.offset)
+    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, means, output)
+    links = output.offset[-1]
+    return LinkList(output.source[:links].copy(), output.target[:links].copy(), output.offset)
 
 
 def join_directions(

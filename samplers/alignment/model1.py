@@ -26,12 +26,12 @@ def _conditioning_word(sides, pair, k, no_word):
 
 
 @njit
-def _enter(first, sides, lowest, no_word, rows, shift, taken):
+def _enter(first, sides, lowest, no_word, rows, shift, rows_used):
     """Add a row for each word pair of the sentence pairs from `first`; returns the pair without room, or the end."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
-            if 4 * (taken[0] + length + 1) > 3 * len(rows):
+            if 4 * (rows_used[0] + length + 1) > 3 * len(rows):
                 return pair
             for k in range(lowest, length):
                 key = pair_key(_conditioning_word(sides, pair, k, no_word), sides.emitted[g])
@@ -40,7 +40,7 @@ def _enter(first, sides, lowest, no_word, rows, shift, taken):
                     rows[row]["key"] = key
                     rows[row]["p"] = 1.0
                     rows[row]["expected"] = 0.0
-                    taken[0] += 1
+                    rows_used[0] += 1
     return len(sides.emitted_offset) - 1
 
 
@@ -84,12 +84,12 @@ def _best_links(sides, lowest, no_word, rows, shift, links):
     for pair in range(len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
-            best, most = UNLINKED, -1.0
+            best, best_probability = UNLINKED, -1.0
             for k in range(lowest, length):
                 word = _conditioning_word(sides, pair, k, no_word)
                 p = rows[find_pair(rows, shift, pair_key(word, sides.emitted[g]))]["p"]
-                if p > most:
-                    best, most = k, p
+                if p > best_probability:
+                    best, best_probability = k, p
             links[g] = best
 
 
@@ -118,14 +118,14 @@ def model1_links(
     lowest = UNLINKED if with_no_word else 0
     capacity = _SMALLEST
     rows = np.zeros(capacity, _ROW)
-    taken = np.zeros(1, np.int64)
-    at = 0
+    rows_used = np.zeros(1, np.int64)
+    position = 0
     while True:
         shift = 65 - capacity.bit_length()
-        at = _enter(at, sides, lowest, conditioning_words, rows, shift, taken)
-        if at == sides.pairs:
+        position = _enter(position, sides, lowest, conditioning_words, rows, shift, rows_used)
+        if position == sides.pairs:
             break
-        while 3 * capacity < 4 * (int(taken[0]) + sides.longest_conditioning + 1) * 3 // 2:
+        while 3 * capacity < 4 * (int(rows_used[0]) + sides.longest_conditioning + 1) * 3 // 2:
             capacity *= 2
         larger = np.zeros(capacity, _ROW)
         _move_rows(rows, larger, 65 - capacity.bit_length())

@@ -78,9 +78,9 @@ class AlignerOptions:
     slices: str = FLAT
 
     def __post_init__(self) -> None:
-        for name, least in (("sweeps", 1), ("chains", 1), ("thinning", 1), ("burn_in", 0), ("candidates", 0)):
-            if getattr(self, name) < least:
-                raise AlignmentInputError(f"{name} must be >= {least}, got {getattr(self, name)}")
+        for name, minimum in (("sweeps", 1), ("chains", 1), ("thinning", 1), ("burn_in", 0), ("candidates", 0)):
+            if getattr(self, name) < minimum:
+                raise AlignmentInputError(f"{name} must be >= {minimum}, got {getattr(self, name)}")
         if self.candidates == 1:
             raise AlignmentInputError("candidates must be >= 2, or 0 for all positions, got 1")
         if self.burn_in >= self.sweeps or not self.is_sampled(self.sweeps - self.sweeps % self.thinning):

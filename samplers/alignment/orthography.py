@@ -44,13 +44,13 @@ def letters(vocabulary: tuple[str, ...]) -> Letters:
 
 
 @njit_inline
-def similarity(one, word, other, other_word):
+def similarity(letters, word, other_letters, other_word):
     """Return the orthographic similarity of two words of two vocabularies, 0 to 1."""
-    start, other_start = one.offset[word], other.offset[other_word]
-    length, other_length = one.offset[word + 1] - start, other.offset[other_word + 1] - other_start
+    start, other_start = letters.offset[word], other_letters.offset[other_word]
+    length, other_length = letters.offset[word + 1] - start, other_letters.offset[other_word + 1] - other_start
     shorter = min(length, other_length)
     common = 0
-    while common < shorter and one.code[start + common] == other.code[other_start + common]:
+    while common < shorter and letters.code[start + common] == other_letters.code[other_start + common]:
         common += 1
     if common == length and common == other_length:
         return 1.0
@@ -74,9 +74,9 @@ def similarities(
     other_vocabulary: tuple[str, ...],
 ) -> NDArray[np.float64]:
     """Return the elementwise similarity of two arrays of word numbers, float64[N]."""
-    found = np.zeros(len(words))
-    _similarities(letters(vocabulary), words, letters(other_vocabulary), other_words, found)
-    return found
+    values = np.zeros(len(words))
+    _similarities(letters(vocabulary), words, letters(other_vocabulary), other_words, values)
+    return values
 
 
 @njit
@@ -112,10 +112,10 @@ def favor_similar(direction: Direction, strength: float, pairs: WordPairs, condi
     The table must be empty; `conditioning` CONDITIONING[V] is changed in place.
     """
     sides = direction.sides
-    emitted, others = letters(direction.emitted.vocabulary), letters(direction.conditioning.vocabulary)
-    at = 0
+    emitted, conditioning_letters = letters(direction.emitted.vocabulary), letters(direction.conditioning.vocabulary)
+    position = 0
     while True:
-        at = _favor(at, sides, emitted, others, strength, pairs, conditioning)
-        if at == sides.pairs:
+        position = _favor(position, sides, emitted, conditioning_letters, strength, pairs, conditioning)
+        if position == sides.pairs:
             return pairs
         pairs = larger_pairs(pairs, sides.longest_conditioning)

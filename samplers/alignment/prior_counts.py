@@ -62,24 +62,24 @@ def count_direction_links(
     lengths = np.diff(sides.emitted_offset)
     pair = np.repeat(np.arange(sides.pairs), lengths)
     linked = links >= 0
-    place = sides.conditioning_offset[pair] + links
+    conditioning_row = sides.conditioning_offset[pair] + links
     conditioning = np.full(len(links), conditioning_words, np.int64)
-    conditioning[linked] = sides.conditioning[place[linked]]
+    conditioning[linked] = sides.conditioning[conditioning_row[linked]]
     keys, which = np.unique(conditioning << 32 | sides.emitted, return_inverse=True)
     count = np.zeros(len(keys), np.int64)
     np.add.at(count, which, weight[pair])
     of_word = np.zeros(conditioning_words + 1, np.int64)
     np.add.at(of_word, conditioning, weight[pair])
 
-    number = np.minimum(np.bincount(place[linked], minlength=len(sides.conditioning)), MAX_FERTILITY)
+    number = np.minimum(np.bincount(conditioning_row[linked], minlength=len(sides.conditioning)), MAX_FERTILITY)
     fertility = np.zeros((conditioning_words, MAX_FERTILITY + 1), np.int64)
     np.add.at(fertility, (sides.conditioning, number), np.repeat(weight, np.diff(sides.conditioning_offset)))
 
-    kept = count != 0
+    nonzero = count != 0
     return PriorCounts(
-        (keys[kept] >> 32).astype(np.int32),
-        (keys[kept] & 0xFFFFFFFF).astype(np.int32),
-        count[kept],
+        (keys[nonzero] >> 32).astype(np.int32),
+        (keys[nonzero] & 0xFFFFFFFF).astype(np.int32),
+        count[nonzero],
         of_word,
         fertility,
         _count_jumps(sides, links[linked].astype(np.int64), pair[linked], lengths, weight),
@@ -109,45 +109,45 @@ def _count_jumps(
     return jumps
 
 
-def subtract_counts(prior: PriorCounts, own: PriorCounts) -> PriorCounts:
+def subtract_counts(prior: PriorCounts, subtracted: PriorCounts) -> PriorCounts:
     """Subtract the counts of given pairs; word pairs without remaining counts are omitted."""
     keys = prior.conditioning.astype(np.int64) << 32 | prior.emitted
-    own_keys = own.conditioning.astype(np.int64) << 32 | own.emitted
+    own_keys = subtracted.conditioning.astype(np.int64) << 32 | subtracted.emitted
     count = prior.counts.copy()
     if len(own_keys):
         order = np.argsort(keys)
-        places = order[np.minimum(np.searchsorted(keys, own_keys, sorter=order), len(keys) - 1)]
-        if not np.array_equal(keys[places], own_keys):
+        rows = order[np.minimum(np.searchsorted(keys, own_keys, sorter=order), len(keys) - 1)]
+        if not np.array_equal(keys[rows], own_keys):
             raise AlignmentInputError("the counts of the aligner do not match its links: run `hierogram verify`")
-        count[places] -= own.counts
-    kept = count > 0
+        count[rows] -= subtracted.counts
+    positive = count > 0
     return PriorCounts(
-        prior.conditioning[kept],
-        prior.emitted[kept],
-        count[kept],
-        prior.links - own.links,
-        prior.fertility - own.fertility,
-        prior.jumps - own.jumps,
+        prior.conditioning[positive],
+        prior.emitted[positive],
+        count[positive],
+        prior.links - subtracted.links,
+        prior.fertility - subtracted.fertility,
+        prior.jumps - subtracted.jumps,
         prior.emitted_words,
     )
 
 
 def select_links(
-    words: NDArray[np.int64], partners: NDArray[np.int64], offset: NDArray[np.int64], own: NDArray[np.int64],
-    other: NDArray[np.int64],
+    words: NDArray[np.int64], partners: NDArray[np.int64], offset: NDArray[np.int64], own_offset: NDArray[np.int64],
+    partner_offset: NDArray[np.int64],
 ) -> NDArray[np.int16]:  # fmt: skip
     """Return one partner of each word from a many-to-many alignment, the nearest to the diagonal, or -1.
 
-    `words` and `partners` are positions of all links, with `offset` int64[P + 1]; `own` and `other` int64[P + 1] are
-    the sentence offsets of both sides.
+    `words` and `partners` are positions of all links, with `offset` int64[P + 1]; `own_offset` and `partner_offset`
+    int64[P + 1] are the sentence offsets of both sides.
     """
     pair = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
-    own_length, other_length = np.diff(own)[pair], np.diff(other)[pair]
+    own_length, other_length = np.diff(own_offset)[pair], np.diff(partner_offset)[pair]
     # Distance between relative positions in exact integers: both sides are scaled by the lengths.
     distance = np.abs((2 * words + 1) * other_length - (2 * partners + 1) * own_length)
-    place = own[pair] + words
-    order = np.lexsort((partners, distance, place))
-    places, first = np.unique(place[order], return_index=True)
-    links = np.full(int(own[-1]), -1, np.int16)
-    links[places] = partners[order][first]
+    word_rows = own_offset[pair] + words
+    order = np.lexsort((partners, distance, word_rows))
+    linked_rows, first = np.unique(word_rows[order], return_index=True)
+    links = np.full(int(own_offset[-1]), -1, np.int16)
+    links[linked_rows] = partners[order][first]
     return links

@@ -70,13 +70,13 @@ def _finish(direction, both_free, height, width, work):
             cell = work.grid[s * width + t]
             if not cell & direction or cell & _KEPT:
                 continue
-            one, other = work.source_free[s], work.target_free[t]
-            if (one and other) if both_free else (one or other):
+            source_is_free, target_is_free = work.source_free[s], work.target_free[t]
+            if (source_is_free and target_is_free) if both_free else (source_is_free or target_is_free):
                 _keep(s, t, width, work)
 
 
 @njit
-def _symmetrize(method, forward, backward, source_offset, target_offset, work, found):
+def _symmetrize(method, forward, backward, source_offset, target_offset, work, links):
     written = 0
     for pair in range(len(source_offset) - 1):
         s_start, t_start = source_offset[pair], target_offset[pair]
@@ -105,10 +105,10 @@ def _symmetrize(method, forward, backward, source_offset, target_offset, work, f
         for s in range(height):
             for t in range(width):
                 if work.grid[s * width + t] & _KEPT:
-                    found.source[written] = s
-                    found.target[written] = t
+                    links.source[written] = s
+                    links.target[written] = t
                     written += 1
-        found.offset[pair + 1] = written
+        links.offset[pair + 1] = written
 
 
 def symmetrize(
@@ -125,26 +125,28 @@ def symmetrize(
     """
     if method not in METHODS:
         raise AlignmentInputError(f"unknown symmetrization {method!r}: expected {', '.join(METHODS)}")
-    most = len(forward) + len(backward)
-    found = LinkList(np.zeros(most, np.int16), np.zeros(most, np.int16), np.zeros(len(source_offset), np.int64))
+    max_links = len(forward) + len(backward)
+    links = LinkList(
+        np.zeros(max_links, np.int16), np.zeros(max_links, np.int16), np.zeros(len(source_offset), np.int64)
+    )
     heights, widths = np.diff(source_offset), np.diff(target_offset)
     work = _Workspace(
         np.zeros(int((heights * widths).max(initial=0)), np.uint8),
         np.zeros(int(heights.max(initial=0)), np.uint8),
         np.zeros(int(widths.max(initial=0)), np.uint8),
     )
-    _symmetrize(METHODS[method], forward, backward, source_offset, target_offset, work, found)
-    return _filled(found)
+    _symmetrize(METHODS[method], forward, backward, source_offset, target_offset, work, links)
+    return _filled(links)
 
 
-def _filled(found: LinkList) -> LinkList:
+def _filled(padded: LinkList) -> LinkList:
     """Return the list without unused capacity."""
-    links = found.offset[-1]
-    return LinkList(found.source[:links].copy(), found.target[:links].copy(), found.offset)
+    links = padded.offset[-1]
+    return LinkList(padded.source[:links].copy(), padded.target[:links].copy(), padded.offset)
 
 
 @njit
-def _list_forward(forward, source_offset, target_offset, order, found):
+def _list_forward(forward, source_offset, target_offset, order, output):
     written = 0
     for pair in range(len(source_offset) - 1):
         height = source_offset[pair + 1] - source_offset[pair]
@@ -160,20 +162,20 @@ def _list_forward(forward, source_offset, target_offset, order, found):
         for t in range(target_offset[pair], target_offset[pair + 1]):
             s = forward[t]
             if s >= 0:
-                found.source[begin + order[s]] = s
-                found.target[begin + order[s]] = t - target_offset[pair]
+                output.source[begin + order[s]] = s
+                output.target[begin + order[s]] = t - target_offset[pair]
                 order[s] += 1
                 written += 1
-        found.offset[pair + 1] = written
+        output.offset[pair + 1] = written
 
 
 def list_links(
     links: NDArray[np.int16], conditioning_offset: NDArray[np.int64], emitted_offset: NDArray[np.int64]
 ) -> LinkList:
     """Return one direction's links as a sorted list of conditioning (`source`) and emitted (`target`) positions."""
-    found = LinkList(
+    listed = LinkList(
         np.zeros(len(links), np.int16), np.zeros(len(links), np.int16), np.zeros(len(conditioning_offset), np.int64)
     )
     order = np.zeros(int(np.diff(conditioning_offset).max(initial=0)) + 1, np.int64)
-    _list_forward(links, conditioning_offset, emitted_offset, order, found)
-    return _filled(found)
+    _list_forward(links, conditioning_offset, emitted_offset, order, listed)
+    return _filled(listed)

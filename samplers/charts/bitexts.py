@@ -278,9 +278,9 @@ def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: P
     ]
     edges = np.flatnonzero(uses)
     n, m = task.fixed.shape
-    found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
-    add_emissions(bitext, edges, expected[edges], found, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
-    return found
+    emissions = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
+    add_emissions(bitext, edges, expected[edges], emissions, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
+    return emissions
 
 
 def drawn_links(
@@ -288,11 +288,11 @@ def drawn_links(
 ) -> NDArray[np.bool_]:
     """Sample derivations and return which of `links` int32[V, 2] each one emits with one rule, bool[draws, V]."""
     n, m = task.fixed.shape
-    found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
-    most = most_used(bitext.graph)
-    edges = np.empty(most, np.int64), np.empty(most, np.int64)
+    emissions = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
+    max_edges = most_used(bitext.graph)
+    edges = np.empty(max_edges, np.int64), np.empty(max_edges, np.int64)
     values = np.zeros((draws, len(links)), np.bool_)
-    _draw_links(bitext, inside, key, links, (edges, found, np.zeros(n, np.int32), np.zeros(m, np.int32)), values)
+    _draw_links(bitext, inside, key, links, (edges, emissions, np.zeros(n, np.int32), np.zeros(m, np.int32)), values)
     return values
 
 
@@ -311,14 +311,14 @@ def _draw_links(bitext, inside, key, links, room, values):
 
 
 @njit
-def add_emissions(bitext, edges, amount, found, room):
+def add_emissions(bitext, edges, amount, emissions, room):
     """Add the emissions of edges `edges[k]`, weighted by `amount[k]`."""
     for number in range(len(edges)):
-        _add_edge(bitext, edges[number], amount[number], found, room)
+        _add_edge(bitext, edges[number], amount[number], emissions, room)
 
 
 @njit
-def _add_edge(bitext, e, amount, found, room):
+def _add_edge(bitext, e, amount, emissions, room):
     """Add the emissions of an edge: the words of its head that no tail covers."""
     graph, place = bitext.graph, bitext.place
     source, target = room
@@ -335,12 +335,12 @@ def _add_edge(bitext, e, amount, found, room):
     b = _uncovered(graph, place, e, 2, target)
     for k in range(a):
         if b == 0:
-            found.source_nulls[source[k]] += amount
+            emissions.source_nulls[source[k]] += amount
         for t in range(b):
-            found.links[source[k], target[t]] += amount
+            emissions.links[source[k], target[t]] += amount
     if a == 0:
         for t in range(b):
-            found.target_nulls[target[t]] += amount
+            emissions.target_nulls[target[t]] += amount
 
 
 @njit

@@ -274,7 +274,7 @@ class Forest:
 
     def draw(self, key: SentenceKey, draws: int, productions: Productions, processes: FragmentMasses) -> Draws:
         """Return independent samples; sample k uses the stream of (seed, sentence, k)."""
-        drawn = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
+        draws_made = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
         stack = self._stack()
         space = (
             stack,
@@ -284,10 +284,10 @@ class Forest:
         )
         done = 0
         while done < draws:
-            done = draw_derivations(done, key, self.graph, productions, processes, drawn, space)
+            done = draw_derivations(done, key, self.graph, productions, processes, draws_made, space)
             if done < draws:
                 self._make_room()
-        return drawn
+        return draws_made
 
     def count(self, key: SentenceKey, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the uses of each edge if sample k counts `times[k]` times; requires a previous `draw`."""
@@ -322,11 +322,11 @@ class Forest:
 
     def _walk(self, key: SentenceKey, draw: int, best: bool) -> NDArray[np.int64]:
         stack = self._stack()
-        found = np.zeros(len(stack), np.int64)
+        edges = np.zeros(len(stack), np.int64)
         while True:
-            number = walk(key, draw, best, self.graph, found, stack)
+            number = walk(key, draw, best, self.graph, edges, stack)
             if number >= 0:
-                return found[:number]
+                return edges[:number]
             self._make_room()
 
 
@@ -454,7 +454,7 @@ def count_edges(key, graph, times, counts, stack):
 
 
 @njit
-def walk(key, draw, best, graph, found, stack):
+def walk(key, draw, best, graph, edges, stack):
     """Write the edges of one derivation, sampled or best; returns their number, -1 without room."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
@@ -465,16 +465,16 @@ def walk(key, draw, best, graph, found, stack):
     number = 0
     while top > 0:
         top -= 1
-        place = _find(graph, stack[top])
-        if place < 0:
+        item_row = _find(graph, stack[top])
+        if item_row < 0:
             return -1
-        item = items.item[place]
+        item = items.item[item_row]
         if best:
             chosen = best_edge(item, items.edge)
         else:
             state = advance(state)
             chosen = choose_edge(uniform(state), item, items.edge)
-        found[number] = chosen
+        edges[number] = chosen
         number += 1
         top = _push_parts(stack, top, items.edge[chosen], item)
     return number

@@ -94,8 +94,8 @@ def total_weight(graph: Hypergraph) -> float:
 
 def draw_edges(graph: Hypergraph, inside: NDArray[np.float64], key: Key) -> NDArray[np.int64]:
     """Sample a derivation by weight and return its edges in preorder; inside sums must be filled."""
-    found = np.empty(most_used(graph), np.int64)
-    return found[: draw_first(graph, inside, key, np.empty(len(found), np.int64), found)]
+    edges = np.empty(most_used(graph), np.int64)
+    return edges[: draw_first(graph, inside, key, np.empty(len(edges), np.int64), edges)]
 
 
 def most_used(graph: Hypergraph) -> int:
@@ -140,14 +140,14 @@ def sum_outside(graph, inside, outside, expected):
 
 
 @njit
-def draw_first(graph, inside, key, stack, found):
+def draw_first(graph, inside, key, stack, edges):
     """Write the edges of the first derivation that a stream draws; returns their number."""
-    number, _ = draw(graph, inside, stream(key.seed, key.number, key.step), stack, found)
+    number, _ = draw(graph, inside, stream(key.seed, key.number, key.step), stack, edges)
     return number
 
 
 @njit
-def draw(graph, inside, random, stack, found):
+def draw(graph, inside, random, stack, edges):
     """Write the edges of a sampled derivation in preorder; returns their number and the stream state."""
     stack[0] = graph.size[ITEMS] - 1
     top, number = 1, 0
@@ -166,7 +166,7 @@ def draw(graph, inside, random, stack, found):
                 left -= product
                 if left < 0.0:
                     break
-        found[number] = chosen
+        edges[number] = chosen
         number += 1
         for t in range(graph.tail_first[chosen + 1] - 1, graph.tail_first[chosen] - 1, -1):
             stack[top] = graph.tails[t]

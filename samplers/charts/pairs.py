@@ -121,15 +121,15 @@ def needed(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bo
 
 def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Return which symbols match a word."""
-    found: NDArray[np.bool_] = (symbols >= 0) | (symbols == ANY)
-    return found
+    are_words: NDArray[np.bool_] = (symbols >= 0) | (symbols == ANY)
+    return are_words
 
 
 def has_words(symbols: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Return which sides contain a symbol that matches a word, bool[R]."""
     before = np.concatenate(([0], np.cumsum(is_word(symbols))))
-    found: NDArray[np.bool_] = before[first[1:]] > before[first[:-1]]
-    return found
+    contains_words: NDArray[np.bool_] = before[first[1:]] > before[first[:-1]]
+    return contains_words
 
 
 def branching(rules: Rules) -> int:

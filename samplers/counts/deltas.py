@@ -100,13 +100,13 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
         np.repeat(np.array([change.sampled for change in changes], np.int64), sizes)[order],
         np.repeat(np.array([change.variance for change in changes], np.int64), sizes)[order],
     )
-    kept = np.empty(len(pairs), np.bool_)
-    _merge_equal(weighted, kept)
+    is_kept = np.empty(len(pairs), np.bool_)
+    _merge_equal(weighted, is_kept)
     return WeightedTrees(
-        Trees(trees.content, trees.pairs[kept], trees.starts[kept], trees.ends[kept]),
-        weighted.counts[kept],
-        weighted.sampled[kept],
-        weighted.variances[kept],
+        Trees(trees.content, trees.pairs[is_kept], trees.starts[is_kept], trees.ends[is_kept]),
+        weighted.counts[is_kept],
+        weighted.sampled[is_kept],
+        weighted.variances[is_kept],
     )
 
 
@@ -431,9 +431,9 @@ def add_state(
     pairs = np.arange(batch.size) if pairs is None else pairs
     space = _counting_space(batch)
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
-        some = pairs[first : first + _PAIRS_PER_CALL]
-        deltas = _room_for(deltas, batch, some)
-        if not _add_pairs(deltas, batch, state, some, weights, space):
+        chunk = pairs[first : first + _PAIRS_PER_CALL]
+        deltas = _room_for(deltas, batch, chunk)
+        if not _add_pairs(deltas, batch, state, chunk, weights, space):
             raise KeyCollisionError(_COLLISION)
     return deltas
 

@@ -29,7 +29,7 @@ class Occurrences(NamedTuple):
 
 @njit
 def _list_rules(batch, state, pairs, keys, work):
-    taken = 0
+    count = 0
     for pair in range(len(batch.pairs)):
         view = view_pair(batch, state, pair)
         depth = begin_walk(view, work)
@@ -38,25 +38,25 @@ def _list_rules(batch, state, pairs, keys, work):
             if v < 0:
                 break
             high, low = summary_key(work.summary, v, batch.words.key_mask)
-            pairs[taken] = pair
-            keys[taken, 0] = high
-            keys[taken, 1] = low
-            taken += 1
-    return taken
+            pairs[count] = pair
+            keys[count, 0] = high
+            keys[count, 1] = low
+            count += 1
+    return count
 
 
 def rule_occurrences(batch: Batch, state: State) -> Occurrences:
     """Return the rules of each pair's derivation, sorted by pair and key."""
-    most = int(batch.derivation_rules[-1])
-    pairs, keys = np.empty(most, np.int64), np.empty((most, 2), np.uint64)
-    taken = _list_rules(batch, state, pairs, keys, walk_space(batch))
-    pairs, keys = pairs[:taken], keys[:taken]
+    max_rules = int(batch.derivation_rules[-1])
+    pairs, keys = np.empty(max_rules, np.int64), np.empty((max_rules, 2), np.uint64)
+    count = _list_rules(batch, state, pairs, keys, walk_space(batch))
+    pairs, keys = pairs[:count], keys[:count]
     order = np.lexsort((keys[:, 1], keys[:, 0], pairs))
     pairs, keys = pairs[order], keys[order]
-    first = np.ones(taken, np.bool_)
+    first = np.ones(count, np.bool_)
     first[1:] = (pairs[1:] != pairs[:-1]) | (keys[1:] != keys[:-1]).any(axis=1)
     starts = np.flatnonzero(first)
-    return Occurrences(pairs[starts], keys[starts], np.diff(np.append(starts, taken)))
+    return Occurrences(pairs[starts], keys[starts], np.diff(np.append(starts, count)))
 
 
 SIDE_BITS = 16
@@ -152,9 +152,9 @@ def _entry_of(v, deltas, batch, work):
 
 
 @njit
-def _rule_links(deltas, batch, state, chosen, work, scratch, found):
+def _rule_links(deltas, batch, state, chosen, work, scratch, links):
     """Write the links of each rule use in the chosen pairs. Returns the number of uses."""
-    taken = 0
+    count = 0
     written = 0
     for pair in range(len(batch.pairs)):
         if not chosen[pair]:
@@ -166,16 +166,16 @@ def _rule_links(deltas, batch, state, chosen, work, scratch, found):
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            found.entries[taken] = _entry_of(v, deltas, batch, work)
-            found.offset[taken] = written
-            written = _write_links(v, view, batch.bitext, work.walk, scratch, found.links, written)
-            taken += 1
-    found.offset[taken] = written
-    return taken
+            links.entries[count] = _entry_of(v, deltas, batch, work)
+            links.offset[count] = written
+            written = _write_links(v, view, batch.bitext, work.walk, scratch, links.links, written)
+            count += 1
+    links.offset[count] = written
+    return count
 
 
 @njit
-def _fragment_links(deltas, batch, state, fragments, work, scratch, found):
+def _fragment_links(deltas, batch, state, fragments, work, scratch, links):
     """Write the links of the fragments' rules. Returns False if a fragment does not match its forest."""
     written = 0
     for k in range(len(fragments.pairs)):
@@ -187,10 +187,10 @@ def _fragment_links(deltas, batch, state, fragments, work, scratch, found):
             return False
         work.registers[0]["epoch"] += 1
         make_summary(root, view, work)
-        found.entries[k] = _entry_of(root, deltas, batch, work)
-        found.offset[k] = written
-        written = _write_links(root, view, batch.bitext, work.walk, scratch, found.links, written)
-    found.offset[len(fragments.pairs)] = written
+        links.entries[k] = _entry_of(root, deltas, batch, work)
+        links.offset[k] = written
+        written = _write_links(root, view, batch.bitext, work.walk, scratch, links.links, written)
+    links.offset[len(fragments.pairs)] = written
     return True
 
 
@@ -211,19 +211,19 @@ def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[
     """
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
-    found = _room(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
-    taken = _rule_links(deltas, batch, state, chosen, walk_space(batch), _scratch(batch), found)
-    return RuleLinks(found.entries[:taken], found.offset[: taken + 1], found.links[: found.offset[taken]])
+    links = _room(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
+    count = _rule_links(deltas, batch, state, chosen, walk_space(batch), _scratch(batch), links)
+    return RuleLinks(links.entries[:count], links.offset[: count + 1], links.links[: links.offset[count]])
 
 
 def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
     """Return the links inside each fragment's rule, in order. Raises `DerivationError` if a fragment does not fit."""
-    most = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
-    found = _room(len(fragments.pairs), most)
+    max_links = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
+    links = _room(len(fragments.pairs), max_links)
     work, state = walk_space(batch), empty_state(batch.forests)
-    if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), found):
+    if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), links):
         raise DerivationError("the averages of a pair do not match its forest")
-    return found._replace(links=found.links[: found.offset[-1]])
+    return links._replace(links=links.links[: links.offset[-1]])
 
 
 @njit
@@ -232,10 +232,10 @@ def _same_links(of_rules, k, other):
     size = of_rules.offset[k + 1] - start
     if of_rules.offset[other + 1] - first != size:
         return False
-    place = 0
-    while place < size and of_rules.links[start + place] == of_rules.links[first + place]:
-        place += 1
-    return place == size
+    position = 0
+    while position < size and of_rules.links[start + position] == of_rules.links[first + position]:
+        position += 1
+    return position == size
 
 
 @njit
@@ -257,21 +257,21 @@ def _gather_uses(of_rules, kinds, weights, latest, before, uses):
 
 
 def uses_by_links(
-    found: Sequence[RuleLinks], weights: Sequence[NDArray[np.int64]]
+    links: Sequence[RuleLinks], weights: Sequence[NDArray[np.int64]]
 ) -> tuple[RuleLinks, NDArray[np.int64]]:
     """Merge a rule's uses with the same links. Returns the distinct uses and their summed weights, int64[n, kinds].
 
-    Each item of `found` is a kind with a column in the sums; `weights` has the weights int64[m] of its uses. Uses whose
+    Each item of `links` is a kind with a column in the sums; `weights` has the weights int64[m] of its uses. Uses whose
     sums are all 0 are dropped.
     """
-    sizes = [len(of_rules.entries) for of_rules in found]
+    sizes = [len(of_rules.entries) for of_rules in links]
     together = RuleLinks(
-        np.concatenate([np.zeros(0, np.int64), *(of_rules.entries for of_rules in found)]),
-        np.cumsum(np.concatenate([np.zeros(1, np.int64), *(np.diff(of_rules.offset) for of_rules in found)])),
-        np.concatenate([np.zeros(0, np.uint32), *(of_rules.links[: of_rules.offset[-1]] for of_rules in found)]),
+        np.concatenate([np.zeros(0, np.int64), *(of_rules.entries for of_rules in links)]),
+        np.cumsum(np.concatenate([np.zeros(1, np.int64), *(np.diff(of_rules.offset) for of_rules in links)])),
+        np.concatenate([np.zeros(0, np.uint32), *(of_rules.links[: of_rules.offset[-1]] for of_rules in links)]),
     )
-    uses = np.zeros((sum(sizes), len(found)), np.int64)
-    kinds = np.repeat(np.arange(len(found)), sizes)
+    uses = np.zeros((sum(sizes), len(links)), np.int64)
+    kinds = np.repeat(np.arange(len(links)), sizes)
     latest = np.full(int(together.entries.max(initial=-1)) + 1, -1, np.int64)
     _gather_uses(
         together, kinds, np.concatenate([np.zeros(0, np.int64), *weights]), latest, np.empty(len(uses), np.int64), uses
@@ -279,5 +279,5 @@ def uses_by_links(
     rows = np.flatnonzero(uses.any(axis=1))
     spans = np.diff(together.offset)[rows]
     offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(spans)])
-    places = np.arange(offset[-1]) + np.repeat(together.offset[rows] - offset[:-1], spans)
-    return RuleLinks(together.entries[rows], offset, together.links[places]), uses[rows]
+    rows_of_links = np.arange(offset[-1]) + np.repeat(together.offset[rows] - offset[:-1], spans)
+    return RuleLinks(together.entries[rows], offset, together.links[rows_of_links]), uses[rows]

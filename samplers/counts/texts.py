@@ -156,18 +156,20 @@ def number_texts(numbers: NDArray[np.int64]) -> Texts:
 
 
 @njit_allocating
-def same_texts(ours: Texts, rows: NDArray[np.int64], theirs: Texts, other_rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return bool[n]: whether text `rows[k]` of `ours` equals text `other_rows[k]` of `theirs`."""
-    same = np.empty(len(rows), np.bool_)
+def same_texts(
+    first_texts: Texts, rows: NDArray[np.int64], second_texts: Texts, other_rows: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return bool[n]: whether text `rows[k]` of `first_texts` equals text `other_rows[k]` of `second_texts`."""
+    equal = np.empty(len(rows), np.bool_)
     for k in range(len(rows)):
-        a, a_end = ours.offsets[rows[k]], ours.offsets[rows[k] + 1]
-        b, b_end = theirs.offsets[other_rows[k]], theirs.offsets[other_rows[k] + 1]
-        same[k] = a_end - a == b_end - b
-        while same[k] and a < a_end:
-            same[k] = ours.content[a] == theirs.content[b]
+        a, a_end = first_texts.offsets[rows[k]], first_texts.offsets[rows[k] + 1]
+        b, b_end = second_texts.offsets[other_rows[k]], second_texts.offsets[other_rows[k] + 1]
+        equal[k] = a_end - a == b_end - b
+        while equal[k] and a < a_end:
+            equal[k] = first_texts.content[a] == second_texts.content[b]
             a += 1
             b += 1
-    return same
+    return equal
 
 
 _PREFIX = 8
@@ -259,8 +261,8 @@ def take_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
         offsets[k + 1] = offsets[k] + texts.offsets[rows[k] + 1] - texts.offsets[rows[k]]
     content = np.empty(offsets[len(rows)], np.uint8)
     for k in range(len(rows)):
-        for place in range(offsets[k + 1] - offsets[k]):
-            content[offsets[k] + place] = texts.content[texts.offsets[rows[k]] + place]
+        for position in range(offsets[k + 1] - offsets[k]):
+            content[offsets[k] + position] = texts.content[texts.offsets[rows[k]] + position]
     return Texts(content, offsets)
 
 

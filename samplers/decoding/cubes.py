@@ -37,10 +37,10 @@ _ONE, _HALF, _WORD = np.uint64(1), np.uint64(32), np.uint64(0xBF58476D1CE4E5B9)
 @njit_inline
 def lm_word(task, word):
     """Return the language-model number of a target word of the grammar or of the sentence."""
-    known = len(task.weighed.lm_words)
-    if word < known:
+    lm_words = len(task.weighed.lm_words)
+    if word < lm_words:
         return task.weighed.lm_words[word]
-    return task.sentence.lm_words[word - known]
+    return task.sentence.lm_words[word - lm_words]
 
 
 @njit_inline
@@ -51,10 +51,10 @@ def _cached_score(task, chart, state, word):
     """
     home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD) >> _HALF
     slot = np.int64(home & table_mask(chart.memo))
-    there = chart.memo[slot]
-    if there.state != state or there.word != word:
+    entry = chart.memo[slot]
+    if entry.state != state or entry.word != word:
         log10, following = score(task.model, state, word)
-        there.state, there.word, there.log10, there.next, there.length = state, word, log10, following, NONE
+        entry.state, entry.word, entry.log10, entry.next, entry.length = state, word, log10, following, NONE
     return slot
 
 
@@ -62,31 +62,31 @@ def _cached_score(task, chart, state, word):
 def _word(task, chart, word, joined):
     """Append a word; `joined` is (number of open words, state, closed, final log10, promised log10 probability)."""
     size, state, closed, final, promised = joined
-    there = chart.memo[_cached_score(task, chart, state, word)]
+    entry = chart.memo[_cached_score(task, chart, state, word)]
     if closed:
-        return size, there.next, closed, final + there.log10, promised
+        return size, entry.next, closed, final + entry.log10, promised
     chart.front[size] = word
-    if there.length == NONE:
-        after = task.model.states[there.next]
-        there.length, there.open = after.length, after.open
-    closed = there.length <= size or there.open == 0
-    return size + 1, there.next, closed, final, promised + there.log10
+    if entry.length == NONE:
+        after = task.model.states[entry.next]
+        entry.length, entry.open = after.length, after.open
+    closed = entry.length <= size or entry.open == 0
+    return size + 1, entry.next, closed, final, promised + entry.log10
 
 
 @njit_inline
 def _item(task, chart, item, joined):
     """Append the words of an item. Only its open words are rescored."""
-    there = chart.items[item]
+    stored = chart.items[item]
     size, state, closed, final, promised = joined
     if size == 0 and not closed:
-        for k in range(there.open):
+        for k in range(stored.open):
             chart.front[k] = chart.fronts[item, k]
-        return np.int64(there.open), np.int32(there.state), there.closed != 0, final, there.promised
-    for k in range(there.open):
+        return np.int64(stored.open), np.int32(stored.state), stored.closed != 0, final, stored.promised
+    for k in range(stored.open):
         joined = _word(task, chart, chart.fronts[item, k], joined)
     size, state, closed, final, promised = joined
-    if there.closed:
-        state = there.state
+    if stored.closed:
+        state = stored.state
         closed = True
     return size, state, closed, final, promised
 
@@ -123,11 +123,11 @@ def _state_of(task, chart, rule, tails):
     if model.order == 0:
         return no_words
     if rule < 0:
-        begun = np.int32(model.begin) if rule == GLUE_START else np.int32(chart.items[chart.tails[tails]].state)
-        joined = (np.int64(0), begun, True, 0.0, 0.0)
+        initial_state = np.int32(model.begin) if rule == GLUE_START else np.int32(chart.items[chart.tails[tails]].state)
+        joined = (np.int64(0), initial_state, True, 0.0, 0.0)
         if rule == GOAL:
             # The goal has no right context, so its state is empty.
-            end = chart.memo[_cached_score(task, chart, begun, np.int32(END))]
+            end = chart.memo[_cached_score(task, chart, initial_state, np.int32(END))]
             joined = (np.int64(0), np.int32(EMPTY), True, end.log10, 0.0)
         else:
             joined = _item(task, chart, chart.tails[tails + (1 if rule == GLUE_NEXT else 0)], joined)
@@ -183,11 +183,12 @@ def _pop(chart):
         below = 2 * position + 1
         if below >= size:
             break
-        other = below + 1
-        if other < size and (
-            promises[other] > promises[below] or (promises[other] == promises[below] and heap[other] < heap[below])
+        sibling = below + 1
+        if sibling < size and (
+            promises[sibling] > promises[below]
+            or (promises[sibling] == promises[below] and heap[sibling] < heap[below])
         ):
-            below = other
+            below = sibling
         if not (promises[below] > promise or (promises[below] == promise and heap[below] < moved)):
             break
         heap[position], promises[position] = heap[below], promises[below]
@@ -197,25 +198,25 @@ def _pop(chart):
 
 
 @njit_inline
-def _push(task, chart, cube, place, axis, gained):
-    """Push a candidate of a cube, with coordinates at `place`, onto the heap by its estimate.
+def _push(task, chart, cube, coordinates, axis, gained):
+    """Push a candidate of a cube, whose coordinates begin at index `coordinates`, onto the heap by its estimate.
 
     `gained` is its predecessor's gain from joining. If the kept candidates are at the pop limit and all better, prunes
     the candidate and its successors.
     """
-    taken = chart.taken
-    number = taken[CANDIDATES]
+    used = chart.taken
+    number = used[CANDIDATES]
     of, candidate = chart.cubes[cube], chart.candidates[number]
-    candidate.cube, candidate.place, candidate.grown = cube, place, axis
-    candidate.rule = of.rule if of.rules == 0 else task.weighed.order[chart.coordinates[place]]
+    candidate.cube, candidate.place, candidate.grown = cube, coordinates, axis
+    candidate.rule = of.rule if of.rules == 0 else task.weighed.order[chart.coordinates[coordinates]]
     candidate.apart = _apart(task, chart, candidate)
     promise = _estimate(task, chart, candidate, gained)
     if _is_worse(task, chart, promise):
         return
-    taken[CANDIDATES] += 1
-    taken[COORDINATES] = place + of.arity + 1
-    position = taken[HEAP]
-    taken[HEAP] = position + 1
+    used[CANDIDATES] += 1
+    used[COORDINATES] = coordinates + of.arity + 1
+    position = used[HEAP]
+    used[HEAP] = position + 1
     heap, promises = chart.heap, chart.estimates
     while position > 0:
         above = (position - 1) >> 1
@@ -235,14 +236,14 @@ def _is_worse(task, chart, promise):
 @njit_inline
 def _keep(task, chart):
     """Keep the current joined candidate. At the pop limit it replaces the worst kept one, if it is better."""
-    kept, ranks, taken = chart.kept, chart.kept_ranks, chart.taken
-    made = taken[SPARE]
+    kept, ranks, used = chart.kept, chart.kept_ranks, chart.taken
+    made = used[SPARE]
     rank = chart.joined[made].rank
-    size = taken[KEPT]
+    size = used[KEPT]
     position = size
     if task.limits.pops == 0 or size < task.limits.pops:
-        taken[KEPT] = size + 1
-        taken[SPARE] = size + 1
+        used[KEPT] = size + 1
+        used[SPARE] = size + 1
         while task.limits.pops > 0 and position > 0:
             above = (position - 1) >> 1
             if ranks[above] <= rank:
@@ -252,7 +253,7 @@ def _keep(task, chart):
     elif rank <= ranks[0]:
         return
     else:
-        taken[SPARE] = kept[0]
+        used[SPARE] = kept[0]
         position = 0
         while True:
             below = 2 * position + 1
@@ -270,32 +271,32 @@ def _keep(task, chart):
 @njit_inline
 def _has_room(chart, arity):
     """Return whether the pools have room for an edge, an item, and a candidate along each axis."""
-    taken, axes = chart.taken, arity + 1
+    used, axes = chart.taken, arity + 1
     return (
-        taken[CANDIDATES] + axes <= len(chart.candidates)
-        and taken[COORDINATES] + axes * axes <= len(chart.coordinates)
-        and taken[TAILS] + arity <= len(chart.tails)
-        and taken[EDGES] < len(chart.edges)
-        and taken[ITEMS] < len(chart.items)
+        used[CANDIDATES] + axes <= len(chart.candidates)
+        and used[COORDINATES] + axes * axes <= len(chart.coordinates)
+        and used[TAILS] + arity <= len(chart.tails)
+        and used[EDGES] < len(chart.edges)
+        and used[ITEMS] < len(chart.items)
     )
 
 
 @njit_inline
 def _grow(task, chart, candidate, rank):
     """Push the successors of a joined candidate. The caller ensures room."""
-    there = chart.candidates[candidate]
-    gained = rank - there.apart
-    cube, place = np.int64(there.cube), np.int64(there.place)
+    row = chart.candidates[candidate]
+    gained = rank - row.apart
+    cube, coordinates = np.int64(row.cube), np.int64(row.place)
     of = chart.cubes[cube]
     arity = of.arity
-    for axis in range(there.grown, arity + 1):
+    for axis in range(row.grown, arity + 1):
         # Axis 0 is the rules, axis k the items of nonterminal k.
         end = of.rule + of.rules if axis == 0 else chart.cells[chart.cube_cells[of.cells + axis - 1], 1]
-        if chart.coordinates[place + axis] + 1 >= end:
+        if chart.coordinates[coordinates + axis] + 1 >= end:
             continue
         to = chart.taken[COORDINATES]
         for k in range(arity + 1):
-            chart.coordinates[to + k] = chart.coordinates[place + k]
+            chart.coordinates[to + k] = chart.coordinates[coordinates + k]
         chart.coordinates[to + axis] += 1
         _push(task, chart, cube, to, np.int64(axis), gained)
 
@@ -322,21 +323,21 @@ def own_score(task, rule):
 @njit_inline
 def _join(task, chart, candidate):
     """Join the items of a candidate by its rule into the spare record. Returns the rank."""
-    there = chart.candidates[candidate]
+    row = chart.candidates[candidate]
     spare = chart.taken[SPARE]
     made = chart.joined[spare]
-    arity = chart.cubes[there.cube].arity
+    arity = chart.cubes[row.cube].arity
     tails = chart.taken[TAILS]
     for k in range(arity):
-        chart.tails[tails + k] = chart.ranked[chart.coordinates[there.place + 1 + k]]
-    size, state, closed, final, promised = _state_of(task, chart, np.int64(there.rule), tails)
-    made.own = own_score(task, np.int64(there.rule)) + task.weighed.weights[LM] * final
+        chart.tails[tails + k] = chart.ranked[chart.coordinates[row.place + 1 + k]]
+    size, state, closed, final, promised = _state_of(task, chart, np.int64(row.rule), tails)
+    made.own = own_score(task, np.int64(row.rule)) + task.weighed.weights[LM] * final
     # Sum in the order of the k-best lists, so that the scores are equal bit by bit.
     made.score = made.own
     for k in range(arity):
         made.score += chart.items[chart.tails[tails + k]].score
     made.lm, made.promised = final, promised
-    made.rule, made.place, made.arity = there.rule, there.place, arity
+    made.rule, made.place, made.arity = row.rule, row.place, arity
     made.state, made.open, made.closed = state, size, closed
     for k in range(size):
         chart.opened[spare, k] = chart.front[k]
@@ -347,11 +348,13 @@ def _join(task, chart, candidate):
 @njit_inline
 def _is_state(chart, item, joined):
     """Return whether an item has the language-model state of a joined candidate."""
-    there, made = chart.items[item], chart.joined[joined]
-    same = there.state == made.state and there.open == made.open and there.closed == made.closed
-    for k in range(there.open):
-        same &= chart.fronts[item, k] == chart.opened[joined, k]
-    return same
+    stored, joined_state = chart.items[item], chart.joined[joined]
+    is_same = (
+        stored.state == joined_state.state and stored.open == joined_state.open and stored.closed == joined_state.closed
+    )
+    for k in range(stored.open):
+        is_same &= chart.fronts[item, k] == chart.opened[joined, k]
+    return is_same
 
 
 @njit_inline
@@ -374,39 +377,39 @@ def _find(chart, joined):
 @njit_inline
 def _add_edge(chart, cell, joined):
     """Add the edge of a joined candidate, and its item if it is new. Returns False if out of room."""
-    taken = chart.taken
-    there = chart.joined[joined]
+    used = chart.taken
+    joined_state = chart.joined[joined]
     slot = _find(chart, joined)
     if slot < 0:
         return False
-    tails = taken[TAILS]
-    taken[TAILS] += there.arity
-    for k in range(there.arity):
-        chart.tails[tails + k] = chart.ranked[chart.coordinates[there.place + 1 + k]]
-    edge = taken[EDGES]
-    taken[EDGES] += 1
+    tails = used[TAILS]
+    used[TAILS] += joined_state.arity
+    for k in range(joined_state.arity):
+        chart.tails[tails + k] = chart.ranked[chart.coordinates[joined_state.place + 1 + k]]
+    edge = used[EDGES]
+    used[EDGES] += 1
     made = chart.edges[edge]
-    made.score, made.own, made.lm = there.score, there.own, there.lm
-    made.rule, made.tails, made.arity = there.rule, tails, there.arity
-    if chart.slots[slot, 1] == taken[STAMP]:
+    made.score, made.own, made.lm = joined_state.score, joined_state.own, joined_state.lm
+    made.rule, made.tails, made.arity = joined_state.rule, tails, joined_state.arity
+    if chart.slots[slot, 1] == used[STAMP]:
         item = np.int64(chart.slots[slot, 0])
         made.next = chart.items[item].edges
     else:
-        item = taken[ITEMS]
-        taken[ITEMS] += 1
+        item = used[ITEMS]
+        used[ITEMS] += 1
         chart.slots[slot, 0] = item
-        chart.slots[slot, 1] = taken[STAMP]
+        chart.slots[slot, 1] = used[STAMP]
         made.next = NONE
         new = chart.items[item]
         new.score = -np.inf
-        new.promised = there.promised
-        new.cell, new.state, new.open, new.closed = cell, there.state, there.open, there.closed
-        for k in range(there.open):
+        new.promised = joined_state.promised
+        new.cell, new.state, new.open, new.closed = cell, joined_state.state, joined_state.open, joined_state.closed
+        for k in range(joined_state.open):
             chart.fronts[item, k] = chart.opened[joined, k]
     of = chart.items[item]
     of.edges = edge
-    if there.score > of.score:
-        of.score, of.rank, of.best = there.score, there.rank, edge
+    if joined_state.score > of.score:
+        of.score, of.rank, of.best = joined_state.score, joined_state.rank, edge
     return True
 
 
@@ -423,9 +426,9 @@ def add_cube(chart, base, rule, rules, cells, arity):
 
 
 @njit_inline
-def _ranks_before(chart, one, other):
-    a, b = chart.items[one].rank, chart.items[other].rank
-    return a > b or (a == b and one < other)
+def _ranks_before(chart, first, second):
+    a, b = chart.items[first].rank, chart.items[second].rank
+    return a > b or (a == b and first < second)
 
 
 @njit
@@ -487,18 +490,18 @@ def begin_cell(chart):
 @njit
 def fill_cell(task, chart, cell):
     """Fill a cell from the cubes added since `begin_cell`. Returns False if out of room."""
-    taken = chart.taken
-    first = taken[ITEMS]
-    for number in range(taken[CUBES]):
+    used = chart.taken
+    first = used[ITEMS]
+    for number in range(used[CUBES]):
         cube = chart.cubes[number]
         if not _has_room(chart, cube.arity):
             return False
-        place = taken[COORDINATES]
-        chart.coordinates[place] = cube.rule
+        position = used[COORDINATES]
+        chart.coordinates[position] = cube.rule
         for k in range(cube.arity):
-            chart.coordinates[place + 1 + k] = chart.cells[chart.cube_cells[cube.cells + k], 0]
-        _push(task, chart, number, place, np.int64(0), 0.0)
-    while taken[HEAP] > 0:
+            chart.coordinates[position + 1 + k] = chart.cells[chart.cube_cells[cube.cells + k], 0]
+        _push(task, chart, number, position, np.int64(0), 0.0)
+    while used[HEAP] > 0:
         if _is_worse(task, chart, chart.estimates[0]):
             break
         candidate = _pop(chart)
@@ -507,15 +510,15 @@ def fill_cell(task, chart, cell):
         rank = _join(task, chart, candidate)
         _keep(task, chart)
         _grow(task, chart, candidate, rank)
-    for k in range(taken[KEPT]):
+    for k in range(used[KEPT]):
         joined = np.int64(chart.kept[k])
         if not _has_room(chart, chart.joined[joined].arity):
             return False
         if not _add_edge(chart, cell, joined):
             return False
     chart.cells[cell, 0] = first
-    chart.cells[cell, 1] = taken[ITEMS]
-    _sort(chart, first, taken[ITEMS])
-    for place in range(first, taken[ITEMS]):
-        chart.ranks[place] = chart.items[chart.ranked[place]].rank
+    chart.cells[cell, 1] = used[ITEMS]
+    _sort(chart, first, used[ITEMS])
+    for position in range(first, used[ITEMS]):
+        chart.ranks[position] = chart.items[chart.ranked[position]].rank
     return True

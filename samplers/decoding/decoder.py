@@ -64,5 +64,5 @@ class SentenceDecoder:
             if goal >= 0:
                 break
             size *= 2
-        lists, found = best_entries(task, chart, goal, best, distinct)
-        return Decoded(sentence, write_out(task, chart, lists, found))
+        lists, entries = best_entries(task, chart, goal, best, distinct)
+        return Decoded(sentence, write_out(task, chart, lists, entries))

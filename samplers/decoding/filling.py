@@ -38,19 +38,19 @@ def _push(chart, depth, node, position, arity):
 @njit_inline
 def _record(chart, node, end, arity):
     """Record a match of a node's source side that ends at `end`. Returns False if out of room."""
-    taken = chart.taken
-    if taken[MATCHES] == len(chart.matches) or taken[MATCH_CELLS] + arity > len(chart.match_cells):
+    used = chart.taken
+    if used[MATCHES] == len(chart.matches) or used[MATCH_CELLS] + arity > len(chart.match_cells):
         return False
-    match = chart.matches[taken[MATCHES]]
+    match = chart.matches[used[MATCHES]]
     match.node = node
-    match.cells = taken[MATCH_CELLS]
+    match.cells = used[MATCH_CELLS]
     match.arity = arity
     match.next = chart.heads[end]
-    chart.heads[end] = taken[MATCHES]
+    chart.heads[end] = used[MATCHES]
     for k in range(arity):
-        chart.match_cells[taken[MATCH_CELLS] + k] = chart.path[k]
-    taken[MATCHES] += 1
-    taken[MATCH_CELLS] += arity
+        chart.match_cells[used[MATCH_CELLS] + k] = chart.path[k]
+    used[MATCHES] += 1
+    used[MATCH_CELLS] += arity
     return True
 
 
@@ -67,25 +67,25 @@ def match_from(task, chart, node, position, arity, end):
     _push(chart, 0, node, position, arity)
     while depth >= 0:
         frame = chart.stack[depth]
-        at = frame.position
+        frame_position = frame.position
         if frame.gap == _FRESH:
             if grammar.rule_first[frame.node] < grammar.rule_first[frame.node + 1] and not _record(
-                chart, frame.node, at, frame.arity
+                chart, frame.node, frame_position, frame.arity
             ):
                 return False
-            frame.gap = at
-            if at < end:
-                child = word_child(grammar, frame.node, words[at])
+            frame.gap = frame_position
+            if frame_position < end:
+                child = word_child(grammar, frame.node, words[frame_position])
                 if child > 0:
                     depth += 1
-                    _push(chart, depth, child, at + 1, frame.arity)
+                    _push(chart, depth, child, frame_position + 1, frame.arity)
             continue
         child = gap_child(grammar, frame.node)
         frame.gap += 1
         if child < 0 or frame.gap > end:
             depth -= 1
             continue
-        cell = x_cell(task, at, np.int64(frame.gap))
+        cell = x_cell(task, frame_position, np.int64(frame.gap))
         if chart.cells[cell, 1] > chart.cells[cell, 0]:
             chart.path[frame.arity] = cell
             depth += 1
@@ -119,16 +119,16 @@ def _fill_x(task, chart, start, end):
     match = chart.heads[end]
     chart.taken[CUBE_CELLS] = 0
     while match != NONE:
-        there = chart.matches[match]
-        match = there.next
-        first, last = np.int64(grammar.rule_first[there.node]), np.int64(grammar.rule_first[there.node + 1])
+        stored = chart.matches[match]
+        match = stored.next
+        first, last = np.int64(grammar.rule_first[stored.node]), np.int64(grammar.rule_first[stored.node + 1])
         cells = chart.taken[CUBE_CELLS]
-        if cells + there.arity > len(chart.cube_cells):
+        if cells + stored.arity > len(chart.cube_cells):
             return False
-        for k in range(there.arity):
-            chart.cube_cells[cells + k] = chart.match_cells[there.cells + k]
-        chart.taken[CUBE_CELLS] += there.arity
-        if not add_cube(chart, 0.0, first, last - first, cells, there.arity):
+        for k in range(stored.arity):
+            chart.cube_cells[cells + k] = chart.match_cells[stored.cells + k]
+        chart.taken[CUBE_CELLS] += stored.arity
+        if not add_cube(chart, 0.0, first, last - first, cells, stored.arity):
             return False
     if end == start + 1:
         rules = len(task.weighed.score)
@@ -164,14 +164,14 @@ def _fill_start(task, chart, start):
 
 
 @njit_inline
-def _glue(task, chart, rule, one, other):
+def _glue(task, chart, rule, first, second):
     """Add a cube of a glue rule over one or two cells. Returns False if out of room."""
-    arity = 1 if other == NONE else 2
+    arity = 1 if second == NONE else 2
     cells = chart.taken[CUBE_CELLS]
     if cells + 2 > len(chart.cube_cells):
         return False
-    chart.cube_cells[cells] = one
-    chart.cube_cells[cells + 1] = other
+    chart.cube_cells[cells] = first
+    chart.cube_cells[cells + 1] = second
     chart.taken[CUBE_CELLS] += arity
     return add_cube(chart, own_score(task, rule), rule, 0, cells, arity)
 

@@ -106,10 +106,10 @@ def scopes(columns: RuleColumns) -> NDArray[np.int32]:
             columns.source_start[1:-1][(columns.source_start[1:-1] > 0) & (columns.source_start[1:-1] < len(gap))] - 1
         ] = False
         adjacent[2:] = np.cumsum(pairs)
-    found = np.where(filled, adjacent[last] - adjacent[np.minimum(first + 1, len(gap))], 0)
+    free_ends = np.where(filled, adjacent[last] - adjacent[np.minimum(first + 1, len(gap))], 0)
     edges = np.zeros(len(first), np.int64)
     edges[filled] = gap[first[filled]].astype(np.int64) + gap[last[filled] - 1]
-    return (found + edges).astype(np.int32)
+    return (free_ends + edges).astype(np.int32)
 
 
 def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
@@ -146,11 +146,11 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Packe
     going = np.arange(len(order))
     while len(going := going[sizes[going] > depth]):
         keys = node[going] * _RADIX + (symbols[first[going] + depth].astype(np.int64) - GAP)
-        found, back = np.unique(keys, return_inverse=True)
+        distinct, back = np.unique(keys, return_inverse=True)
         node[going] = nodes + back.reshape(-1)
-        parents.append(found // _RADIX)
-        symbol_levels.append((found % _RADIX + GAP).astype(np.int32))
-        nodes += len(found)
+        parents.append(distinct // _RADIX)
+        symbol_levels.append((distinct % _RADIX + GAP).astype(np.int32))
+        nodes += len(distinct)
         depth += 1
     parent = np.concatenate([np.zeros(0, np.int64), *parents])
     child_first = np.concatenate(([0], np.cumsum(np.bincount(parent, minlength=nodes)))).astype(np.int32)
@@ -173,11 +173,11 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Packe
 
 
 @njit_inline
-def _first_from(ascending, first, end, least):
-    """Return the first index in [first, end) with a value >= `least`, or `end`."""
+def _first_from(ascending, first, end, minimum):
+    """Return the first index in [first, end) with a value >= `minimum`, or `end`."""
     while first < end:
         middle = (first + end) >> 1
-        if ascending[middle] < least:
+        if ascending[middle] < minimum:
             first = middle + 1
         else:
             end = middle
@@ -266,13 +266,13 @@ def weigh(
     grammar: PackedGrammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]
 ) -> WeightedGrammar:
     """Score and rank the rules under weights float64[F + 6] of the grammar's features, then of `COUNTED`."""
-    own = grammar.features.shape[1]
+    own_features = grammar.features.shape[1]
     rules = grammar.rules
     weighed = WeightedGrammar(
-        grammar.features @ weights[:own],
+        grammar.features @ weights[:own_features],
         np.empty(rules),
         np.arange(rules, dtype=np.int32),
-        weights[own:].copy(),
+        weights[own_features:].copy(),
         lm_words,
     )
     _add_words(grammar, model, weighed)

@@ -85,18 +85,18 @@ class Lists(NamedTuple):
 
 
 @njit_inline
-def _meld(lists, one, other):
+def _meld(lists, first, second):
     """Meld two heaps. Returns the best candidate."""
-    if one == NONE:
-        return other
-    if other == NONE:
-        return one
-    a, b = lists.entries[one].score, lists.entries[other].score
-    if b > a or (b == a and other < one):
-        one, other = other, one
-    lists.entries[other].sibling = lists.entries[one].child
-    lists.entries[one].child = other
-    return one
+    if first == NONE:
+        return second
+    if second == NONE:
+        return first
+    a, b = lists.entries[first].score, lists.entries[second].score
+    if b > a or (b == a and second < first):
+        first, second = second, first
+    lists.entries[second].sibling = lists.entries[first].child
+    lists.entries[first].child = second
+    return first
 
 
 @njit
@@ -105,13 +105,13 @@ def _without_best(lists, heap):
     pairs = np.int64(NONE)
     child = np.int64(lists.entries[heap].child)
     while child != NONE:
-        other = np.int64(lists.entries[child].sibling)
+        sibling = np.int64(lists.entries[child].sibling)
         after = np.int64(NONE)
-        if other != NONE:
-            after = np.int64(lists.entries[other].sibling)
-            lists.entries[other].sibling = NONE
+        if sibling != NONE:
+            after = np.int64(lists.entries[sibling].sibling)
+            lists.entries[sibling].sibling = NONE
         lists.entries[child].sibling = NONE
-        melded = np.int64(_meld(lists, child, other))
+        melded = np.int64(_meld(lists, child, sibling))
         lists.entries[melded].sibling = pairs
         pairs = melded
         child = after
@@ -125,19 +125,19 @@ def _without_best(lists, heap):
 
 
 @njit_inline
-def next_symbol(task, rule, place, arity):
+def next_symbol(task, rule, position, arity):
     """Return the symbol at a place of a rule's target side (word, or -k for nonterminal k), and whether it exists."""
     grammar, sentence = task.grammar, task.sentence
     rules = len(grammar.target_start) - 1
     if rule < 0:
-        return np.int64(-place - 1), place < arity
+        return np.int64(-position - 1), position < arity
     if rule < rules:
-        first = grammar.target_start[rule] + place
-        there = first < grammar.target_start[rule + 1]
-        return np.int64(grammar.target[first] if there else 0), there
-    first = np.int64(sentence.target_start[rule - rules]) + place
-    there = first < sentence.target_start[rule - rules + 1]
-    return np.int64(sentence.target[first] if there else 0), there
+        first = grammar.target_start[rule] + position
+        has_more = first < grammar.target_start[rule + 1]
+        return np.int64(grammar.target[first] if has_more else 0), has_more
+    first = np.int64(sentence.target_start[rule - rules]) + position
+    has_more = first < sentence.target_start[rule - rules + 1]
+    return np.int64(sentence.target[first] if has_more else 0), has_more
 
 
 @njit
@@ -146,10 +146,10 @@ def _spell(task, chart, lists, entry):
     made = lists.entries[entry]
     edge = chart.edges[made.edge]
     word_hash, shift = _FREE, _ONE
-    place = 0
+    position = 0
     while True:
-        symbol, there = next_symbol(task, np.int64(edge.rule), place, edge.arity)
-        if not there:
+        symbol, has_more = next_symbol(task, np.int64(edge.rule), position, edge.arity)
+        if not has_more:
             break
         if symbol >= 0:
             word_hash = word_hash * _BASE + mix(np.uint64(symbol) + _BASE)
@@ -158,7 +158,7 @@ def _spell(task, chart, lists, entry):
             tail = lists.entries[lists.tails[made.tails - symbol - 1]]
             word_hash = word_hash * tail.shift + tail.word_hash
             shift *= tail.shift
-        place += 1
+        position += 1
     made.word_hash, made.shift = word_hash, shift
 
 
@@ -173,8 +173,8 @@ def _is_new(lists, entry):
     seen = lists.seen
     if len(seen) == 1:
         return True
-    there = lists.entries[entry]
-    key = mix(there.word_hash + mix(np.uint64(there.item) + _BASE)) | _ONE
+    stored = lists.entries[entry]
+    key = mix(stored.word_hash + mix(np.uint64(stored.item) + _BASE)) | _ONE
     mask = table_mask(seen)
     slot = np.int64(probe(key >> _ONE & mask, mask, _ends_at, seen, key))
     if seen[slot] == key:
@@ -191,11 +191,18 @@ def begin_lists(task, chart, lists):
         lists.tails[k] = chart.tails[k]
     # Items follow their tails, so the tails' entries exist.
     for item in range(chart.taken[ITEMS]):
-        there = chart.items[item]
-        _fill(task, chart, lists, item, item, there.best, chart.edges[there.best].tails)
+        chart_item = chart.items[item]
+        _fill(task, chart, lists, item, item, chart_item.best, chart.edges[chart_item.best].tails)
         _is_new(lists, item)
-        known = lists.items[item]
-        known.last, known.turn, known.heap, known.cursor, known.opened, known.ended = item, item, NONE, 0, 0, 0
+        item_list = lists.items[item]
+        item_list.last, item_list.turn, item_list.heap, item_list.cursor, item_list.opened, item_list.ended = (
+            item,
+            item,
+            NONE,
+            0,
+            0,
+            0,
+        )
     lists.taken[ENTRIES] = chart.taken[ITEMS]
     lists.taken[ENTRY_TAILS] = chart.taken[TAILS]
 
@@ -213,7 +220,7 @@ def _fill(task, chart, lists, entry, item, edge, tails):
 @njit
 def _add_other_edges(task, chart, lists, item):
     """Add the item's other edges as candidates. Returns False if out of room."""
-    known = lists.items[item]
+    item_list = lists.items[item]
     edge = chart.items[item].edges
     while edge != NONE:
         if edge != chart.items[item].best:
@@ -222,17 +229,17 @@ def _add_other_edges(task, chart, lists, item):
                 return False
             lists.taken[ENTRIES] += 1
             _fill(task, chart, lists, entry, item, edge, chart.edges[edge].tails)
-            known.heap = _meld(lists, np.int64(known.heap), entry)
+            item_list.heap = _meld(lists, np.int64(item_list.heap), entry)
         edge = chart.edges[edge].next
-    known.opened = 1
+    item_list.opened = 1
     return True
 
 
 @njit
 def _add(task, chart, lists, entry, tail, with_entry):
     """Add a candidate: an entry with one tail's entry replaced. Returns False if out of room."""
-    there = lists.entries[entry]
-    edge = chart.edges[there.edge]
+    stored = lists.entries[entry]
+    edge = chart.edges[stored.edge]
     made, tails = lists.taken[ENTRIES], lists.taken[ENTRY_TAILS]
     if made == len(lists.entries) or tails + edge.arity > len(lists.tails):
         return False
@@ -240,11 +247,11 @@ def _add(task, chart, lists, entry, tail, with_entry):
     lists.taken[ENTRY_TAILS] += edge.arity
     total = edge.own
     for k in range(edge.arity):
-        of = with_entry if k == tail else lists.tails[there.tails + k]
+        of = with_entry if k == tail else lists.tails[stored.tails + k]
         lists.tails[tails + k] = of
         total += lists.entries[of].score
-    item = np.int64(there.item)
-    _fill(task, chart, lists, made, item, there.edge, tails)
+    item = np.int64(stored.item)
+    _fill(task, chart, lists, made, item, stored.edge, tails)
     new = lists.entries[made]
     new.score, new.grown = total, tail
     lists.items[item].heap = _meld(lists, np.int64(lists.items[item].heap), made)
@@ -257,15 +264,15 @@ def extend(task, chart, lists, item):
     depth = 0
     lists.stack[0] = item
     while depth >= 0:
-        at = lists.stack[depth]
-        known = lists.items[at]
-        if known.opened == 0 and not _add_other_edges(task, chart, lists, at):
+        current = lists.stack[depth]
+        item_list = lists.items[current]
+        if item_list.opened == 0 and not _add_other_edges(task, chart, lists, current):
             return -1
-        turn = known.turn
+        turn = item_list.turn
         arity = chart.edges[lists.entries[turn].edge].arity
         waits = False
-        while known.cursor < arity:
-            tail = lists.tails[lists.entries[turn].tails + known.cursor]
+        while item_list.cursor < arity:
+            tail = lists.tails[lists.entries[turn].tails + item_list.cursor]
             after = lists.entries[tail].next
             if after == NONE:
                 of = lists.entries[tail].item
@@ -274,52 +281,52 @@ def extend(task, chart, lists, item):
                     lists.stack[depth] = of
                     waits = True
                     break
-            elif not _add(task, chart, lists, turn, known.cursor, after):
+            elif not _add(task, chart, lists, turn, item_list.cursor, after):
                 return -1
-            known.cursor += 1
+            item_list.cursor += 1
         if waits:
             continue
-        best = known.heap
+        best = item_list.heap
         if best == NONE:
-            known.ended = 1
+            item_list.ended = 1
             depth -= 1
             continue
-        known.heap = _without_best(lists, np.int64(best))
+        item_list.heap = _without_best(lists, np.int64(best))
         lists.entries[best].child = NONE
-        known.turn = best
-        known.cursor = lists.entries[best].grown
+        item_list.turn = best
+        item_list.cursor = lists.entries[best].grown
         if _is_new(lists, best):
-            lists.entries[known.last].next = best
-            known.last = best
+            lists.entries[item_list.last].next = best
+            item_list.last = best
             depth -= 1
     return 0 if lists.items[item].ended != 0 else 1
 
 
 @njit
-def find_best(task, chart, lists, goal, wanted, found):
-    """Write up to `wanted` best derivations of the goal to `found` int32. Returns their number and success."""
+def find_best(task, chart, lists, goal, limit, entries):
+    """Write up to `limit` best derivations of the goal to `entries` int32. Returns their number and success."""
     begin_lists(task, chart, lists)
     number = 1
-    found[0] = goal
-    while number < wanted:
+    entries[0] = goal
+    while number < limit:
         outcome = extend(task, chart, lists, goal)
         if outcome < 0:
             return number, False
         if outcome == 0:
             break
-        found[number] = lists.items[goal].last
+        entries[number] = lists.items[goal].last
         number += 1
     return number, True
 
 
 def best_entries(
-    task: DecodingTask, chart: DecodingChart, goal: int, wanted: int, distinct: bool
+    task: DecodingTask, chart: DecodingChart, goal: int, limit: int, distinct: bool
 ) -> tuple[Lists, NDArray[np.int32]]:
-    """Return the k-best lists and up to `wanted` entries of the goal, best first; int32.
+    """Return the k-best lists and up to `limit` entries of the goal, best first; int32.
 
     With `distinct`, each has different target words, and the search stops at `MAX_ENTRIES`.
     """
-    size = 64 if wanted == 1 else 1 << 14
+    size = 64 if limit == 1 else 1 << 14
     items = int(chart.taken[ITEMS])
     while True:
         # `size` is the room in addition to the first entries.
@@ -331,10 +338,10 @@ def best_entries(
             np.zeros(capacity_for(items + size, 2) if distinct else 1, np.uint64),
             np.zeros(2, np.int64),
         )
-        found = np.empty(wanted, np.int32)
-        number, done = find_best(task, chart, lists, goal, wanted, found)
+        best_rows = np.empty(limit, np.int32)
+        number, done = find_best(task, chart, lists, goal, limit, best_rows)
         if done or (distinct and size >= MAX_ENTRIES):
-            return lists, found[: int(number)]
+            return lists, best_rows[: int(number)]
         size *= 4
 
 
@@ -378,29 +385,29 @@ class Outputs(NamedTuple):
 def _count(task, chart, edge, features):
     """Add the features of an edge to those of a derivation."""
     grammar, sentence = task.grammar, task.sentence
-    own = grammar.features.shape[1]
+    own_features = grammar.features.shape[1]
     rules = len(grammar.target_start) - 1
     rule = chart.edges[edge].rule
-    features[own + LM] += chart.edges[edge].lm
+    features[own_features + LM] += chart.edges[edge].lm
     if rule == GLUE_NEXT:
-        features[own + GLUE] += 1
+        features[own_features + GLUE] += 1
     elif 0 <= rule < rules:
-        features[own + RULES] += 1
-        for k in range(own):
+        features[own_features + RULES] += 1
+        for k in range(own_features):
             features[k] += grammar.features[rule, k]
     elif rule >= rules:
-        features[own + UNKNOWN_WORDS] += sentence.passes[rule - rules]
+        features[own_features + UNKNOWN_WORDS] += sentence.passes[rule - rules]
 
 
 @njit
 def _write_one(task, chart, lists, entry, row, outputs):
     """Write one derivation to the outputs. Returns False if out of room."""
-    place = outputs.word_start[row]
-    begin = place
+    position = outputs.word_start[row]
+    begin = position
     number = outputs.use_start[row]
     first_use = number
-    own = task.grammar.features.shape[1]
-    at = np.int64(NONE)
+    own_features = task.grammar.features.shape[1]
+    current = np.int64(NONE)
     slot = 0
     while True:
         # With an entry, a new use begins; without one, the current use continues.
@@ -412,53 +419,53 @@ def _write_one(task, chart, lists, entry, row, outputs):
             use.rule, use.cell, use.parent, use.slot = (
                 chart.edges[edge].rule,
                 chart.items[lists.entries[entry].item].cell,
-                at,
+                current,
                 slot,
             )
-            use.first, use.symbol, use.entry = place - begin, 0, entry
+            use.first, use.symbol, use.entry = position - begin, 0, entry
             _count(task, chart, edge, outputs.features[row])
-            at = number - first_use
+            current = number - first_use
             number += 1
             entry = np.int64(NONE)
-        use = outputs.uses[first_use + at]
+        use = outputs.uses[first_use + current]
         edge = lists.entries[use.entry].edge
-        symbol, there = next_symbol(task, np.int64(use.rule), np.int64(use.symbol), chart.edges[edge].arity)
-        if there:
+        symbol, has_more = next_symbol(task, np.int64(use.rule), np.int64(use.symbol), chart.edges[edge].arity)
+        if has_more:
             use.symbol += 1
             if symbol >= 0:
-                if place == len(outputs.words):
+                if position == len(outputs.words):
                     return False
-                outputs.words[place] = symbol
-                outputs.features[row, own + WORDS] += 1
+                outputs.words[position] = symbol
+                outputs.features[row, own_features + WORDS] += 1
                 if task.model.order > 0 and lm_word(task, symbol) == UNKNOWN:
-                    outputs.features[row, own + LM_UNKNOWN] += 1
-                place += 1
+                    outputs.features[row, own_features + LM_UNKNOWN] += 1
+                position += 1
             else:
                 slot = -symbol - 1
                 entry = np.int64(lists.tails[lists.entries[use.entry].tails + slot])
         else:
-            use.last = place - begin
-            at = np.int64(use.parent)
-            if at == NONE:
+            use.last = position - begin
+            current = np.int64(use.parent)
+            if current == NONE:
                 break
-    outputs.word_start[row + 1] = place
+    outputs.word_start[row + 1] = position
     outputs.use_start[row + 1] = number
     outputs.scores[row] = lists.entries[outputs.uses[first_use].entry].score
     return True
 
 
 @njit
-def _write(task, chart, lists, found, outputs):
+def _write(task, chart, lists, entries, outputs):
     outputs.features[:, :] = 0
-    for row in range(len(found)):
-        if not _write_one(task, chart, lists, np.int64(found[row]), row, outputs):
+    for row in range(len(entries)):
+        if not _write_one(task, chart, lists, np.int64(entries[row]), row, outputs):
             return np.int64(row)
-    return np.int64(len(found))
+    return np.int64(len(entries))
 
 
-def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, found: NDArray[np.int32]) -> Outputs:
-    """Return the words, uses, features and scores of the entries `found`."""
-    k = len(found)
+def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, best_rows: NDArray[np.int32]) -> Outputs:
+    """Return the words, uses, features and scores of the entries `best_rows`."""
+    k = len(best_rows)
     features = task.grammar.features.shape[1] + len(task.weighed.weights)
     size = 8 * k * (len(task.sentence.words) + 4)
     while True:
@@ -470,7 +477,7 @@ def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, found: NDA
             np.zeros((k, features)),
             np.zeros(k),
         )
-        if _write(task, chart, lists, found, outputs) == k:
+        if _write(task, chart, lists, best_rows, outputs) == k:
             words, uses = int(outputs.word_start[-1]), int(outputs.use_start[-1])
             return outputs._replace(words=outputs.words[:words].copy(), uses=outputs.uses[:uses].copy())
         size *= 4

@@ -131,68 +131,68 @@ def room_for(rules: int, old: RuleLines | None = None) -> RuleLines:
 
 
 @njit_inline
-def _separator(text, at, end, tabs):
-    """Return the length of the separator at `at`, or 0. Bars must be between spaces."""
+def _separator(text, position, end, tabs):
+    """Return the length of the separator at `position`, or 0. Bars must be between spaces."""
     if tabs:
-        return 1 if text[at] == _TAB else 0
-    if at + 3 > end or text[at] != _BAR or text[at + 1] != _BAR or text[at + 2] != _BAR:
+        return 1 if text[position] == _TAB else 0
+    if position + 3 > end or text[position] != _BAR or text[position + 1] != _BAR or text[position + 2] != _BAR:
         return 0
-    if at > 0 and text[at - 1] != _SPACE and text[at - 1] != _LINE_FEED:
+    if position > 0 and text[position - 1] != _SPACE and text[position - 1] != _LINE_FEED:
         return 0
-    return 3 if at + 3 == end or text[at + 3] == _SPACE else 0
+    return 3 if position + 3 == end or text[position + 3] == _SPACE else 0
 
 
 @njit
 def _divide(text, start, end, rules, tabs):
     """Split a line into `fields`. Returns the number of fields."""
     fields = 0
-    at = start
+    position = start
     rules.fields[0, 0] = start
-    while at < end:
-        length = _separator(text, at, end, tabs)
+    while position < end:
+        length = _separator(text, position, end, tabs)
         if length == 0:
-            at += 1
+            position += 1
             continue
-        rules.fields[fields, 1] = at
-        at += length
+        rules.fields[fields, 1] = position
+        position += length
         fields += 1
         if fields == _FIELDS:
             return fields
-        rules.fields[fields, 0] = at
+        rules.fields[fields, 0] = position
     rules.fields[fields, 1] = end
     return fields + 1
 
 
 @njit_inline
-def _token(text, at, end):
-    """Return start and end of the next token at or after `at`; both are `end` after the last token."""
-    while at < end and text[at] == _SPACE:
-        at += 1
-    start = at
-    while at < end and text[at] != _SPACE:
-        at += 1
-    return start, at
+def _token(text, position, end):
+    """Return start and end of the next token at or after `position`; both are `end` after the last token."""
+    while position < end and text[position] == _SPACE:
+        position += 1
+    start = position
+    while position < end and text[position] != _SPACE:
+        position += 1
+    return start, position
 
 
 @njit
-def _side(text, field, vocabulary, size, symbols, taken, labeled):
+def _side(text, field, vocabulary, size, symbols, first_symbol, labeled):
     """Read the symbols of a side. Returns their number, -1 if out of room, or -2 if the vocabulary is full."""
-    found = 0
-    at = field[0]
+    count = 0
+    position = field[0]
     while True:
-        start, at = _token(text, at, field[1])
-        if start == at:
+        start, position = _token(text, position, field[1])
+        if start == position:
             break
-        if labeled and _token(text, at, field[1])[0] == field[1]:
+        if labeled and _token(text, position, field[1])[0] == field[1]:
             break
-        if taken + found == len(symbols):
+        if first_symbol + count == len(symbols):
             return -1
-        word = add(vocabulary, size, text, start, at)
+        word = add(vocabulary, size, text, start, position)
         if word == FREE:
             return -2
-        symbols[taken + found] = word
-        found += 1
-    return found
+        symbols[first_symbol + count] = word
+        count += 1
+    return count
 
 
 @njit_inline
@@ -209,45 +209,45 @@ def _whole(text, start, end):
 
 
 @njit
-def _read_links(text, field, rules, taken):
+def _read_links(text, field, rules, first_link):
     """Read links `i-j`. Returns their number, -1 if out of room, or -2 if a token is not a link."""
-    found = 0
-    at = field[0]
+    count = 0
+    position = field[0]
     while True:
-        start, at = _token(text, at, field[1])
-        if start == at:
-            return found
-        if taken + found == len(rules.links):
+        start, position = _token(text, position, field[1])
+        if start == position:
+            return count
+        if first_link + count == len(rules.links):
             return -1
         middle = start
-        while middle < at and text[middle] != _MINUS:
+        while middle < position and text[middle] != _MINUS:
             middle += 1
-        if middle == at:
+        if middle == position:
             return -2
-        source, target = _whole(text, start, middle), _whole(text, middle + 1, at)
+        source, target = _whole(text, start, middle), _whole(text, middle + 1, position)
         if source < 0 or target < 0:
             return -2
-        rules.links[taken + found, 0] = source
-        rules.links[taken + found, 1] = target
-        found += 1
+        rules.links[first_link + count, 0] = source
+        rules.links[first_link + count, 1] = target
+        count += 1
 
 
 @njit
 def _read_values(text, field, rules, vocabularies, named):
     """Read the values of the current rule. Returns 0 or the outcome that ends reading."""
-    rule, taken = rules.taken[_RULES], rules.taken[_VALUES]
-    at = field[0]
-    place = 0
+    rule, value_row = rules.taken[_RULES], rules.taken[_VALUES]
+    position = field[0]
+    column = 0
     while True:
-        start, at = _token(text, at, field[1])
-        if start == at:
-            rules.taken[_VALUES] = taken
+        start, position = _token(text, position, field[1])
+        if start == position:
+            rules.taken[_VALUES] = value_row
             return 0
-        if taken == len(rules.value):
+        if value_row == len(rules.value):
             return NO_ROOM
-        name = np.int64(place)
+        name = np.int64(column)
         if named:
-            middle = at - 1
+            middle = position - 1
             while middle > start and text[middle] != _EQUALS:
                 middle -= 1
             if middle <= start:
@@ -256,14 +256,14 @@ def _read_values(text, field, rules, vocabularies, named):
             if name == FREE:
                 return NO_VOCABULARY
             start = middle + 1
-        value, is_number = number(text, start, at)
+        value, is_number = number(text, start, position)
         if not is_number:
             return NO_NUMBER
-        rules.value[taken] = value
-        rules.value_rule[taken] = rule
-        rules.value_name[taken] = name
-        taken += 1
-        place += 1
+        rules.value[value_row] = value
+        rules.value_rule[value_row] = rule
+        rules.value_name[value_row] = name
+        value_row += 1
+        column += 1
 
 
 @njit_inline
@@ -409,19 +409,19 @@ def _keep_word_links(columns, start):
 
     Writes the new link starts to `start` int64[R+1].
     """
-    taken = 0
+    kept_links = 0
     for rule in range(len(start) - 1):
-        start[rule] = taken
+        start[rule] = kept_links
         for link in range(columns.link_start[rule], columns.link_start[rule + 1]):
             i = columns.source_start[rule] + columns.links[link, 0]
             j = columns.target_start[rule] + columns.links[link, 1]
             if i >= columns.source_start[rule + 1] or j >= columns.target_start[rule + 1]:
                 return rule
             if columns.source[i] >= 0 and columns.target[j] >= 0:
-                columns.links[taken, 0] = columns.links[link, 0]
-                columns.links[taken, 1] = columns.links[link, 1]
-                taken += 1
-    start[len(start) - 1] = taken
+                columns.links[kept_links, 0] = columns.links[link, 0]
+                columns.links[kept_links, 1] = columns.links[link, 1]
+                kept_links += 1
+    start[len(start) - 1] = kept_links
     return -1
 
 

@@ -29,13 +29,13 @@ def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
     rows, size = values.shape
     order = np.argsort(values, axis=1, kind="stable")
     ascending = np.take_along_axis(values, order, axis=1)
-    places = np.broadcast_to(np.arange(size), (rows, size))
+    columns = np.broadcast_to(np.arange(size), (rows, size))
     begins = np.ones((rows, size), np.bool_)
     begins[:, 1:] = ascending[:, 1:] != ascending[:, :-1]
     ends = np.ones((rows, size), np.bool_)
     ends[:, :-1] = begins[:, 1:]
-    first = np.maximum.accumulate(np.where(begins, places, 0), axis=1)
-    last = np.minimum.accumulate(np.where(ends, places, size)[:, ::-1], axis=1)[:, ::-1]
+    first = np.maximum.accumulate(np.where(begins, columns, 0), axis=1)
+    last = np.minimum.accumulate(np.where(ends, columns, size)[:, ::-1], axis=1)[:, ::-1]
     ranks = np.empty((rows, size), np.int64)
     np.put_along_axis(ranks, order, first + last + 2, axis=1)
     return ranks
@@ -258,6 +258,6 @@ def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return drift, centers.var(axis=1) if chains > 1 else np.zeros(len(draws))
 
 
-def count_flags(found: Sequence[str]) -> dict[str, int]:
+def count_flags(flags: Sequence[str]) -> dict[str, int]:
     """Return the number of quantities per verdict, without zeros."""
-    return {verdict: number for verdict in MEANINGS if (number := sum(one == verdict for one in found))}
+    return {verdict: number for verdict in MEANINGS if (number := sum(flag == verdict for flag in flags))}

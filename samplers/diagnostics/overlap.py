@@ -46,29 +46,34 @@ def count_uses(table: CountTable) -> GrammarCounts:
 
 def mean_counts(grammars: Sequence[GrammarCounts]) -> GrammarCounts:
     """Return the mean uses over grammars."""
-    keys, where = np.unique(np.concatenate([one.keys for one in grammars]), return_inverse=True)
-    uses = np.bincount(where, np.concatenate([one.uses for one in grammars]), len(keys))
+    keys, where = np.unique(np.concatenate([grammar.keys for grammar in grammars]), return_inverse=True)
+    uses = np.bincount(where, np.concatenate([grammar.uses for grammar in grammars]), len(keys))
     return GrammarCounts(keys, uses / len(grammars))
 
 
-def _jaccard(one: NDArray[np.void], other: NDArray[np.void]) -> float:
-    common = len(np.intersect1d(one, other, assume_unique=True))
-    return common / max(1, len(one) + len(other) - common)
+def _jaccard(first: NDArray[np.void], second: NDArray[np.void]) -> float:
+    common = len(np.intersect1d(first, second, assume_unique=True))
+    return common / max(1, len(first) + len(second) - common)
 
 
-def overlap(one: GrammarCounts, other: GrammarCounts, least: float = 0.0) -> Overlap:
-    """Return the overlap of two grammars without rules of fewer than `least` uses."""
-    kept = [GrammarCounts(own.keys[own.uses >= least], own.uses[own.uses >= least]) for own in (one, other)]
-    _, here, there = np.intersect1d(kept[0].keys, kept[1].keys, assume_unique=True, return_indices=True)
-    totals = [max(own.uses.sum(), 1e-300) for own in kept]
-    shared = np.minimum(kept[0].uses[here] / totals[0], kept[1].uses[there] / totals[1]).sum()
-    either = [own.keys[own.uses >= 2.0] for own in kept]
-    return Overlap(_jaccard(kept[0].keys, kept[1].keys), _jaccard(*either), float(shared))
+def overlap(first: GrammarCounts, second: GrammarCounts, min_uses: float = 0.0) -> Overlap:
+    """Return the overlap of two grammars without rules of fewer than `min_uses` uses."""
+    grammars = [
+        GrammarCounts(grammar.keys[grammar.uses >= min_uses], grammar.uses[grammar.uses >= min_uses])
+        for grammar in (first, second)
+    ]
+    _, first_rows, second_rows = np.intersect1d(
+        grammars[0].keys, grammars[1].keys, assume_unique=True, return_indices=True
+    )
+    totals = [max(grammar.uses.sum(), 1e-300) for grammar in grammars]
+    shared = np.minimum(grammars[0].uses[first_rows] / totals[0], grammars[1].uses[second_rows] / totals[1]).sum()
+    either = [grammar.keys[grammar.uses >= 2.0] for grammar in grammars]
+    return Overlap(_jaccard(grammars[0].keys, grammars[1].keys), _jaccard(*either), float(shared))
 
 
-def mean_overlap(grammars: Sequence[GrammarCounts], least: float = 0.0) -> Overlap:
+def mean_overlap(grammars: Sequence[GrammarCounts], min_uses: float = 0.0) -> Overlap:
     """Return the mean over all pairs of grammars; raises `ValueError` for fewer than two."""
     if len(grammars) < 2:
         raise ValueError("expected at least two grammars")
-    found = [overlap(one, other, least) for one, other in combinations(grammars, 2)]
-    return Overlap(*(float(np.mean(values)) for values in zip(*found, strict=True)))
+    overlaps = [overlap(first, second, min_uses) for first, second in combinations(grammars, 2)]
+    return Overlap(*(float(np.mean(values)) for values in zip(*overlaps, strict=True)))

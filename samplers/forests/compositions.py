@@ -43,14 +43,14 @@ def _is_short(v, view):
 def _below(v, view, stack, below):
     """Write the nodes below v in the tree to `below` and return their number."""
     depth = push_tails(v, view, stack, 0)
-    found = 0
+    count = 0
     while depth > 0:
         depth -= 1
         x = np.int64(stack[depth])
-        below[found] = x
-        found += 1
+        below[count] = x
+        count += 1
         depth = push_tails(x, view, stack, depth)
-    return found
+    return count
 
 
 @njit
@@ -63,9 +63,9 @@ def _room_of(batch, state, work):
         for k in range(_below(len(view.node) - 1, view, work.stack, work.scratch[0])):
             v = work.scratch[0, k]
             if _is_short(v, view):
-                most = 1 + _below(v, view, work.stack, work.scratch[1])
-                compositions += most
-                size += _BYTES_PER_NODE * most * most
+                capacity = 1 + _below(v, view, work.stack, work.scratch[1])
+                compositions += capacity
+                size += _BYTES_PER_NODE * capacity * capacity
     return compositions, size
 
 
@@ -81,23 +81,23 @@ def _expected(v, x, view, ngrams):
 
 
 @njit
-def _write(pair, v, view, batch, work, found, taken, position):
+def _write(pair, v, view, batch, work, output, used, position):
     """Write the fragment at v and the low word of its rule's key. Returns the position after the fragment."""
     work.registers[0]["epoch"] += 1
     make_summary(v, view, work)
-    _, found.keys[taken] = summary_key(work.summary, v, batch.words.key_mask)
-    found.fragments.pairs[taken] = pair
-    found.fragments.roots[taken] = v
-    found.fragments.starts[taken] = position
-    position = encode_fragment(v, view, work.pending, found.fragments.content, position)
-    found.fragments.ends[taken] = position
+    _, output.keys[used] = summary_key(work.summary, v, batch.words.key_mask)
+    output.fragments.pairs[used] = pair
+    output.fragments.roots[used] = v
+    output.fragments.starts[used] = position
+    position = encode_fragment(v, view, work.pending, output.fragments.content, position)
+    output.fragments.ends[used] = position
     return position
 
 
 @njit
-def _compose(batch, state, nodes, below, work, ngrams, found):
+def _compose(batch, state, nodes, below, work, ngrams, output):
     """Write the compositions of all pairs and return their number."""
-    taken = 0
+    used = 0
     position = 0
     for pair in range(len(batch.pairs)):
         view = view_pair(batch, state, pair)
@@ -113,11 +113,11 @@ def _compose(batch, state, nodes, below, work, ngrams, found):
                 symbols = _words(view.node[v], 0) - _words(view.node[x], 0) + 1 if x != v else _words(view.node[v], 0)
                 if symbols <= HIERO_MAX_SOURCE_SYMBOLS:
                     view.cut[x] = x != v
-                    position = _write(pair, v, view, batch, work, found, taken, position)
+                    position = _write(pair, v, view, batch, work, output, used, position)
                     view.cut[x] = 0
-                    found.expected[taken] = _expected(v, x, view, ngrams) if symbols > SHORT else 0.0
-                    taken += 1
-    return taken
+                    output.expected[used] = _expected(v, x, view, ngrams) if symbols > SHORT else 0.0
+                    used += 1
+    return used
 
 
 class Compositions(NamedTuple):
@@ -146,8 +146,8 @@ def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     number, size = _room_of(batch, state, work)
     columns = [np.zeros(number, np.int64) for _ in range(6)]
     fragments = Fragments(np.zeros(size, np.uint8), *columns)
-    found = Compositions(fragments, np.zeros(number, np.uint64), np.zeros(number))
+    output = Compositions(fragments, np.zeros(number, np.uint64), np.zeros(number))
     nodes, below = np.zeros((2, batch.most_nodes + 2), np.int64)
-    taken = _compose(batch, state, nodes, below, work, ngrams, found)
+    used = _compose(batch, state, nodes, below, work, ngrams, output)
     fragments.weights[:] = weight
-    return Compositions(found.chosen(np.arange(number) < taken), found.keys[:taken], found.expected[:taken])
+    return Compositions(output.chosen(np.arange(number) < used), output.keys[:used], output.expected[:used])

@@ -161,10 +161,10 @@ def decode_states(forests: Forests, blobs: Blobs) -> State:
     return state
 
 
-def misfit(part: str, how: str, wrong: NDArray[np.bool_]) -> DerivationError:
+def misfit(part: str, reason: str, wrong: NDArray[np.bool_]) -> DerivationError:
     """Return the error for the pairs whose `part` is wrong, bool[P]. The message names the first one."""
     pairs = np.flatnonzero(wrong).tolist()
-    return DerivationError(f"the {part} of pair number {pairs[0]} of the batch {how}", pairs, f"its {part} {how}")
+    return DerivationError(f"the {part} of pair number {pairs[0]} of the batch {reason}", pairs, f"its {part} {reason}")
 
 
 def empty_state(forests: Forests) -> State:

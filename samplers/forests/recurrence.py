@@ -122,24 +122,24 @@ def empty_ngrams() -> Ngrams:
     return Ngrams(np.zeros(_MIN_PLACES, np.uint64), np.zeros(_MIN_PLACES, np.uint32), 0, 0, _MIN_WORDS)
 
 
-def _with_room(ngrams: Ngrams, more: int) -> Ngrams:
-    """Return the counts in a table with room for `more` n-grams.
+def _with_room(ngrams: Ngrams, extra: int) -> Ngrams:
+    """Return the counts in a table with room for `extra` n-grams.
 
     Beyond `_MAX_PLACES`, n-grams seen once are dropped: their counts matter only if they recur, and are then too small
     by one.
     """
-    places = len(ngrams.keys)
-    if _PLACES_PER_NGRAM * (ngrams.taken + more) <= places:
+    slots = len(ngrams.keys)
+    if _PLACES_PER_NGRAM * (ngrams.taken + extra) <= slots:
         return ngrams
-    least = 1
-    if _PLACES_PER_NGRAM * (ngrams.taken + more) > _MAX_PLACES:
-        least = 2
-    kept = int(((ngrams.keys != 0) & (ngrams.counts >= least)).sum())
-    while places < _PLACES_PER_NGRAM * (kept + more):
-        places *= 2
-    keys, counts = np.zeros(places, np.uint64), np.zeros(places, np.uint32)
-    taken = _move(ngrams.keys, ngrams.counts, least, keys, counts)
-    return ngrams._replace(keys=keys, counts=counts, taken=taken)
+    min_count = 1
+    if _PLACES_PER_NGRAM * (ngrams.taken + extra) > _MAX_PLACES:
+        min_count = 2
+    remaining = int(((ngrams.keys != 0) & (ngrams.counts >= min_count)).sum())
+    while slots < _PLACES_PER_NGRAM * (remaining + extra):
+        slots *= 2
+    keys, counts = np.zeros(slots, np.uint64), np.zeros(slots, np.uint32)
+    used = _move(ngrams.keys, ngrams.counts, min_count, keys, counts)
+    return ngrams._replace(keys=keys, counts=counts, taken=used)
 
 
 def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:

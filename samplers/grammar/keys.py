@@ -87,8 +87,8 @@ def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDAr
     """Return the hashes uint64[n] of sides of word numbers int64[n, L], padded with -1, given the words' hashes."""
     values = np.zeros(len(words), np.uint64)
     for column in words.T:
-        there = np.flatnonzero(column >= 0)
-        values[there] = values[there] * BASE + hashes[column[there]]
+        filled = np.flatnonzero(column >= 0)
+        values[filled] = values[filled] * BASE + hashes[column[filled]]
     return values
 
 
@@ -145,10 +145,12 @@ def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
     """Match rows of two key lists uint64[n, 2]. Keys of `ours` must be unique; matches ascend by `theirs`."""
     firsts = first_rows_by_key(np.concatenate((ours, theirs)))
     of_theirs = firsts[len(ours) :]
-    found = of_theirs < len(ours)
-    if np.bincount(of_theirs[found]).max(initial=0) > 1:
+    is_matched = of_theirs < len(ours)
+    if np.bincount(of_theirs[is_matched]).max(initial=0) > 1:
         # Only the first row of a repeated key in `theirs` matches.
-        found &= first_rows_by_key(theirs) == np.arange(len(theirs))
+        is_matched &= first_rows_by_key(theirs) == np.arange(len(theirs))
     missing = np.ones(len(ours), np.bool_)
-    missing[of_theirs[found]] = False
-    return Matches(of_theirs[found], np.flatnonzero(found), np.flatnonzero(missing), np.flatnonzero(~found))
+    missing[of_theirs[is_matched]] = False
+    return Matches(
+        of_theirs[is_matched], np.flatnonzero(is_matched), np.flatnonzero(missing), np.flatnonzero(~is_matched)
+    )

@@ -58,10 +58,10 @@ class Notation:
 
     def words_of_rule(self, source: str, target: str) -> Iterator[tuple[str, str]]:
         """Yield (side of the vocabulary, word) for each word of a rule."""
-        for place in self.rule_words:
-            for symbol in (source if place.side == SOURCE else target).split(" "):
-                if (word := place.word(symbol)) is not None:
-                    yield place.vocabulary, word
+        for word_place in self.rule_words:
+            for symbol in (source if word_place.side == SOURCE else target).split(" "):
+                if (word := word_place.word(symbol)) is not None:
+                    yield word_place.vocabulary, word
 
     @property
     def one(self) -> str:

@@ -13,20 +13,20 @@ class KnownLinks(NamedTuple):
     fixed: frozenset[Link] = frozenset()
     forbidden: frozenset[Link] = frozenset()
 
-    def kept(self, links: Iterable[Link]) -> list[Link]:
+    def impose(self, links: Iterable[Link]) -> list[Link]:
         """Return the links, plus the fixed and minus the forbidden ones, sorted."""
         return sorted((set(links) | self.fixed) - self.forbidden)
 
-    def apart(self, links: Iterable[Link]) -> list[Link]:
+    def without_fixed_words(self, links: Iterable[Link]) -> list[Link]:
         """Return the links that share no word with a fixed link."""
         source, target = {i for i, _ in self.fixed}, {j for _, j in self.fixed}
         return [(i, j) for i, j in links if i not in source and j not in target]
 
     def problem(self, source_words: int, target_words: int) -> str | None:
         """Return the reason why a pair with these word counts cannot have these links, or None."""
-        both = sorted(self.fixed & self.forbidden)
-        if both:
-            return f"the link {both[0][0]}-{both[0][1]} is both fixed and forbidden"
+        contradictory = sorted(self.fixed & self.forbidden)
+        if contradictory:
+            return f"the link {contradictory[0][0]}-{contradictory[0][1]} is both fixed and forbidden"
         for s, t in sorted(self.fixed | self.forbidden):
             if not (0 <= s < source_words and 0 <= t < target_words):
                 return f"the link {s}-{t} is out of range: the pair has {source_words} and {target_words} words"

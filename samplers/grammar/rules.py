@@ -109,8 +109,8 @@ class Rule:
             raise RuleNotationError(f"expected a rule `source ||| target`, got {text!r}")
         rule = cls(parse_side(sides[0]), parse_side(sides[1]))
         numbers = [s for s in rule.source if isinstance(s, int)]
-        same = numbers == sorted(s for s in rule.target if isinstance(s, int))
-        if numbers != list(range(1, len(numbers) + 1)) or not same:
+        is_bijective = numbers == sorted(s for s in rule.target if isinstance(s, int))
+        if numbers != list(range(1, len(numbers) + 1)) or not is_bijective:
             raise RuleNotationError(
                 f"nonterminals must be numbered 1, 2, … in source order, once on each side: {text!r}"
             )

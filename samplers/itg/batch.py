@@ -150,9 +150,9 @@ def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest
     """Assign numbers to the phrases of one side by first word and length, int64[N, longest]; -1 past a sentence."""
     numbers = np.full((len(words), longest), -1, np.int64)
     numbers[:, 0] = words
-    left = np.repeat(offset[1:], np.diff(offset)) - np.arange(len(words))
+    words_left = np.repeat(offset[1:], np.diff(offset)) - np.arange(len(words))
     for size in range(1, longest):
-        fitting = np.flatnonzero(left > size)
+        fitting = np.flatnonzero(words_left > size)
         last = words[fitting + size].astype(np.int64)
         numbers[fitting, size] = np.unique(numbers[fitting, size - 1] << 32 | last, return_inverse=True)[1]
     return numbers
@@ -162,7 +162,7 @@ def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest
 def _name_pairs(offsets, numbers, longest, keys):
     """Write an identifier for each phrase pair of every position: lengths and phrase numbers; 0 for none."""
     source_offset, target_offset = offsets
-    at = 0
+    position = 0
     for pair in range(len(source_offset) - 1):
         for i in range(source_offset[pair], source_offset[pair + 1]):
             for x in range(target_offset[pair], target_offset[pair + 1]):
@@ -172,8 +172,8 @@ def _name_pairs(offsets, numbers, longest, keys):
                             f, e = numbers[0][i, s], numbers[1][x, t]
                             if f >= 0 and e >= 0:
                                 size = np.uint64(1 + s * longest + t)
-                                keys[at] = size << _SIZE_SHIFT | np.uint64(f) << _SIDE_SHIFT | np.uint64(e)
-                            at += 1
+                                keys[position] = size << _SIZE_SHIFT | np.uint64(f) << _SIDE_SHIFT | np.uint64(e)
+                            position += 1
 
 
 @njit

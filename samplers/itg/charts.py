@@ -70,9 +70,12 @@ def phrase_weight(weights, i, x, height, width):
 
 def make_sampled_derivation(longest_source: int, longest_target: int) -> SampledDerivation:
     """Allocate a sampled derivation."""
-    most = 2 * (longest_source + longest_target)
+    max_nodes = 2 * (longest_source + longest_target)
     return SampledDerivation(
-        np.zeros(most, np.uint8), np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(4 * most, np.int32)
+        np.zeros(max_nodes, np.uint8),
+        np.zeros(max_nodes, np.int32),
+        np.zeros(max_nodes, np.int32),
+        np.zeros(4 * max_nodes, np.int32),
     )
 
 
@@ -200,9 +203,9 @@ def _split(chart, items, i, j, x, y, left):
 
 
 @njit
-def draw_derivation(chart, items, random, drawn):
+def draw_derivation(chart, items, random, nodes):
     """Sample a derivation top-down from the inside sums; returns (length, stream state)."""
-    stack = drawn.stack
+    stack = nodes.stack
     stack[0], stack[1], stack[2], stack[3] = 0, items.size[0], 0, items.size[1]
     depth, length = 1, 0
     while depth > 0:
@@ -212,7 +215,7 @@ def draw_derivation(chart, items, random, drawn):
         random = advance(random)
         u = uniform(random) * _inside(chart, items, i, j, x, y)
         rule, k, z = _split(chart, items, i, j, x, y, u)
-        drawn.rules[length], drawn.source[length], drawn.target[length] = rule, i, x
+        nodes.rules[length], nodes.source[length], nodes.target[length] = rule, i, x
         length += 1
         if rule in (STRAIGHT, INVERTED):
             low, high = (x, z) if rule == STRAIGHT else (z, y)

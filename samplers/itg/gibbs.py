@@ -367,14 +367,14 @@ def resample_locally(batch, pair, base, counts, local, rules, length, random):
     lay_out(rules, length, local.nodes)
     for _ in range(moves):
         random = advance(random)
-        at = np.int64(uniform(random) * moves)
+        node = np.int64(uniform(random) * moves)
         random = advance(random)
         side = 0 if uniform(random) < 0.5 else 1
         # Ranks beyond the derivation and null emissions of single words have no alternative.
-        if at < length and local.nodes[at]["rule"] not in (SOURCE_NULL, TARGET_NULL):
-            sampled_length, random = _move(batch, pair, base, counts, local, at, side, random)
+        if node < length and local.nodes[node]["rule"] not in (SOURCE_NULL, TARGET_NULL):
+            sampled_length, random = _move(batch, pair, base, counts, local, node, side, random)
             if sampled_length > 0:
                 accepted += 1
-                length = _replace(local, rules, length, at, sampled_length)
+                length = _replace(local, rules, length, node, sampled_length)
                 lay_out(rules, length, local.nodes)
     return length, accepted

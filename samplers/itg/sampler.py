@@ -143,12 +143,12 @@ def _settle(batch, pair, state, scratch, proposal, random):
     """Count the derivation after a draw; until then the pair's rules are not counted."""
     rules, length = proposal
     derivations = state.derivations
-    same = length == derivations.length[pair]
+    is_same = length == derivations.length[pair]
     for at in range(length):
-        if not same:
+        if not is_same:
             break
-        same = derivations.rules[derivations.offset[pair] + at] == rules[at]
-    if same:
+        is_same = derivations.rules[derivations.offset[pair] + at] == rules[at]
+    if is_same:
         count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
     else:
         scratch.numbers[_PROPOSED] += 1
@@ -222,13 +222,13 @@ def _products(n, m):
 
 
 @njit
-def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
+def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
     """Resample a range of pairs; returns the pair whose chart had no room, or the end of the range.
 
-    `how` holds the index of the method in `METHODS`, a for short and for long pairs, and the maximum number of products
-    of a short pair.
+    `methods` holds the index of the method in `METHODS`, a for short and for long pairs, and the maximum number of
+    products of a short pair.
     """
-    method, of_short, of_long, most = how
+    method, of_short, of_long, max_cells = methods
     first, last = pairs
     for pair in range(first, last):
         if plan.sweeps[pair] == 0 or state.derivations.length[pair] == 0:
@@ -242,7 +242,7 @@ def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
         elif method == _EXHAUSTIVE:
             _visit_whole(batch, pair, state, scratch, visit)
         else:
-            shape = of_short if _products(n, m) <= most else of_long
+            shape = of_short if _products(n, m) <= max_cells else of_long
             if not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
                 return pair
             if _products(n, m) > scratch.chart.registers[MOST]:
@@ -337,14 +337,14 @@ class ItgKernel:
         cells = (n + 1) * (n + 2) // 2 * (m + 1) ** 2
         if self.method != EXHAUSTIVE:
             return 1
-        most = int(cells.max(initial=1))
-        if most > MAX_CHART:
-            at = int(cells.argmax())
+        max_size = int(cells.max(initial=1))
+        if max_size > MAX_CHART:
+            pair = int(cells.argmax())
             raise AlignmentInputError(
-                f"sentence pair {at + 1} of {n[at]} and {m[at]} words has a chart of {most:,} cells, the limit of the "
-                f"exhaustive sampler is {MAX_CHART:,}: leave out this pair, or sample by slices"
+                f"sentence pair {pair + 1} of {n[pair]} and {m[pair]} words has a chart of {max_size:,} cells, "
+                f"the limit of the exhaustive sampler is {MAX_CHART:,}: leave out this pair, or sample by slices"
             )
-        return most
+        return max_size
 
     def init(
         self,
@@ -379,11 +379,11 @@ class ItgKernel:
         chosen = np.zeros(1, np.int32) if links is None else links.astype(np.int32)
         number = STARTS.index(start)
         seed = np.uint64(key)
-        how = number, chosen, np.ones(self.batch.size, np.bool_) if due is None else due
+        arguments = number, chosen, np.ones(self.batch.size, np.bool_) if due is None else due
 
         def begin(first: int, last: int) -> int:
             chart = self._scratch.chart
-            return int(start_pairs(first, self.batch, self.first_base, derivations, chart, room, how, seed))
+            return int(start_pairs(first, self.batch, self.first_base, derivations, chart, room, arguments, seed))
 
         self._over_pairs(begin, self.batch.size)
         return self.resume(derivations)
@@ -423,16 +423,16 @@ class ItgKernel:
         """Return ln P of all derivations given the base distributions and strengths."""
         return float(log_likelihood(self.batch, state.base, state.counts))
 
-    def _over_pairs(self, work: Callable[[int, int], int], some: int, report: Report | None = None) -> None:
+    def _over_pairs(self, work: Callable[[int, int], int], pairs_per_call: int, report: Report | None = None) -> None:
         """Process all pairs in blocks; if the chart runs out of room, enlarge it and continue at that pair."""
-        at = 0
-        while at < self.batch.size:
-            last = min((at // some + 1) * some, self.batch.size)
-            at = work(at, last)
-            if at < last:
+        pair = 0
+        while pair < self.batch.size:
+            last = min((pair // pairs_per_call + 1) * pairs_per_call, self.batch.size)
+            pair = work(pair, last)
+            if pair < last:
                 self._scratch = self._scratch._replace(chart=larger_chart(self._scratch.chart))
             elif report is not None:
-                report(at)
+                report(pair)
 
 
 def build(

@@ -200,13 +200,14 @@ def one_to_one(
 
 
 @njit
-def start_pairs(first, batch, base, derivations, chart, room, how, key):
+def start_pairs(first, batch, base, derivations, chart, room, start_options, key):
     """Write the initial derivations of the pairs from `first` on; returns the pair whose chart had no room, or P.
 
-    `how` holds the index of the start in `STARTS`, the links of M4 (int32[N] target positions or -1), and which pairs
-    get a derivation (bool[P]). `room`: weights for M1; int32[n] links and the arrays of `start_from_links` for M4.
+    `start_options` holds the index of the start in `STARTS`, the links of M4 (int32[N] target positions or -1), and
+    which pairs get a derivation (bool[P]). `room`: weights for M1; int32[n] links and the arrays of `start_from_links`
+    for M4.
     """
-    start, links, due = how
+    start, links, due = start_options
     weights, (of_pair, reducing) = room
     for pair in range(first, len(batch.pairs)):
         s = batch.source_offset[pair]

@@ -351,19 +351,19 @@ def _rule_at(batch, pair, place, words):
 
 
 @njit
-def _put(found, at, rule, pair, weights):
-    found.rules[at] = rule
-    found.pairs[at] = pair
-    found.counts[at] = weights[0]
-    found.sampled[at] = weights[1]
-    found.variances[at] = weights[2]
-    return at + 1
+def _put(uses, row, rule, pair, weights):
+    uses.rules[row] = rule
+    uses.pairs[row] = pair
+    uses.counts[row] = weights[0]
+    uses.sampled[row] = weights[1]
+    uses.variances[row] = weights[2]
+    return row + 1
 
 
 @njit
-def _list_trees(batch, trees, chosen, first, words, found, nodes):
+def _list_trees(batch, trees, chosen, first, words, uses, nodes):
     """List the uses of the chosen pairs' derivations; returns their number, and the first invalid pair or -1."""
-    taken = 0
+    count = 0
     for k in range(len(chosen)):
         length = trees.offsets[k + 1] - trees.offsets[k]
         if chosen[k] == 0 or length == 0:
@@ -372,22 +372,22 @@ def _list_trees(batch, trees, chosen, first, words, found, nodes):
         n = batch.source_offset[pair + 1] - batch.source_offset[pair]
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         if length > len(nodes) or not lay_out(trees.content[trees.offsets[k] :], length, nodes):
-            return taken, k
+            return count, k
         if not covers_pair(batch, pair, nodes, length):
-            return taken, k
+            return count, k
         # Without averages, the expected uses of a pair are its current uses.
         alone = chosen[k] == 2
         weights = 1, ONE_USE if alone else 0, VARIANCE_PER_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
             rule = _rule_at(batch, pair, rule_position(nodes[at], n, m, batch.phrases.longest), words)
-            taken = _put(found, taken, rule, pair, weights)
-    return taken, -1
+            count = _put(uses, count, rule, pair, weights)
+    return count, -1
 
 
 @njit
-def _list_records(batch, records, first, words, found):
+def _list_records(batch, records, first, words, output):
     """List the counted rules of all records and return their number."""
-    taken = 0
+    count = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
         if position == last:
@@ -402,8 +402,8 @@ def _list_records(batch, records, first, words, found):
             mean, variance = round_uses(uses * ONE_USE, 0, sweeps, SHARED_STEP, draw)
             if mean > 0:
                 rule = _rule_at(batch, pair, at - begin, words)
-                taken = _put(found, taken, rule, pair, (0, mean, variance))
-    return taken
+                count = _put(output, count, rule, pair, (0, mean, variance))
+    return count
 
 
 def _room(size: int) -> RuleUses:
@@ -416,13 +416,13 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
     `chosen` int8[p]: 0 skips a pair, 2 sets its expected uses to its current uses, 1 does neither. Raises
     `DerivationError` if bytes do not derive their pair.
     """
-    found = _room(len(trees.content))
+    uses = _room(len(trees.content))
     longest = 2 * (batch.longest_source + batch.longest_target)
     words = batch.source_words, batch.target_words
-    taken, wrong = _list_trees(batch, trees, chosen, first, words, found, np.zeros(longest, NODE))
+    count, wrong = _list_trees(batch, trees, chosen, first, words, uses, np.zeros(longest, NODE))
     if wrong >= 0:
         raise DerivationError(f"the derivation of pair {wrong} of the batch does not match its words")
-    return RuleUses(*(column[:taken] for column in found))
+    return RuleUses(*(column[:count] for column in uses))
 
 
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
@@ -430,9 +430,9 @@ def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUse
 
     Raises `DerivationError` if a record does not fit its pair.
     """
-    found = _room(check_records(batch, records, first))
-    taken = _list_records(batch, records, first, (batch.source_words, batch.target_words), found)
-    return RuleUses(*(column[:taken] for column in found))
+    uses = _room(check_records(batch, records, first))
+    count = _list_records(batch, records, first, (batch.source_words, batch.target_words), uses)
+    return RuleUses(*(column[:count] for column in uses))
 
 
 def sum_uses(parts: list[RuleUses]) -> RuleUses:
@@ -443,5 +443,5 @@ def sum_uses(parts: list[RuleUses]) -> RuleUses:
     rules = every.rules[order]
     begins = np.flatnonzero(np.diff(rules, prepend=-1))
     sums = [np.add.reduceat(column[order], begins) if len(begins) else column for column in every[2:]]
-    kept = np.any([column != 0 for column in sums], axis=0)
-    return RuleUses(rules[begins][kept], every.pairs[order][begins][kept], *(column[kept] for column in sums))
+    nonzero = np.any([column != 0 for column in sums], axis=0)
+    return RuleUses(rules[begins][nonzero], every.pairs[order][begins][nonzero], *(column[nonzero] for column in sums))

@@ -82,8 +82,8 @@ def _child(parts, context, word):
     """Return the node of a word after a context, or `FREE`."""
     if context == EMPTY:
         return np.int64(word + 1)
-    found = parts.ngrams[find(parts.ngrams, context, word)]
-    return np.int64(FREE if found.context == FREE else found.next)
+    ngram = parts.ngrams[find(parts.ngrams, context, word)]
+    return np.int64(FREE if ngram.context == FREE else ngram.next)
 
 
 @njit
@@ -190,14 +190,14 @@ def _fill(parts, unigrams, ngrams, states):
         unigrams[word].log10 = nodes[word + 1].log10
         unigrams[word].next = nodes[word + 1].number
     for k in range(len(parts.ngrams)):
-        there = parts.ngrams[k]
-        if there.context != FREE:
-            context = nodes[there.context].number
-            made = ngrams[find(ngrams, context, there.word)]
+        ngram = parts.ngrams[k]
+        if ngram.context != FREE:
+            context = nodes[ngram.context].number
+            made = ngrams[find(ngrams, context, ngram.word)]
             made.context = context
-            made.word = there.word
-            made.log10 = there.log10
-            made.next = nodes[there.next].number
+            made.word = ngram.word
+            made.log10 = ngram.log10
+            made.next = nodes[ngram.next].number
 
 
 def _free_ngrams(capacity: int) -> NDArray[np.void]:

@@ -115,15 +115,15 @@ def word_classes(words: NDArray[np.int32], offsets: NDArray[np.int64], different
     keys, number = np.unique(bounds[:-1] * (types + 1) + bounds[1:], return_counts=True)
     pairs = keys // (types + 1), keys % (types + 1)
     # List each bigram from both sides, but a word followed by itself only once.
-    apart = pairs[0] != pairs[1]
-    own = np.concatenate((pairs[0], pairs[1][apart]))
-    other = np.concatenate((pairs[1], pairs[0][apart]))
-    both = np.zeros((len(own), 2), np.int64)
-    both[: len(number), 1] = number
-    both[len(number) :, 0] = number[apart]
-    ranked = np.argsort(own, kind="stable")
-    start = np.searchsorted(own[ranked], np.arange(types + 2))
-    followers = start, other[ranked], both[ranked]
+    distinct = pairs[0] != pairs[1]
+    bigram_words = np.concatenate((pairs[0], pairs[1][distinct]))
+    neighbor_words = np.concatenate((pairs[1], pairs[0][distinct]))
+    neighbors = np.zeros((len(bigram_words), 2), np.int64)
+    neighbors[: len(number), 1] = number
+    neighbors[len(number) :, 0] = number[distinct]
+    ranked = np.argsort(bigram_words, kind="stable")
+    start = np.searchsorted(bigram_words[ranked], np.arange(types + 2))
+    followers = start, neighbor_words[ranked], neighbors[ranked]
     counts = np.bincount(words, minlength=types)
     order = np.argsort(-counts, kind="stable")
     classes = np.zeros(types + 1, np.int64)
@@ -164,18 +164,18 @@ class ClassModel(NamedTuple):
         words = self.vocabulary.numbers([word for text in texts for word in text])
         starts = np.zeros(len(texts) + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=starts[1:])
-        found = np.empty(len(texts))
-        _score_texts(self.model, self.classes[words], self.log10[words], starts, found)
-        return found
+        scores = np.empty(len(texts))
+        _score_texts(self.model, self.classes[words], self.log10[words], starts, scores)
+        return scores
 
 
 @njit
-def _score_texts(model, classes, log10, starts, found):
+def _score_texts(model, classes, log10, starts, scores):
     """Compute the log10 probability of each text, whose words are starts[k] to starts[k + 1]."""
-    for k in range(len(found)):
+    for k in range(len(scores)):
         state = np.int32(model.begin)
-        found[k] = 0.0
-        for place in range(starts[k], starts[k + 1]):
-            own, state = score(model, state, classes[place])
-            found[k] += own + log10[place]
-        found[k] += score(model, state, END)[0]
+        scores[k] = 0.0
+        for position in range(starts[k], starts[k + 1]):
+            log_probability, state = score(model, state, classes[position])
+            scores[k] += log_probability + log10[position]
+        scores[k] += score(model, state, END)[0]

@@ -74,38 +74,45 @@ def _digits(text, at, end):
 @njit
 def number(text, start, end):
     """Parse text[start:end] as a decimal number; returns it and whether it is valid. Minus infinity becomes `NEVER`."""
-    at = start
-    negative = at < end and text[at] == _MINUS
-    if at < end and (text[at] == _MINUS or text[at] == _PLUS):
-        at += 1
-    if end - at == 3 and text[at] | _LOWER == 105 and text[at + 1] | _LOWER == 110 and text[at + 2] | _LOWER == 102:
+    position = start
+    negative = position < end and text[position] == _MINUS
+    if position < end and (text[position] == _MINUS or text[position] == _PLUS):
+        position += 1
+    if (
+        end - position == 3
+        and text[position] | _LOWER == 105
+        and text[position + 1] | _LOWER == 110
+        and text[position + 2] | _LOWER == 102
+    ):
         return NEVER, negative
-    value, exponent, stop = _digits(text, at, end)
-    seen = stop - at
-    at = stop
-    if at < end and text[at] == _POINT:
-        at += 1
-        while at < end and _ZERO <= text[at] <= _NINE:
+    value, exponent, stop = _digits(text, position, end)
+    seen = stop - position
+    position = stop
+    if position < end and text[position] == _POINT:
+        position += 1
+        while position < end and _ZERO <= text[position] <= _NINE:
             if value < _MAX_DIGITS:
-                value = 10 * value + np.int64(text[at] - _ZERO)
+                value = 10 * value + np.int64(text[position] - _ZERO)
                 exponent -= 1
-            at += 1
+            position += 1
             seen += 1
     if seen == 0:
         return 0.0, False
-    if at < end and text[at] | _LOWER == _E:
-        at += 1
-        below = at < end and text[at] == _MINUS
-        if at < end and (text[at] == _MINUS or text[at] == _PLUS):
-            at += 1
-        power, _, stop = _digits(text, at, end)
-        if stop == at or power > 1000:
+    if position < end and text[position] | _LOWER == _E:
+        position += 1
+        below = position < end and text[position] == _MINUS
+        if position < end and (text[position] == _MINUS or text[position] == _PLUS):
+            position += 1
+        power, _, stop = _digits(text, position, end)
+        if stop == position or power > 1000:
             return 0.0, False
-        at = stop
+        position = stop
         exponent += -power if below else power
     # Two factors, since the power alone could underflow.
-    found = (value * 10.0 ** (exponent / 2)) * 10.0 ** (exponent / 2) if exponent < -300 else value * 10.0**exponent
-    return (-found if negative else found), at == end
+    value_read = (
+        (value * 10.0 ** (exponent / 2)) * 10.0 ** (exponent / 2) if exponent < -300 else value * 10.0**exponent
+    )
+    return (-value_read if negative else value_read), position == end
 
 
 @njit_inline

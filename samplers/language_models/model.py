@@ -69,8 +69,8 @@ def home_slot(context, word, mask):
 def _ends_at(ngrams, slot, key):
     """Return whether the slot holds (context, word) or is free."""
     context, word = key
-    there = ngrams[slot].context
-    return there == FREE or (there == context and ngrams[slot].word == word)
+    slot_context = ngrams[slot].context
+    return slot_context == FREE or (slot_context == context and ngrams[slot].word == word)
 
 
 @njit_inline
@@ -87,13 +87,13 @@ def score(model, state, word):
     The longest matching n-gram gives the probability; each longer context adds its backoff weight [Katz 1987].
     """
     given_up = 0.0
-    at = np.int32(state)
-    while at != EMPTY:
-        found = model.ngrams[find(model.ngrams, at, word)]
-        if found.context != FREE:
-            return given_up + found.log10, found.next
-        given_up += model.states[at].backoff
-        at = model.states[at].suffix
+    context = np.int32(state)
+    while context != EMPTY:
+        ngram = model.ngrams[find(model.ngrams, context, word)]
+        if ngram.context != FREE:
+            return given_up + ngram.log10, ngram.next
+        given_up += model.states[context].backoff
+        context = model.states[context].suffix
     return given_up + model.unigrams[word].log10, model.unigrams[word].next
 
 
@@ -131,13 +131,13 @@ def iterate_ngrams(model: LanguageModel) -> Iterator[NGrams]:
     last[after[has_state]] = words[has_state]
     parent[longer["next"]], last[longer["next"]] = longer["context"], longer["word"]
     for order in range(2, model.order + 1):
-        found = entries[length[entries["context"]] == order - 1]
-        rows = np.empty((len(found), order), np.int32)
-        rows[:, -1] = found["word"]
-        context = found["context"]
+        entries_of_order = entries[length[entries["context"]] == order - 1]
+        rows = np.empty((len(entries_of_order), order), np.int32)
+        rows[:, -1] = entries_of_order["word"]
+        context = entries_of_order["context"]
         for k in range(order - 2, -1, -1):
             rows[:, k] = last[context]
             context = parent[context]
-        backoff = np.where(length[found["next"]] == order, weight[found["next"]], np.float32(0))
+        backoff = np.where(length[entries_of_order["next"]] == order, weight[entries_of_order["next"]], np.float32(0))
         sequence = np.lexsort(rows.T[::-1])
-        yield NGrams(rows[sequence], found["log10"][sequence], backoff[sequence])
+        yield NGrams(rows[sequence], entries_of_order["log10"][sequence], backoff[sequence])

@@ -40,9 +40,9 @@ class Vocabulary(NamedTuple):
     def numbers(self, words: Sequence[str]) -> NDArray[np.int32]:
         """Return the words' numbers, int32[n]; UNKNOWN for unknown words."""
         letters, starts = _joined(words)
-        found = np.empty(len(words), np.int32)
-        _find_all(self, letters, starts, found)
-        return found
+        numbers = np.empty(len(words), np.int32)
+        _find_all(self, letters, starts, numbers)
+        return numbers
 
     def word(self, number: int) -> str:
         """Return the word with a number."""
@@ -92,10 +92,10 @@ def find(vocabulary, text, start, end):
 
 
 @njit
-def _find_all(vocabulary, text, starts, found):
-    for k in range(len(found)):
+def _find_all(vocabulary, text, starts, numbers):
+    for k in range(len(numbers)):
         number = vocabulary.slots[find(vocabulary, text, starts[k], starts[k + 1])]
-        found[k] = UNKNOWN if number == FREE else number
+        numbers[k] = UNKNOWN if number == FREE else number
 
 
 @njit

@@ -581,11 +581,13 @@ def list_features(
 
 
 @njit
-def weigh_derivations(pairs: ScoredPairs, rules: KnownRules, space: ScorerScratch, found: NDArray[np.float64]) -> None:
+def weigh_derivations(
+    pairs: ScoredPairs, rules: KnownRules, space: ScorerScratch, log_probabilities: NDArray[np.float64]
+) -> None:
     """Compute the mean log probability of the rules of each pair's derivation, float64[P]; NaN without a derivation."""
-    for pair in range(len(found)):
+    for pair in range(len(log_probabilities)):
         new, total = _fill_factors(rules, pairs, pair, space)
-        found[pair] = _mean_weight(rules, pairs, pair, new, total, space)
+        log_probabilities[pair] = _mean_weight(rules, pairs, pair, new, total, space)
         for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
             if pairs.rule[k] >= 0:
                 space.own_times[pairs.rule[k]] = 0

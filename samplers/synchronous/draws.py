@@ -29,9 +29,9 @@ class Scaled(NamedTuple):
 
 
 @njit_inline
-def times(product, other):
+def times(product, factor):
     """Return the product of two scaled numbers without rescaling."""
-    return Scaled(product.value * other.value, product.exponent + other.exponent)
+    return Scaled(product.value * factor.value, product.exponent + factor.exponent)
 
 
 @njit_inline
@@ -43,9 +43,9 @@ def scaled_down(product):
 
 
 @njit_inline
-def value_beside(product, other):
-    """Return the value of a product at the scale of `other`."""
-    difference = product.exponent - other.exponent
+def value_beside(product, second):
+    """Return the value of a product at the scale of `second`."""
+    difference = product.exponent - second.exponent
     return product.value if difference == 0 else product.value * SCALE**difference
 
 
@@ -66,19 +66,19 @@ def raise_product(product, power):
 @njit_inline
 def cumulate(weights, size):
     """Replace the first `size` SCALED weights by their cumulative sums at one scale and return the total."""
-    most = np.int64(-1 << 62)
+    max_exponent = np.int64(-1 << 62)
     for k in range(size):
         weight = weights[k]
         while weight["value"] < 1.0:
             weight["value"] *= SCALE
             weight["exponent"] -= 1
-        most = max(most, weight["exponent"])
+        max_exponent = max(max_exponent, weight["exponent"])
     total = 0.0
     for k in range(size):
         weight = weights[k]
-        if weight["exponent"] == most:
+        if weight["exponent"] == max_exponent:
             total += weight["value"]
-        elif weight["exponent"] == most - 1:
+        elif weight["exponent"] == max_exponent - 1:
             total += weight["value"] / SCALE
         weight["value"] = total
     return total
@@ -117,10 +117,10 @@ def _draw_avoiding(weights, size, present, u):
         if k == present:
             start = below + u * (sum_ - below)
         below = sum_
-    place = start + largest
-    if place >= total:
-        place -= total
-    return first_above(weights, size, place)
+    threshold = start + largest
+    if threshold >= total:
+        threshold -= total
+    return first_above(weights, size, threshold)
 
 
 @njit_inline
@@ -145,6 +145,6 @@ def draw_binary(first, total, present, u, avoid_current):
         return _draw_either(first, total, u)
     if u < INDEPENDENT_SHARE:
         return _draw_either(first, total, u / INDEPENDENT_SHARE)
-    own = total - first if present else first
-    left = (u - INDEPENDENT_SHARE) / (1.0 - INDEPENDENT_SHARE) * own < total - own
-    return 1 - present if left else present
+    current_weight = total - first if present else first
+    remainder = (u - INDEPENDENT_SHARE) / (1.0 - INDEPENDENT_SHARE) * current_weight < total - current_weight
+    return 1 - present if remainder else present

@@ -40,16 +40,16 @@ def begin_credits(averaged, work):
 
 
 @njit
-def credit(number, v, probability, at):
+def credit(number, v, probability, context):
     """Credit the rule of the current fragment at v with a linear probability, rounded to 1/`ONE_USE`."""
-    work = at.work
+    work = context.work
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
         return
     entry = work.credits[number]
     if entry["stamp"] != work.registers[0]["stamp"]:
         start = work.registers[0]["encoded"]
-        end = encode_fragment(v, at.pair, work.walk, work.fragments, start)
+        end = encode_fragment(v, context.pair, work.walk, work.fragments, start)
         if end < 0:
             work.registers[0]["lost"] += uses
             return
@@ -65,26 +65,26 @@ def credit(number, v, probability, at):
 
 
 @njit_inline
-def _is_shared(number, at):
+def _is_shared(number, context):
     """Return 1 if the rule's count over all derivations is at least 2, else 0."""
-    return np.int32(at.work.rule[number]["count"] > _ONCE)
+    return np.int32(context.work.rule[number]["count"] > _ONCE)
 
 
 @njit
-def end_credits(averages, pair, at):
+def end_credits(averages, pair, context):
     """Add the credits of the finished sweep to the pair's averages."""
-    work = at.work
+    work = context.work
     if not work.registers[0]["averaged"]:
         return
-    read_counts(at)
+    read_counts(context)
     stamp = work.registers[0]["stamp"]
     first = averages.first[pair]
     for k in range(first, first + averages.taken[pair]):
         entry = averages.entry[k]
-        number = find_number(entry["source_hash"], entry["target_hash"], at)
+        number = find_number(entry["source_hash"], entry["target_hash"], context)
         if number < 0:
             continue
-        entry["shared"] |= _is_shared(number, at)
+        entry["shared"] |= _is_shared(number, context)
         if work.credits[number]["stamp"] == stamp:
             entry["uses"] += work.credits[number]["uses"]
             work.credits[number]["uses"] = 0
@@ -95,7 +95,7 @@ def end_credits(averages, pair, at):
             rule = work.rule[number]
             enter_rule(
                 averages, pair, (rule["source_hash"], rule["target_hash"]), new["root"], new["uses"],
-                _is_shared(number, at), work.fragments[new["start"] : new["start"] + new["size"]],
+                _is_shared(number, context), work.fragments[new["start"] : new["start"] + new["size"]],
             )  # fmt: skip
     if work.registers[0]["lost"] > 0:
         add_missed_uses(averages, pair, work.registers[0]["lost"])
@@ -103,116 +103,116 @@ def end_credits(averages, pair, at):
 
 
 @njit_inline
-def _find_head(v, at):
+def _find_head(v, context):
     """Return the head node of the rule that contains v: v if it is cut, else its nearest cut ancestor."""
-    while at.pair.cut[v] == 0:
-        v = np.int64(at.work.summary[v]["parent"])
+    while context.pair.cut[v] == 0:
+        v = np.int64(context.work.summary[v]["parent"])
     return v
 
 
 @njit_inline
-def _compose(v, at):
-    compose(v, at.pair, at.work.summary, at.work.powers, at.work.scratch)
+def _compose(v, context):
+    compose(v, context.pair, context.work.summary, context.work.powers, context.work.scratch)
 
 
 @njit_inline
-def _compose_up_to(v, head, at):
+def _compose_up_to(v, head, context):
     x = v
     while True:
-        _compose(x, at)
+        _compose(x, context)
         if x == head:
             break
-        x = np.int64(at.work.summary[x]["parent"])
+        x = np.int64(context.work.summary[x]["parent"])
 
 
 @njit_inline
-def _compose_inside(v, head, at):
+def _compose_inside(v, head, context):
     """Recompute the summaries that later steps read: v and its uncut ancestors, excluding `head`."""
     x = v
     while x != head:
-        _compose(x, at)
-        x = np.int64(at.work.summary[x]["parent"])
+        _compose(x, context)
+        x = np.int64(context.work.summary[x]["parent"])
 
 
 @njit_inline
-def _lay_out_options(v, head, at):
+def _lay_out_options(v, head, context):
     """Summarize v's derivation under each edge, prefetching table rows. Returns the edge of the summaries above v."""
-    pair, work = at.pair, at.work
+    pair, work = context.pair, context.work
     present = np.int64(pair.edge[v])
     summed_up = present
-    work.top[present] = rule_at(head, at)
+    work.top[present] = rule_at(head, context)
     for j in range(np.int64(pair.node[v]["degree"])):
         pair.edge[v] = j
-        list_below(v, at)
+        list_below(v, context)
         if j != present:
-            _compose_up_to(v, head, at)
-            work.top[j] = assign_number(head, at)
+            _compose_up_to(v, head, context)
+            work.top[j] = assign_number(head, context)
             summed_up = j
     return summed_up
 
 
 @njit_inline
-def tempered(probability, at):
+def tempered(probability, context):
     """Return an option's probability raised to the power 1/T."""
-    if at.power != 1.0:
-        return raise_product(probability, at.power)
+    if context.power != 1.0:
+        return raise_product(probability, context.power)
     return probability
 
 
 @njit_inline
-def _list_edge_rules(v, j, at):
+def _list_edge_rules(v, j, context):
     """Select edge j of v and write its rules to `work.used`. Returns their number and the density factor."""
-    at.pair.edge[v] = j
-    return write_rules(v, at.work.top[j], at.work.used, at)
+    context.pair.edge[v] = j
+    return write_rules(v, context.work.top[j], context.work.used, context)
 
 
 @njit_inline
-def sample_edge(v, u, at):
+def sample_edge(v, u, context):
     """Draw the edge of v. An option's weight is P(its rules) times its density factor [CFGŠ14 eq. 6]."""
-    present = np.int64(at.pair.edge[v])
-    degree = np.int64(at.pair.node[v]["degree"])
-    head = _find_head(v, at)
-    summed_up = _lay_out_options(v, head, at)
-    read_counts(at)
-    work = at.work
-    size, _ = _list_edge_rules(v, present, at)
-    remove_rules(work.used, size, at)
+    present = np.int64(context.pair.edge[v])
+    degree = np.int64(context.pair.node[v]["degree"])
+    head = _find_head(v, context)
+    summed_up = _lay_out_options(v, head, context)
+    read_counts(context)
+    work = context.work
+    size, _ = _list_edge_rules(v, present, context)
+    remove_rules(work.used, size, context)
     for j in range(degree):
-        size, factor = _list_edge_rules(v, j, at)
-        weight = tempered(score(work.used, size, at), at)
-        if at.density:
+        size, factor = _list_edge_rules(v, j, context)
+        weight = tempered(score(work.used, size, context), context)
+        if context.density:
             weight = times(weight, factor)
         work.weight[j]["value"] = weight.value
         work.weight[j]["exponent"] = weight.exponent
-    choice = draw_option(work.weight, degree, present, u, at.avoid_current)
-    size, _ = _list_edge_rules(v, choice, at)
-    add_rules(work.used, size, at)
+    choice = draw_option(work.weight, degree, present, u, context.avoid_current)
+    size, _ = _list_edge_rules(v, choice, context)
+    add_rules(work.used, size, context)
     work.statistics[0]["edges_sampled"] += 1
     work.statistics[0]["edges_changed"] += 1 if choice != present else 0
     work.summary[head]["rule"] = work.top[choice]
     if choice != summed_up:
-        _compose_inside(v, head, at)
+        _compose_inside(v, head, context)
 
 
 @njit_inline
-def _sum_up(v, at):
-    if at.pair.node[v]["degree"] > 1:
+def _sum_up(v, context):
+    if context.pair.node[v]["degree"] > 1:
         # The edge draw has just summarized the tails.
-        _compose(v, at)
+        _compose(v, context)
     else:
-        make_summary(v, at.pair, at.work)
+        make_summary(v, context.pair, context.work)
 
 
 @njit_inline
-def _lay_out_cut(v, head, present, at):
+def _lay_out_cut(v, head, present, context):
     """Flip v's cut and return the local numbers of the rules (joined, upper, lower) of its two values."""
-    now = rule_at(head, at)
-    _sum_up(v, at)
-    lower = assign_number(v, at)
-    at.pair.cut[v] = 1 - present
-    _compose_up_to(np.int64(at.work.summary[v]["parent"]), head, at)
-    other = assign_number(head, at)
-    read_counts(at)
+    now = rule_at(head, context)
+    _sum_up(v, context)
+    lower = assign_number(v, context)
+    context.pair.cut[v] = 1 - present
+    _compose_up_to(np.int64(context.work.summary[v]["parent"]), head, context)
+    other = assign_number(head, context)
+    read_counts(context)
     if present:
         return other, now, lower
     return now, other, lower
@@ -227,22 +227,22 @@ def _list_cut(joined, upper, lower, cut, work):
 
 
 @njit_inline
-def sample_cut(v, u, at):
+def sample_cut(v, u, context):
     """Draw the cut of v: one joined rule or two rules, by their probabilities."""
-    work = at.work
-    present = at.pair.cut[v]
+    work = context.work
+    present = context.pair.cut[v]
     parent = np.int64(work.summary[v]["parent"])
-    head = _find_head(parent, at)
-    joined, upper, lower = _lay_out_cut(v, head, present, at)
-    remove_rules(work.used, _list_cut(joined, upper, lower, present, work), at)
-    one = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), at), at)
-    two = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), at), at)
-    total = one.value + value_beside(two, one)
+    head = _find_head(parent, context)
+    joined, upper, lower = _lay_out_cut(v, head, present, context)
+    remove_rules(work.used, _list_cut(joined, upper, lower, present, work), context)
+    joined_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)
+    two = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
+    total = joined_weight.value + value_beside(two, joined_weight)
     if work.registers[0]["averaged"]:
-        credit(lower, v, 1.0 - one.value / total, at)
-    choice = draw_binary(one.value, total, np.int64(present), u, at.avoid_current)
-    add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
-    at.pair.cut[v] = choice
+        credit(lower, v, 1.0 - joined_weight.value / total, context)
+    choice = draw_binary(joined_weight.value, total, np.int64(present), u, context.avoid_current)
+    add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
+    context.pair.cut[v] = choice
     work.statistics[0]["cuts_sampled"] += 1
     work.statistics[0]["cuts_changed"] += 1 if choice != present else 0
     work.summary[head]["rule"] = work.used[0]
@@ -250,16 +250,16 @@ def sample_cut(v, u, at):
         work.summary[v]["rule"] = lower
         work.summary[v]["rule_made"] = np.uint32(work.registers[0]["epoch"])
     if choice == present:
-        _compose_inside(parent, head, at)
+        _compose_inside(parent, head, context)
 
 
 @njit_inline
-def sweep_pair(random, stage, at):
+def sweep_pair(random, stage, context):
     """Sweep once top-down over a pair's current derivation, skipping nodes above level `stage`.
 
     `random` is the state of the pair's random stream. Each variable with a choice consumes exactly one number.
     """
-    pair, work = at.pair, at.work
+    pair, work = context.pair, context.work
     begin_pair(work)
     root = len(pair.node) - 1
     work.stack[0] = root
@@ -271,15 +271,15 @@ def sweep_pair(random, stage, at):
         if pair.node[v]["level"] <= stage:
             if pair.node[v]["degree"] > 1:
                 random = advance(random)
-                sample_edge(v, uniform(random), at)
+                sample_edge(v, uniform(random), context)
             if pair.node[v]["free"]:
                 random = advance(random)
-                sample_cut(v, uniform(random), at)
+                sample_cut(v, uniform(random), context)
             elif work.registers[0]["averaged"]:
-                number = rule_at(v, at)
+                number = rule_at(v, context)
                 # The summary may belong to the last edge option tried.
-                _sum_up(v, at)
-                credit(number, v, 1.0, at)
+                _sum_up(v, context)
+                credit(number, v, 1.0, context)
         first, last = tail_range(v, pair)
         for i in range(last - 1, first - 1, -1):
             t = pair.tails[i]

@@ -231,48 +231,50 @@ def begin_pair(work):
 
 
 @njit_inline
-def _is_place_of(at, place, key):
+def _is_place_of(context, slot, key):
     stamp, source_hash, target_hash = key
-    entry = at.work.places[place]
-    known = at.work.rule[np.int64(entry & _LOW_HALF)]
-    return (entry >> _32) != stamp or (known["source_hash"] == source_hash and known["target_hash"] == target_hash)
+    entry = context.work.places[slot]
+    number_rule = context.work.rule[np.int64(entry & _LOW_HALF)]
+    return (entry >> _32) != stamp or (
+        number_rule["source_hash"] == source_hash and number_rule["target_hash"] == target_hash
+    )
 
 
 @njit_inline
-def _find_place(source_hash, target_hash, at):
+def _find_place(source_hash, target_hash, context):
     """Return the hash map place of the rule with these hashes, or the free place for it."""
-    stamp = np.uint64(at.work.registers[0]["stamp"])
-    home = ((source_hash * _SPREAD + target_hash) >> _32) & at.places_mask
-    return probe(home, at.places_mask, _is_place_of, at, (stamp, source_hash, target_hash))
+    stamp = np.uint64(context.work.registers[0]["stamp"])
+    home = ((source_hash * _SPREAD + target_hash) >> _32) & context.places_mask
+    return probe(home, context.places_mask, _is_place_of, context, (stamp, source_hash, target_hash))
 
 
 @njit_inline
-def find_number(source_hash, target_hash, at):
+def find_number(source_hash, target_hash, context):
     """Return the local number of the rule with these hashes, or -1 if the pair has no such rule."""
-    entry = at.work.places[_find_place(source_hash, target_hash, at)]
-    if (entry >> _32) == np.uint64(at.work.registers[0]["stamp"]):
+    entry = context.work.places[_find_place(source_hash, target_hash, context)]
+    if (entry >> _32) == np.uint64(context.work.registers[0]["stamp"]):
         return np.int64(entry & _LOW_HALF)
     return np.int64(-1)
 
 
 @njit_inline
-def assign_number(v, at):
+def assign_number(v, context):
     """Return the local number of the rule summarized at v, and assign one if the rule is new.
 
     A new rule's table row is prefetched; `read_counts` reads its count later.
     """
-    work = at.work
+    work = context.work
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
     stamp = np.uint64(work.registers[0]["stamp"])
-    place = _find_place(source_hash, target_hash, at)
-    if (work.places[place] >> _32) == stamp:
-        return np.int64(work.places[place] & _LOW_HALF)
+    slot = _find_place(source_hash, target_hash, context)
+    if (work.places[slot] >> _32) == stamp:
+        return np.int64(work.places[slot] & _LOW_HALF)
     number = work.registers[0]["met"]
     work.registers[0]["met"] = number + 1
-    work.places[place] = (stamp << _32) | np.uint64(number)
-    high, low = rule_key_from_hashes(source_hash, target_hash, at.key_mask)
-    fetch(at.table, np.int64(low & table_mask(at.table.rows)))
+    work.places[slot] = (stamp << _32) | np.uint64(number)
+    high, low = rule_key_from_hashes(source_hash, target_hash, context.key_mask)
+    fetch(context.table, np.int64(low & table_mask(context.table.rows)))
     rule = work.rule[number]
     rule["source_hash"] = source_hash
     rule["target_hash"] = target_hash
@@ -283,16 +285,16 @@ def assign_number(v, at):
 
 
 @njit_inline
-def read_counts(at):
+def read_counts(context):
     """Read the table counts of the rules added since the last call."""
-    work = at.work
+    work = context.work
     for number in range(work.registers[0]["counted"], work.registers[0]["met"]):
         rule = work.rule[number]
         size = rule["size"]
         length = length_of(size)
         rule["length"] = length
-        rule["long"] = is_long(at.model, length, source_terminals_of(size), target_terminals_of(size))
-        row, count = look_up(at.table, rule["key_high"], rule["key_low"])
+        rule["long"] = is_long(context.model, length, source_terminals_of(size), target_terminals_of(size))
+        row, count = look_up(context.table, rule["key_high"], rule["key_low"])
         if work.registers[0]["overlaid"] > 0:
             count += np.int64(work.overlay[find(work.overlay, rule["key_high"], rule["key_low"]), COUNT])
         rule["row"] = row
@@ -303,44 +305,44 @@ def read_counts(at):
 
 
 @njit_inline
-def add_rules(rules, size, at):
+def add_rules(rules, size, context):
     """Add a customer to each of the first `size` rules."""
     for k in range(size):
-        rule = at.work.rule[np.int64(rules[k])]
+        rule = context.work.rule[np.int64(rules[k])]
         count = rule["count"]
         rule["count"] = count + 1
-        of_length = at.work.by_length[rule["length"]]
+        of_length = context.work.by_length[rule["length"]]
         of_length["tokens"] += 1
-        of_length["tables"] += more_tables(at.model, count)
-        at.work.registers[0]["customers"] += 1
+        of_length["tables"] += more_tables(context.model, count)
+        context.work.registers[0]["customers"] += 1
 
 
 @njit_inline
-def remove_rules(rules, size, at):
+def remove_rules(rules, size, context):
     """Remove a customer from each of the first `size` rules.
 
     Leaves a rule without customers unchanged, as in a table that does not match the derivations, and records this.
     """
     for k in range(size):
-        rule = at.work.rule[np.int64(rules[k])]
+        rule = context.work.rule[np.int64(rules[k])]
         count = rule["count"]
         if count <= 0:
-            at.work.registers[0]["below_zero"] = 1
+            context.work.registers[0]["below_zero"] = 1
             continue
         rule["count"] = count - 1
-        of_length = at.work.by_length[rule["length"]]
+        of_length = context.work.by_length[rule["length"]]
         of_length["tokens"] -= 1
-        of_length["tables"] -= more_tables(at.model, count - 1)
-        at.work.registers[0]["customers"] -= 1
+        of_length["tables"] -= more_tables(context.model, count - 1)
+        context.work.registers[0]["customers"] -= 1
 
 
 @njit_inline
-def score(rules, size, at):
+def score(rules, size, context):
     """Return ∏ P(rule | rest and the previous rules), linear, as `Scaled`; restores all counts.
 
     `rules` int32 are local numbers. The exponent is 0 unless rules are long or very many.
     """
-    work, model = at.work, at.model
+    work, model = context.work, context.model
     numerator = 1.0
     denominator = 1.0
     exponent = 0
@@ -357,9 +359,9 @@ def score(rules, size, at):
             logarithm = log_probability(
                 model, count, length, source_terminals, target_terminals, tokens, tables, customers + k
             )
-            whole = math.ceil(logarithm / LOG_SCALE)
-            exponent += np.int64(whole)
-            numerator *= math.exp(logarithm - whole * LOG_SCALE)
+            units = math.ceil(logarithm / LOG_SCALE)
+            exponent += np.int64(units)
+            numerator *= math.exp(logarithm - units * LOG_SCALE)
         else:
             above, below = probability(
                 model, count, length, source_terminals, target_terminals, tokens, tables, customers + k
@@ -389,21 +391,21 @@ def score(rules, size, at):
 
 
 @njit_inline
-def _number_rule(v, epoch, at):
+def _number_rule(v, epoch, context):
     """Store the local number of the rule summarized at v."""
-    at.work.summary[v]["rule"] = assign_number(v, at)
-    at.work.summary[v]["rule_made"] = epoch
+    context.work.summary[v]["rule"] = assign_number(v, context)
+    context.work.summary[v]["rule_made"] = epoch
 
 
 @njit_inline
-def rule_at(v, at):
+def rule_at(v, context):
     """Return the local number of the rule rooted at v, cached per pair; code that changes the rule must update it."""
-    summary = at.work.summary
-    epoch = np.uint32(at.work.registers[0]["epoch"])
+    summary = context.work.summary
+    epoch = np.uint32(context.work.registers[0]["epoch"])
     if summary[v]["rule_made"] != epoch:
         if summary[v]["made"] != epoch:
-            make_summary(v, at.pair, at.work)
-        _number_rule(v, epoch, at)
+            make_summary(v, context.pair, context.work)
+        _number_rule(v, epoch, context)
     return np.int64(summary[v]["rule"])
 
 
@@ -426,42 +428,42 @@ def _copy_list(t, rules, size, work):
 
 
 @njit_inline
-def _list_node(x, first, last, at):
+def _list_node(x, first, last, context):
     """Summarize x, list the rules of its derivation and count its joint values; its tails must be listed."""
-    pair, work = at.pair, at.work
-    own = work.summary[x]
+    pair, work = context.pair, context.work
+    summary = work.summary[x]
     epoch = np.uint32(work.registers[0]["epoch"])
-    if own["made"] != epoch:
+    if summary["made"] != epoch:
         compose(x, pair, work.summary, work.powers, work.scratch)
-        own["made"] = epoch
+        summary["made"] = epoch
     start = work.registers[0]["listed"]
     end = start
     if pair.cut[x]:
-        if own["rule_made"] != epoch:
-            _number_rule(x, epoch, at)
-        work.lists[end] = own["rule"]
+        if summary["rule_made"] != epoch:
+            _number_rule(x, epoch, context)
+        work.lists[end] = summary["rule"]
         end += 1
     options = Scaled(np.float64(np.int64(pair.node[x]["degree"]) << np.int64(pair.node[x]["free"])), 0)
     for i in range(first, last):
         t = pair.tails[i]
         options = scaled_down(times(options, _options_below(t, work)))
         end = _copy_list(t, work.lists, end, work)
-    own["list_made"] = epoch
-    own["list_start"] = start
-    own["list_size"] = end - start
-    own["options"] = options.value
-    own["options_exponent"] = options.exponent
+    summary["list_made"] = epoch
+    summary["list_start"] = start
+    summary["list_size"] = end - start
+    summary["options"] = options.value
+    summary["options_exponent"] = options.exponent
     work.registers[0]["listed"] = end
 
 
 @njit
-def list_rules(v, at):
+def list_rules(v, context):
     """Ensure that the rules of v's derivation are listed, with v's own rule first if v is cut.
 
     Also summarizes all nodes of the derivation and counts their joint values. A sweep changes nothing below the sampled
     node, so each node is listed once, from its tails' lists. `work.lists` stores the lists consecutively.
     """
-    work = at.work
+    work = context.work
     epoch = np.uint32(work.registers[0]["epoch"])
     if work.summary[v]["list_made"] == epoch:
         return
@@ -469,30 +471,30 @@ def list_rules(v, at):
     depth = 1
     while depth > 0:
         x = np.int64(work.walk[depth - 1])
-        first, last = tail_range(x, at.pair)
+        first, last = tail_range(x, context.pair)
         above = depth
         for i in range(first, last):
-            t = at.pair.tails[i]
+            t = context.pair.tails[i]
             if work.summary[t]["list_made"] != epoch:
                 work.walk[depth] = t
                 depth += 1
         if depth == above:
             depth -= 1
-            _list_node(x, first, last, at)
+            _list_node(x, first, last, context)
 
 
 @njit_inline
-def list_below(v, at):
+def list_below(v, context):
     """Ensure that the tails of v's current edge are summarized and the rules below them are listed."""
-    first, last = tail_range(v, at.pair)
+    first, last = tail_range(v, context.pair)
     for i in range(first, last):
-        t = at.pair.tails[i]
-        if at.work.summary[t]["list_made"] != np.uint32(at.work.registers[0]["epoch"]):
-            list_rules(t, at)
+        t = context.pair.tails[i]
+        if context.work.summary[t]["list_made"] != np.uint32(context.work.registers[0]["epoch"]):
+            list_rules(t, context)
 
 
 @njit_inline
-def write_rules(v, top, rules, at):
+def write_rules(v, top, rules, context):
     """Write `top` and the listed rules of all cut nodes strictly below v to `rules`, top-down in source order.
 
     Returns the number of rules and the density factor: the product, over the nodes strictly below v, of the number of
@@ -501,11 +503,11 @@ def write_rules(v, top, rules, at):
     rules[0] = top
     size = 1
     factor = Scaled(1.0, 0)
-    first, last = tail_range(v, at.pair)
+    first, last = tail_range(v, context.pair)
     for i in range(first, last):
-        t = at.pair.tails[i]
-        factor = scaled_down(times(factor, _options_below(t, at.work)))
-        size = _copy_list(t, rules, size, at.work)
+        t = context.pair.tails[i]
+        factor = scaled_down(times(factor, _options_below(t, context.work)))
+        size = _copy_list(t, rules, size, context.work)
     return size, factor
 
 
@@ -534,9 +536,9 @@ def fetch_rows(first, room, table, work):
 
 
 @njit_inline
-def hand_over(direct, at):
+def hand_over(direct, context):
     """Write the pair's count changes to the table or to the block's overlay. Returns False if a count fell below 0."""
-    work = at.work
+    work = context.work
     sound = work.registers[0]["below_zero"] == 0
     for number in range(work.registers[0]["met"]):
         rule = work.rule[number]
@@ -544,7 +546,7 @@ def hand_over(direct, at):
         if change == 0:
             continue
         if direct:
-            sound &= add(at.table, at.model, rule["key_high"], rule["key_low"], rule["size"], change)
+            sound &= add(context.table, context.model, rule["key_high"], rule["key_low"], rule["size"], change)
         else:
             row, is_new = add_row(work.overlay, rule["key_high"], rule["key_low"], rule["size"])
             if is_new:

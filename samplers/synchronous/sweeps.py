@@ -171,13 +171,13 @@ def sweep_pairs(block, batch, state, averages, plan, table, model, work):
                 _fetch_pair(batch, state, p + 1)
                 ahead = forests.node_offset[p + 1]
                 fetch_rows(ahead, forests.node_offset[p + 2] - ahead, table, work)
-            at = resampling(batch, state, p, table, model, work, plan)
+            context = resampling(batch, state, p, table, model, work, plan)
             begin_credits(is_averaged(plan, p), work)
-            sweep_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), plan.stages[p], at)
-            end_credits(averages, p, at)
-            here = forests.node_offset[p]
-            remember_rows(here, forests.node_offset[p + 1] - here, work)
-            sound &= hand_over(block.direct, at)
+            sweep_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), plan.stages[p], context)
+            end_credits(averages, p, context)
+            first_node = forests.node_offset[p]
+            remember_rows(first_node, forests.node_offset[p + 1] - first_node, work)
+            sound &= hand_over(block.direct, context)
         if not block.direct:
             log_overlay(work)
     return sound

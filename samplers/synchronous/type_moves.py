@@ -89,8 +89,8 @@ def _site_type(space):
 
 
 @njit
-def _note_pair(pair, wanted, batch, state, sites, space):
-    """Store the sites of a pair. Stop at node `wanted` (-1: none), leaving its rules in `space`."""
+def _note_pair(pair, last_node, batch, state, sites, space):
+    """Store the sites of a pair. Stop at node `last_node` (-1: none), leaving its rules in `space`."""
     view = view_pair(batch, state, pair)
     work = space.walk
     first = batch.forests.node_offset[pair]
@@ -111,7 +111,7 @@ def _note_pair(pair, wanted, batch, state, sites, space):
             if view.node[v]["free"]:
                 _note_rules(v, head - first, view, batch.words.key_mask, space)
                 sites.types[first + v] = _site_type(space)
-                if v == wanted:
+                if v == last_node:
                     return
         tail, last = tail_range(v, view)
         while tail < last:
@@ -172,14 +172,14 @@ def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: 
     return np.asarray(weights - weights.max())
 
 
-def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int, most: int) -> NDArray[np.float64]:
-    """Return logs of the rising factorials of a rule's count plus base mass with 0..`most` factors."""
+def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int, limit: int) -> NDArray[np.float64]:
+    """Return logs of the rising factorials of a rule's count plus base mass with 0..`limit` factors."""
     size = rules.sizes[which]
     log_mass = np.log(model.strength) + float(source_terminals_of(size)) * model.log_source
     log_mass += float(target_terminals_of(size)) * model.log_target
     count = float(rest[which])
     with np.errstate(divide="ignore"):
-        factors = np.logaddexp(np.log(count + np.arange(most)), log_mass)
+        factors = np.logaddexp(np.log(count + np.arange(limit)), log_mass)
     return np.concatenate(([0.0], np.cumsum(factors)))
 
 
@@ -217,13 +217,13 @@ class TypeSampler:
         """
         derivations, table, averages = state
         self._note(derivations, np.arange(self._batch.size))
-        found = np.zeros(4, np.int64)
+        totals = np.zeros(4, np.int64)
         for pivot in range(pivots if len(self._free) else 0):
             draws = _Draws(key, int(self._batch.pairs[0]), number * MAX_TYPE_MOVES + pivot)
             node = int(self._free[int(draws.uniform() * len(self._free))])
             table = with_room(table, 3)
-            found += self._move(node, draws, derivations, table)
-        return ChainState(derivations, table, averages), TypeInfo(*found.tolist())
+            totals += self._move(node, draws, derivations, table)
+        return ChainState(derivations, table, averages), TypeInfo(*totals.tolist())
 
     def _note(self, derivations: State, pairs: NDArray[np.int64]) -> None:
         _note_pairs(pairs, self._batch, derivations, self._sites, self._space)
@@ -236,18 +236,18 @@ class TypeSampler:
         types, heads = self._sites
         alike = np.flatnonzero(types == types[pivot])
         used: set[int] = set()
-        taken = []
+        occupied = []
         for node in (pivot, *alike[alike != pivot].tolist()):
-            own = {int(heads[node]), node} if derivations.cut[node] else {int(heads[node])}
-            if used.isdisjoint(own):
-                used |= own
-                taken.append(node)
-        return np.array(taken, np.int64)
+            own_heads = {int(heads[node]), node} if derivations.cut[node] else {int(heads[node])}
+            if used.isdisjoint(own_heads):
+                used |= own_heads
+                occupied.append(node)
+        return np.array(occupied, np.int64)
 
     def _rules(self, pivot: int, derivations: State) -> SiteRules:
         pair = int(self._pairs_of(np.array([pivot]))[0])
-        wanted = pivot - int(self._batch.forests.node_offset[pair])
-        _note_pair(pair, wanted, self._batch, derivations, self._sites, self._space)
+        pivot_node = pivot - int(self._batch.forests.node_offset[pair])
+        _note_pair(pair, pivot_node, self._batch, derivations, self._sites, self._space)
         rules = SiteRules(self._space.keys.copy(), self._space.sizes.copy())
         self._note(derivations, np.array([pair]))
         return rules
@@ -278,18 +278,18 @@ class TypeSampler:
     def _draw(self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: CountTable) -> NDArray[np.uint8]:
         """Draw the number of split sites, then the sites, and return the new cuts."""
         sites, split = len(before), int(before.sum())
-        own = np.array([sites - split, split, split])
+        group_sizes = np.array([sites - split, split, split])
         if rules.equal_parts:
-            own[UPPER] = own[LOWER] = 2 * split
-        rest = np.array([look_up(table, high, low)[1] for high, low in rules.keys], np.int64) - own
+            group_sizes[UPPER] = group_sizes[LOWER] = 2 * split
+        rest = np.array([look_up(table, high, low)[1] for high, low in rules.keys], np.int64) - group_sizes
         weights = np.cumsum(np.exp(log_weights(self._model, rules, rest, table.rule_tokens - sites - split, sites)))
-        wanted = int(np.searchsorted(weights, draws.uniform() * weights[-1], "right"))
+        joined_sites = int(np.searchsorted(weights, draws.uniform() * weights[-1], "right"))
         after = np.zeros(sites, np.uint8)
-        left = min(wanted, sites)
+        remaining = min(joined_sites, sites)
         for k in range(sites):
-            if draws.uniform() * (sites - k) < left:
+            if draws.uniform() * (sites - k) < remaining:
                 after[k] = 1
-                left -= 1
+                remaining -= 1
         return after
 
     def _count(self, rules: SiteRules, more_split: int, table: CountTable) -> None:

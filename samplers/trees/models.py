@@ -149,10 +149,10 @@ def _take_logs(labels):
 
 
 @njit_inline
-def log_base(v, at):
+def log_base(v, context):
     """Return ln P0 of the fragment rooted at v, given ln P0 of its uncut tails in `at.space.below`."""
-    view, model, labels = at.tree, at.model, at.model.labels
-    total = model.log_expansion[model.edge_offset[at.first_node + v] + np.int64(view.edge[v])]
+    view, model, labels = context.tree, context.model, context.model.labels
+    total = model.log_expansion[model.edge_offset[context.first_node + v] + np.int64(view.edge[v])]
     first, last = tail_range(v, view)
     for i in range(first, last):
         t = view.tails[i]
@@ -160,5 +160,5 @@ def log_base(v, at):
         if view.cut[t]:
             total += labels.log_stopped[label]
         else:
-            total += labels.log_expanded[label] + at.space.below[t]
+            total += labels.log_expanded[label] + context.space.below[t]
     return total

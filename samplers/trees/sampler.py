@@ -119,17 +119,17 @@ def tree_at(batch, state, tree, model, space):
 
 
 @njit_inline
-def sum_up(v, at):
+def sum_up(v, context):
     """Compute the summary of v. The summaries of its uncut tails must be valid."""
-    space = at.space
-    compose(v, at.tree, space.summary, space.powers, space.scratch)
-    space.below[v] = log_base(v, at)
+    space = context.space
+    compose(v, context.tree, space.summary, space.powers, space.scratch)
+    space.below[v] = log_base(v, context)
 
 
 @njit
-def lay_out(at):
+def lay_out(context):
     """Find the current tree of a forest and summarize all its nodes. Returns the number of nodes."""
-    view, space = at.tree, at.space
+    view, space = context.tree, context.space
     root = len(view.node) - 1
     space.on_tree[: root + 1] = 0
     space.stack[0] = root
@@ -147,16 +147,16 @@ def lay_out(at):
         for k in range(above, depth):
             space.parent[space.stack[k]] = v
     for k in range(size - 1, -1, -1):
-        sum_up(np.int64(space.order[k]), at)
+        sum_up(np.int64(space.order[k]), context)
     return size
 
 
 @njit_inline
-def find_head(v, at):
+def find_head(v, context):
     """Return the root of the fragment that contains v inside or at its frontier. v must not be the tree's root."""
-    x = np.int64(at.space.parent[v])
-    while at.tree.cut[x] == 0:
-        x = np.int64(at.space.parent[x])
+    x = np.int64(context.space.parent[v])
+    while context.tree.cut[x] == 0:
+        x = np.int64(context.space.parent[x])
     return x
 
 
@@ -169,49 +169,49 @@ def log_mass(count, log_fresh):
 
 
 @njit
-def count_tree(at, change):
+def count_tree(context, change):
     """Add `change` to the count of each fragment of the current tree. Returns False if a count fell below 0."""
-    view, space = at.tree, at.space
-    size = lay_out(at)
+    view, space = context.tree, context.space
+    size = lay_out(context)
     root = len(view.node) - 1
     sound = True
     for k in range(size):
         v = np.int64(space.order[k])
         if v == root or view.cut[v]:
-            high, low = summary_key(space.summary, v, at.key_mask)
-            sound &= add(at.table, at.model, high, low, np.uint64(node_label(v, view)), change)
+            high, low = summary_key(space.summary, v, context.key_mask)
+            sound &= add(context.table, context.model, high, low, np.uint64(node_label(v, view)), change)
     return sound
 
 
 @njit
-def add_option(size, at, change):
+def add_option(size, context, change):
     """Add `change` to the counts of the option's first `size` fragments. Returns False if a count fell below 0."""
     sound = True
     for k in range(size):
-        fragment = at.space.option[k]
-        sound &= add(at.table, at.model, fragment["high"], fragment["low"], fragment["label"], change)
+        fragment = context.space.option[k]
+        sound &= add(context.table, context.model, fragment["high"], fragment["low"], fragment["label"], change)
     return sound
 
 
 @njit_inline
-def _enter_fragment(k, v, at):
+def _enter_fragment(k, v, context):
     """Store the fragment summarized at v as fragment k of the option."""
-    fragment = at.space.option[k]
-    high, low = summary_key(at.space.summary, v, at.key_mask)
+    fragment = context.space.option[k]
+    high, low = summary_key(context.space.summary, v, context.key_mask)
     fragment["high"] = high
     fragment["low"] = low
-    fragment["label"] = np.uint64(node_label(v, at.tree))
-    fragment["log_base"] = at.space.below[v]
+    fragment["label"] = np.uint64(node_label(v, context.tree))
+    fragment["log_base"] = context.space.below[v]
 
 
 @njit
-def list_option(v, head, at):
+def list_option(v, head, context):
     """List the fragments of the option given by v's current edge: the one at `head`, and those rooted below v.
 
     Recomputes the summaries below v and up to `head`. Returns (number of fragments, log_factor): the natural log of the
     density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
     """
-    view, space = at.tree, at.space
+    view, space = context.tree, context.space
     space.subtree[0] = v
     size = 1
     done = 0
@@ -228,23 +228,23 @@ def list_option(v, head, at):
     fragments = 1
     for k in range(size - 1, 0, -1):
         x = np.int64(space.subtree[k])
-        sum_up(x, at)
+        sum_up(x, context)
         if view.cut[x]:
-            _enter_fragment(fragments, x, at)
+            _enter_fragment(fragments, x, context)
             fragments += 1
     x = v
-    sum_up(x, at)
+    sum_up(x, context)
     while x != head:
         x = np.int64(space.parent[x])
-        sum_up(x, at)
-    _enter_fragment(0, head, at)
+        sum_up(x, context)
+    _enter_fragment(0, head, context)
     return fragments, log_factor
 
 
 @njit
-def score_option(size, at):
+def score_option(size, context):
     """Return ln ∏ P(fragment | rest and earlier fragments) over the option's first `size` fragments."""
-    table, option, labels = at.table, at.space.option, at.model.labels
+    table, option, labels = context.table, context.space.option, context.model.labels
     total = 0.0
     for k in range(size):
         fragment = option[k]
@@ -271,9 +271,9 @@ class Fragment(NamedTuple):
 
 
 @njit_inline
-def _fragment_at(v, at):
-    high, low = summary_key(at.space.summary, v, at.key_mask)
-    return Fragment(high, low, node_label(v, at.tree), at.space.below[v])
+def _fragment_at(v, context):
+    high, low = summary_key(context.space.summary, v, context.key_mask)
+    return Fragment(high, low, node_label(v, context.tree), context.space.below[v])
 
 
 @njit_inline
@@ -282,39 +282,39 @@ def _fragment_count(fragment, table):
 
 
 @njit_inline
-def _add_fragment(fragment, at, change):
+def _add_fragment(fragment, context, change):
     """Add `change` to a fragment's count. Returns False if it fell below 0."""
-    return add(at.table, at.model, fragment.high, fragment.low, np.uint64(fragment.label), change)
+    return add(context.table, context.model, fragment.high, fragment.low, np.uint64(fragment.label), change)
 
 
 @njit_inline
-def _sum_up_to(v, head, at):
+def _sum_up_to(v, head, context):
     """Recompute the summaries above v up to and including `head`, saving the old ones. Returns their number."""
-    space = at.space
+    space = context.space
     steps = 0
     x = np.int64(space.parent[v])
     while True:
         space.saved[steps] = space.summary[x]
         space.saved_below[steps] = space.below[x]
         steps += 1
-        sum_up(x, at)
+        sum_up(x, context)
         if x == head:
             return steps
         x = np.int64(space.parent[x])
 
 
 @njit_inline
-def _log_odds(joined, upper, lower, present, at):
+def _log_odds(joined, upper, lower, present, context):
     """Return ln (P(upper) P(lower) / P(joined)), excluding the current fragments from the counts."""
-    labels, table = at.model.labels, at.table
-    same = 1 if upper.low == lower.low and upper.high == lower.high else 0
+    labels, table = context.model.labels, context.table
+    is_same = 1 if upper.low == lower.low and upper.high == lower.high else 0
     joined_count = _fragment_count(joined, table) - (1 - present)
-    upper_count = _fragment_count(upper, table) - present * (1 + same)
+    upper_count = _fragment_count(upper, table) - present * (1 + is_same)
     # The upper fragment is drawn first, so the lower one's counts include it.
     lower_count = _fragment_count(lower, table) - present
     lower_tokens = np.int64(table.by_length[lower.label]["tokens"]) - present
     if present == 0:
-        lower_count += same
+        lower_count += is_same
     joined_log = log_mass(joined_count, labels.log_strength[joined.label] + joined.log_base)
     split_log = log_mass(upper_count, labels.log_strength[upper.label] + upper.log_base)
     split_log += log_mass(lower_count, labels.log_strength[lower.label] + lower.log_base)
@@ -323,18 +323,18 @@ def _log_odds(joined, upper, lower, present, at):
 
 
 @njit_inline
-def sample_cut(v, u, temperature, at):
+def sample_cut(v, u, temperature, context):
     """Sample the cut at v: one joined fragment or two [CGB09 eq. 3 and 4]. Returns False if a count fell below 0."""
-    view, space = at.tree, at.space
+    view, space = context.tree, context.space
     present = np.int64(view.cut[v])
-    head = find_head(v, at)
-    now = _fragment_at(head, at)
+    head = find_head(v, context)
+    now = _fragment_at(head, context)
     view.cut[v] = 1 - present
-    steps = _sum_up_to(v, head, at)
-    other = _fragment_at(head, at)
-    lower = _fragment_at(v, at)
+    steps = _sum_up_to(v, head, context)
+    other = _fragment_at(head, context)
+    lower = _fragment_at(v, context)
     upper, joined = (now, other) if present else (other, now)
-    log_odds = _log_odds(joined, upper, lower, present, at)
+    log_odds = _log_odds(joined, upper, lower, present, context)
     choice = 0 if 1.0 / (1.0 + math.exp(log_odds / temperature)) > u else 1
     space.statistics[0]["cuts_sampled"] += 1
     if choice == present:
@@ -347,9 +347,9 @@ def sample_cut(v, u, temperature, at):
         return True
     space.statistics[0]["cuts_changed"] += 1
     change = 1 - 2 * present
-    sound = _add_fragment(joined, at, -change)
-    sound &= _add_fragment(upper, at, change)
-    sound &= _add_fragment(lower, at, change)
+    sound = _add_fragment(joined, context, -change)
+    sound &= _add_fragment(upper, context, change)
+    sound &= _add_fragment(lower, context, change)
     return sound
 
 
@@ -370,26 +370,26 @@ def _draw(log_weights, size, u):
 
 
 @njit
-def sample_edge(v, u, temperature, at):
+def sample_edge(v, u, temperature, context):
     """Sample the edge of v by P times density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
-    view, space = at.tree, at.space
+    view, space = context.tree, context.space
     present = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
-    head = v if view.cut[v] else find_head(v, at)
-    size, _ = list_option(v, head, at)
-    sound = add_option(size, at, -1)
+    head = v if view.cut[v] else find_head(v, context)
+    size, _ = list_option(v, head, context)
+    sound = add_option(size, context, -1)
     for j in range(edges):
         view.edge[v] = j
-        size, log_factor = list_option(v, head, at)
-        space.weight[j] = score_option(size, at) / temperature + log_factor
+        size, log_factor = list_option(v, head, context)
+        space.weight[j] = score_option(size, context) / temperature + log_factor
     choice = _draw(space.weight, edges, u)
     view.edge[v] = choice
-    size, _ = list_option(v, head, at)
-    sound &= add_option(size, at, 1)
+    size, _ = list_option(v, head, context)
+    sound &= add_option(size, context, 1)
     space.statistics[0]["edges_sampled"] += 1
     if choice != present:
         space.statistics[0]["edges_changed"] += 1
-        lay_out(at)
+        lay_out(context)
     return sound
 
 
@@ -406,11 +406,11 @@ def shuffle(state, size, turn):
 
 
 @njit
-def sweep_tree(at, random, temperature):
+def sweep_tree(context, random, temperature):
     """Sweep over a tree's nodes in random order of the stream `random`. Returns False if a count fell below 0."""
-    view, space = at.tree, at.space
+    view, space = context.tree, context.space
     nodes = len(view.node)
-    lay_out(at)
+    lay_out(context)
     random = shuffle(random, nodes, space.turn)
     sound = True
     for k in range(nodes):
@@ -419,10 +419,10 @@ def sweep_tree(at, random, temperature):
             continue
         if view.node[v]["degree"] > 1:
             random = advance(random)
-            sound &= sample_edge(v, uniform(random), temperature, at)
+            sound &= sample_edge(v, uniform(random), temperature, context)
         if view.node[v]["free"]:
             random = advance(random)
-            sound &= sample_cut(v, uniform(random), temperature, at)
+            sound &= sample_cut(v, uniform(random), temperature, context)
     return sound
 
 
@@ -457,9 +457,9 @@ class BaseDraws(NamedTuple):
 
 
 @njit
-def _add_decisions(v, at, tables, draws):
+def _add_decisions(v, context, tables, draws):
     """Add `tables` to the expansions or stops of the label of each nonterminal below the root of v's fragment."""
-    view, stack = at.tree, at.space.stack
+    view, stack = context.tree, context.space.stack
     stack[0] = v
     depth = 1
     while depth > 0:
@@ -495,15 +495,15 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
     random = draws.random
     size = 0
     for tree in range(len(batch.pairs)):
-        at = tree_at(batch, state, tree, model, space)
-        view = at.tree
-        nodes = lay_out(at)
+        context = tree_at(batch, state, tree, model, space)
+        view = context.tree
+        nodes = lay_out(context)
         root = len(view.node) - 1
         for k in range(nodes):
             v = np.int64(space.order[k])
             if v != root and view.cut[v] == 0:
                 continue
-            high, low = summary_key(space.summary, v, at.key_mask)
+            high, low = summary_key(space.summary, v, context.key_mask)
             row = find(table.rows, high, low)
             if seen[row]:
                 continue
@@ -516,7 +516,7 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
             size += 1
             if draws.drawn:
                 tables, random = draw_tables(n, labels.strength[c], labels.log_strength[c] + space.below[v], random)
-                _add_decisions(v, at, tables, draws)
+                _add_decisions(v, context, tables, draws)
     return size
 
 
@@ -642,9 +642,9 @@ def _sweep(key, first, last, batch, state, plan, model, space):
     sound = True
     for tree in range(first, last):
         if plan.temperatures[tree] > 0.0:
-            at = tree_at(batch, state, tree, model, space)
+            context = tree_at(batch, state, tree, model, space)
             random = stream(key, batch.pairs[tree], plan.sweeps[tree])
-            sound &= sweep_tree(at, random, plan.temperatures[tree])
+            sound &= sweep_tree(context, random, plan.temperatures[tree])
     return sound
 
 

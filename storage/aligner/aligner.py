@@ -132,13 +132,13 @@ class Alignments(Leases):
 
     def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
         """Return the aligner's links of these pairs, ordered by id."""
-        wanted, rows = sorted(ids), list[LinkRow]()
+        pending_ids, rows = sorted(ids), list[LinkRow]()
         with self._reading() as connection:
-            for start in range(0, len(wanted), IDS_PER_QUERY):
+            for start in range(0, len(pending_ids), IDS_PER_QUERY):
                 statement = (
                     link_rows()
                     .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-                    .where(pair_links.c.pair_id.in_(wanted[start : start + IDS_PER_QUERY]))
+                    .where(pair_links.c.pair_id.in_(pending_ids[start : start + IDS_PER_QUERY]))
                     .order_by(pair_links.c.pair_id)
                 )
                 rows += [LinkRow._make(row) for row in connection.execute(statement)]
@@ -170,8 +170,8 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
     """
     _set_alignments(transaction, change)
     _set_links(transaction, change)
-    if change.given:
-        lines = [{"pair": row.id, "line": row.alignment} for row in change.given]
+    if change.corrected_inputs:
+        lines = [{"pair": row.id, "line": row.alignment} for row in change.corrected_inputs]
         transaction.connection.execute(text("UPDATE sentence_pairs SET alignment = :line WHERE id = :pair"), lines)
     finish_corrections(transaction, change.corrected)
     add_aligner_counts(transaction, change)
@@ -192,21 +192,21 @@ def _set_alignments(transaction: WriteTransaction, change: AlignerChange) -> Non
         return
     connection, totals = transaction.connection, transaction.state
     transaction.loader.stage(staged_alignments, change.alignments)
-    found = staged_alignments.join(sentence_pairs, sentence_pairs.c.id == staged_alignments.c.pair_id)
-    by_state = select(sentence_pairs.c.state, func.count()).select_from(found).group_by(sentence_pairs.c.state)
+    staged_pairs = staged_alignments.join(sentence_pairs, sentence_pairs.c.id == staged_alignments.c.pair_id)
+    by_state = select(sentence_pairs.c.state, func.count()).select_from(staged_pairs).group_by(sentence_pairs.c.state)
     states: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_state)}
     if sum(states.values()) != len(change.alignments):
         raise PairMissingError("a pair was withdrawn while it was aligned: run the alignment again")
     fresh = states.get(UNALIGNED, 0)
     totals.count_pairs(UNALIGNED, -fresh)
     totals.count_pairs(WAITING, fresh)
-    mine = sentence_pairs.c.id == staged_alignments.c.pair_id
+    is_staged = sentence_pairs.c.id == staged_alignments.c.pair_id
     connection.execute(
-        update(sentence_pairs).values(alignment=staged_alignments.c.alignment, aligned_by=ALIGNER).where(mine)
+        update(sentence_pairs).values(alignment=staged_alignments.c.alignment, aligned_by=ALIGNER).where(is_staged)
     )
     if fresh:
         connection.execute(
-            update(sentence_pairs).values(state=WAITING).where(mine, sentence_pairs.c.state == UNALIGNED)
+            update(sentence_pairs).values(state=WAITING).where(is_staged, sentence_pairs.c.state == UNALIGNED)
         )
 
 
@@ -229,14 +229,14 @@ def _set_links(transaction: WriteTransaction, change: AlignerChange) -> None:
 
 
 def _check_not_resampled(connection: Connection, expected: int) -> None:
-    here = staged_links.c
-    joined = staged_links.join(sentence_pairs, sentence_pairs.c.id == here.pair_id)
+    staged = staged_links.c
+    joined = staged_links.join(sentence_pairs, sentence_pairs.c.id == staged.pair_id)
     if connection.scalar(select(func.count()).select_from(joined)) != expected:
         raise PairMissingError("a pair was withdrawn while it was aligned: run the alignment again")
     moved = connection.scalar(
-        select(here.pair_id)
-        .select_from(staged_links.outerjoin(pair_links, pair_links.c.pair_id == here.pair_id))
-        .where(func.coalesce(here.since, -1) != func.coalesce(pair_links.c.sweep, -1))
+        select(staged.pair_id)
+        .select_from(staged_links.outerjoin(pair_links, pair_links.c.pair_id == staged.pair_id))
+        .where(func.coalesce(staged.since, -1) != func.coalesce(pair_links.c.sweep, -1))
         .limit(1)
     )
     if moved is not None:
@@ -265,10 +265,10 @@ def _add(
             f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added}"
         )
     )
-    same = " AND ".join(f"t.{key} = s.{key}" for key in keys)
+    is_same = " AND ".join(f"t.{key} = s.{key}" for key in keys)
     negative = " OR ".join(f"t.{count} < 0" for count in counts)
     wrong = transaction.connection.execute(
-        text(f"SELECT t.* FROM {staged.name} AS s CROSS JOIN {table} AS t WHERE {same} AND ({negative}) LIMIT 1")
+        text(f"SELECT t.* FROM {staged.name} AS s CROSS JOIN {table} AS t WHERE {is_same} AND ({negative}) LIMIT 1")
     ).one_or_none()
     if wrong is not None:
         raise CountError(
@@ -323,27 +323,27 @@ def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
 
 def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: JumpRows | None = None) -> AlignerCounts:
     """Return the counts of these names, for each set of names separately, and of all jumps, read unless given."""
-    found = AlignerCounts([], [], read_rows(connection, _OF_JUMPS) if jumps is None else jumps)
+    counts = AlignerCounts([], [], read_rows(connection, _OF_JUMPS) if jumps is None else jumps)
     if names:
-        (lexicon, of_words), given = _name_statements(connection.dialect.name, names)
-        found.lexicon.extend(read_rows(connection, lexicon, given))
-        found.words.extend(map(WordCounts._make, read_rows(connection, of_words, given)))
-    return found
+        (lexicon, words), parameters = _name_statements(connection.dialect.name, names)
+        counts.lexicon.extend(read_rows(connection, lexicon, parameters))
+        counts.words.extend(map(WordCounts._make, read_rows(connection, words, parameters)))
+    return counts
 
 
 def _name_statements(
     dialect: str, name_sets: Sequence[SideNames]
 ) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
     """Return the statements that find the counts of names, and their parameters."""
-    given: dict[str, object] = {}
+    parameters: dict[str, object] = {}
     for number, sides in enumerate(name_sets):
         for side, names in zip(("sources", "targets"), sides, strict=True):
-            given[f"{side}_{number}"] = json.dumps(list(names)) if dialect == SQLITE else list(names)
+            parameters[f"{side}_{number}"] = json.dumps(list(names)) if dialect == SQLITE else list(names)
     if dialect != SQLITE:
-        return _count_statements(len(name_sets), _AMONG_ON_POSTGRES, "target"), given
+        return _count_statements(len(name_sets), _AMONG_ON_POSTGRES, "target"), parameters
     few = sum(len(sources) * len(targets) for sources, targets in name_sets) <= _FEW_PAIRS
     # The + keeps SQLite from using the index for each combination of source and target word.
-    return _count_statements(len(name_sets), _AMONG_ON_SQLITE, "target" if few else "+target"), given
+    return _count_statements(len(name_sets), _AMONG_ON_SQLITE, "target" if few else "+target"), parameters
 
 
 def link_rows() -> Select[tuple[object, ...]]:

@@ -20,9 +20,9 @@ Texts = tuple[str, str]
 @lru_cache
 def _links_of_texts_statement(texts: int) -> TextClause:
     """Return the statement that finds pairs with human links by the digests of `texts` texts, newest first; cached."""
-    places = ", ".join(f":d{n}" for n in range(texts))
+    parameters = ", ".join(f":d{n}" for n in range(texts))
     return text(
-        f"SELECT text_digest, pair_id FROM link_corrections WHERE text_digest IN ({places}) ORDER BY pair_id DESC"
+        f"SELECT text_digest, pair_id FROM link_corrections WHERE text_digest IN ({parameters}) ORDER BY pair_id DESC"
     )
 
 
@@ -141,13 +141,13 @@ def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict
     if not texts:
         return {}
     digests = {text_digest(*pair): pair for pair in texts}
-    found = read_rows(
+    rows = read_rows(
         connection,
         _links_of_texts_statement(len(digests)),
         {f"d{n}": digest for n, digest in enumerate(sorted(digests))},
     )
-    known = known_links(connection, {pair_id for _, pair_id in found})
-    return {digests[bytes(digest)]: known[pair_id] for digest, pair_id in found if pair_id in known}
+    links_by_pair = known_links(connection, {pair_id for _, pair_id in rows})
+    return {digests[bytes(digest)]: links_by_pair[pair_id] for digest, pair_id in rows if pair_id in links_by_pair}
 
 
 def finish_corrections(transaction: WriteTransaction, corrected: Sequence[tuple[int, int]]) -> None:
@@ -157,11 +157,11 @@ def finish_corrections(transaction: WriteTransaction, corrected: Sequence[tuple[
         connection.execute(
             update(link_corrections).where(link_corrections.c.pair_id == pair_id).values(applied_version=version)
         )
-        left = select(human_links.c.pair_id).where(human_links.c.pair_id == pair_id).exists()
+        has_links = select(human_links.c.pair_id).where(human_links.c.pair_id == pair_id).exists()
         connection.execute(
             delete(link_corrections).where(
                 link_corrections.c.pair_id == pair_id,
                 link_corrections.c.applied_version == link_corrections.c.version,
-                ~left,
+                ~has_links,
             )
         )

@@ -25,18 +25,23 @@ class Recipe(NamedTuple):
 def cookbook() -> tuple[Recipe, ...]:
     """Return all queries in order."""
     text = files("hierogram.storage.browsing").joinpath("cookbook.sql").read_text(encoding="utf-8")
-    found = []
+    queries = []
     for part in text.split("-- ")[1:]:
         title, _, sql = part.partition("\n")
-        found.append(Recipe(title.strip(), sql.strip()))
-    return tuple(found)
+        queries.append(Recipe(title.strip(), sql.strip()))
+    return tuple(queries)
 
 
 def described_relations() -> list[dict[str, Any]]:
     """Return the tables and views that users can query, with descriptions: those for users first."""
     return [
-        {"name": one.name, "about": one.about, "columns": list(one.columns), "internal": one.internal}
-        for one in relations()
+        {
+            "name": relation.name,
+            "about": relation.about,
+            "columns": list(relation.columns),
+            "internal": relation.internal,
+        }
+        for relation in relations()
     ]
 
 
@@ -49,7 +54,7 @@ def fill_cookbook(transaction: ReadTransaction) -> list[Recipe]:
     recorded = transaction.statements
     transaction.statements = []
     try:
-        found = _find_examples(transaction)
+        examples = _find_examples(transaction)
     finally:
         transaction.statements = recorded
     notation = find_notation(transaction.settings().grammar)
@@ -57,8 +62,8 @@ def fill_cookbook(transaction: ReadTransaction) -> list[Recipe]:
     for title, sql in cookbook():
         if TWO_SIDES not in notation.offers and any(example in sql for example in _OF_TWO_SIDES):
             continue
-        for example, ours in found.items():
-            title, sql = title.replace(example, ours), sql.replace(example, ours)
+        for example, value in examples.items():
+            title, sql = title.replace(example, value), sql.replace(example, value)
         recipes.append(Recipe(title.replace("pair", notation.one), sql))
     return recipes
 
@@ -68,7 +73,7 @@ def _find_examples(transaction: ReadTransaction) -> dict[str, str]:
     notation = find_notation(transaction.settings().grammar)
     frequent = [word for word, _ in common_words(transaction, SOURCE, _FREQUENT)]
     telling = [word for word, _ in characteristic_words(transaction, _TELLING).get(SOURCE, [])]
-    found: dict[str, str] = {}
+    examples: dict[str, str] = {}
     rules: list[UsedRule] = []
     word = ""
     for word in islice([*telling, *frequent], _TELLING):
@@ -80,10 +85,10 @@ def _find_examples(transaction: ReadTransaction) -> dict[str, str]:
             rule for rule in rules if " " in rule.source and all(isinstance(s, str) for s in parse_side(rule.source))
         ]
         rule = (longer or rules)[0] if two_sides else rules[0]
-        other = find_competing_rules(transaction, SOURCE, Phrase((word,)).side(), 1) if two_sides else []
-        rendering = other[0].other if other else rule.target
+        competing = find_competing_rules(transaction, SOURCE, Phrase((word,)).side(), 1) if two_sides else []
+        rendering = competing[0].other if competing else rule.target
         target_words = [symbol for symbol in parse_side(rendering) if isinstance(symbol, str)] if two_sides else []
-        found |= {
+        examples |= {
             "'la maison'": literal(rule.source),
             "'the house'": literal(rule.target),
             "'% maison %'": literal(f"% {word} %"),
@@ -95,7 +100,7 @@ def _find_examples(transaction: ReadTransaction) -> dict[str, str]:
         gapped = [side for side in sides if [type(symbol) for symbol in side] == [str, int, str]]
         if gapped:
             first, _, last = map(str, gapped[0])
-            found |= {
+            examples |= {
                 "ne … pas": f"{first} … {last}",
                 "'ne'": literal(first),
                 "'pas'": literal(last),
@@ -103,7 +108,7 @@ def _find_examples(transaction: ReadTransaction) -> dict[str, str]:
             }
             break
     _, first_pair = find_neighbors(transaction, 0)
-    return found if first_pair is None else found | {"pair_id = 1": f"pair_id = {first_pair}"}
+    return examples if first_pair is None else examples | {"pair_id = 1": f"pair_id = {first_pair}"}
 
 
 _FREQUENT, _TELLING, _RULES = 8, 12, 200

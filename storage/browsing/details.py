@@ -33,7 +33,7 @@ class CompetingRule:
 
 def find_rule(transaction: ReadTransaction, source: str, target: str) -> RuleRow | None:
     """Return the rule with these sides, or None if it is not stored."""
-    found = transaction.records(
+    rows = transaction.records(
         f"""SELECT r.id, r.source, r.target, r.expected_uses, {standard_error_sql("r.")} AS expected_uses_error,
        r.count, r.length, r.scope, r.nonterminals, r.hiero,
        coalesce(r.expected_uses / NULLIF(
@@ -45,7 +45,7 @@ def find_rule(transaction: ReadTransaction, source: str, target: str) -> RuleRow
         source=source,
         target=target,
     )
-    return RuleRow(**found[0]) if found else None
+    return RuleRow(**rows[0]) if rows else None
 
 
 def find_competing_rules(transaction: ReadTransaction, side: str, text: str, limit: int) -> list[CompetingRule]:
@@ -201,7 +201,7 @@ def count_uses(
     transaction: ReadTransaction, rules: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], tuple[float, int]]:
     """Return the uses of each stored rule over all pairs: expected uses, and the count in current derivations."""
-    found = {}
+    histogram = {}
     for n, (source, target) in enumerate(sorted(rules)):
         row = transaction.row(
             "SELECT expected_uses, count FROM rules WHERE source = :source AND target = :target",
@@ -210,5 +210,5 @@ def count_uses(
             target=target,
         )
         if row is not None:
-            found[source, target] = row[0], row[1]
-    return found
+            histogram[source, target] = row[0], row[1]
+    return histogram

@@ -57,9 +57,9 @@ def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, An
  LIMIT :most""",
         most=_REJECTED,
     ):
-        known = together.setdefault((row["reason"], row["origin"]), row)
-        if known is not row:
-            known["lines"] += row["lines"]
+        group = together.setdefault((row["reason"], row["origin"]), row)
+        if group is not row:
+            group["lines"] += row["lines"]
     return sorted(together.values(), key=lambda row: (-row["lines"], row["reason"], row["origin"]))[:limit]
 
 

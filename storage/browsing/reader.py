@@ -108,7 +108,7 @@ def literal(value: Value) -> str:
 
 def inline_parameters(statement: str, values: dict[str, Any]) -> str:
     """Return the statement with its parameters filled in, as a user would write it."""
-    return _PARAMETER.sub(lambda found: literal(values[found[1]]), statement).strip()
+    return _PARAMETER.sub(lambda match: literal(values[match[1]]), statement).strip()
 
 
 class ReadTransaction:
@@ -119,19 +119,19 @@ class ReadTransaction:
         self.statements: list[str] = []
         self.postgres = connection.dialect.name == POSTGRES
 
-    def rows(self, statement: str, shown: bool = True, /, **values: Value) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement with parameters `:name`. Unless `shown`, the statement is not recorded."""
-        if shown:
+    def rows(self, statement: str, is_shown: bool = True, /, **values: Value) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement with parameters `:name`. Unless `is_shown`, the statement is not recorded."""
+        if is_shown:
             self.statements.append(inline_parameters(statement, values))
         return read_rows(self.connection, text(statement), values)
 
-    def row(self, statement: str, shown: bool = True, /, **values: Value) -> tuple[Any, ...] | None:
+    def row(self, statement: str, is_shown: bool = True, /, **values: Value) -> tuple[Any, ...] | None:
         """Return the first row of a statement."""
-        return next(iter(self.rows(statement, shown, **values)), None)
+        return next(iter(self.rows(statement, is_shown, **values)), None)
 
-    def records(self, statement: str, shown: bool = True, /, **values: Value) -> list[dict[str, Any]]:
+    def records(self, statement: str, is_shown: bool = True, /, **values: Value) -> list[dict[str, Any]]:
         """Return the rows of a statement as dictionaries by column name."""
-        if shown:
+        if is_shown:
             self.statements.append(inline_parameters(statement, values))
         return [dict(row) for row in self.connection.execute(text(statement), values).mappings()]
 

@@ -39,9 +39,9 @@ class Phrase:
         """Return the phrase with its words replaced by the mapping."""
         return Phrase(tuple(None if part is None else words[part] for part in self.parts))
 
-    def with_word(self, word: str, other: str) -> "Phrase":
+    def with_word(self, word: str, replacement: str) -> "Phrase":
         """Return the phrase with one word replaced."""
-        return self.read_as({part: other if part == word else part for part in self.words})
+        return self.read_as({part: replacement if part == word else part for part in self.words})
 
     def typed(self) -> str:
         """Return the phrase as a user types it; the inverse of `read_phrase`."""
@@ -53,7 +53,7 @@ class Phrase:
         """Return a phrase without gaps as the side of a rule."""
         return " ".join(escape_terminal(part) for part in self.parts if part is not None)
 
-    def pattern(self, postgres: bool, *, whole: bool = False, of_text: bool = False) -> str:
+    def pattern(self, postgres: bool, *, whole_side: bool = False, of_text: bool = False) -> str:
         """Return a pattern for a rule's side with a space at each end, or with `of_text` for a pair's text.
 
         For LIKE (with ! as the escape) on Postgres and for GLOB on SQLite, whose LIKE ignores case.
@@ -63,7 +63,7 @@ class Phrase:
         words = (part if part is None or of_text else escape_terminal(part) for part in self.parts)
         pieces = [anything if word is None else word.translate(marks) for word in words]
         inside = f" {' '.join(pieces)} "
-        return inside if whole else f"{anything}{inside}{anything}"
+        return inside if whole_side else f"{anything}{inside}{anything}"
 
 
 def read_phrase(typed: str) -> Phrase:
@@ -158,15 +158,15 @@ def known_words(transaction: ReadTransaction, words: Iterable[str]) -> WordsBySi
     names = {f"word{n}": word for n, word in enumerate(dict.fromkeys(words))}
     if not names:
         return {}
-    found = transaction.rows(
+    rows = transaction.rows(
         f"SELECT token, side, id, count FROM vocabulary WHERE token IN ({', '.join(f':{name}' for name in names)})",
         False,
         **names,
     )
-    known: dict[str, dict[str, KnownWord]] = {}
-    for token, side, word_id, count in found:
-        known.setdefault(side, {})[token] = KnownWord(token, word_id, count)
-    return known
+    words_by_side: dict[str, dict[str, KnownWord]] = {}
+    for token, side, word_id, count in rows:
+        words_by_side.setdefault(side, {})[token] = KnownWord(token, word_id, count)
+    return words_by_side
 
 
 def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> str:
@@ -178,15 +178,19 @@ def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> s
     fewest = sorted((SOURCE, TARGET), key=lambda side: len(phrases[side].parts))
     if len(phrases[fewest[0]].parts) < len(phrases[fewest[1]].parts):
         return fewest[0]
-    known = known_words(transaction, [word for phrase in phrases.values() for word in phrase.words])
-    if not any(all(word in known.get(side, {}) for word in phrase.words) for side, phrase in phrases.items()):
-        known = {
-            side: {word: found[0] for word, found in _find_spellings(transaction, side, phrase.words).items() if found}
+    words_by_side = known_words(transaction, [word for phrase in phrases.values() for word in phrase.words])
+    if not any(all(word in words_by_side.get(side, {}) for word in phrase.words) for side, phrase in phrases.items()):
+        words_by_side = {
+            side: {
+                word: spellings[0]
+                for word, spellings in _find_spellings(transaction, side, phrase.words).items()
+                if spellings
+            }
             for side, phrase in phrases.items()
         }
 
     def rarest(side: str) -> int:
-        words = known.get(side, {})
+        words = words_by_side.get(side, {})
         return min((words[word].count if word in words else 0 for word in phrases[side].words), default=0)
 
     return TARGET if rarest(TARGET) > rarest(SOURCE) else SOURCE
@@ -218,11 +222,11 @@ def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: Pa
         rows += asked.page(asked.readings, phrase, since, query.limit + 1 - exact)
     probabilities = [row.pop("p", 0.0) for row in rows]
     rules = [RuleRow(**row) for row in rows[: query.limit]]
-    place = None
+    position = None
     if len(rows) > query.limit:
         last = rules[-1]
-        place = PagePosition(probabilities[query.limit - 1], last.expected_uses, last.id, near=query.limit > exact)
-    return RulePage(rules, place, tuple(asked.readings), asked.unknown, asked.labels, asked.exact)
+        position = PagePosition(probabilities[query.limit - 1], last.expected_uses, last.id, near=query.limit > exact)
+    return RulePage(rules, position, tuple(asked.readings), asked.unknown, asked.labels, asked.exact)
 
 
 def most_used_rules(transaction: ReadTransaction, phrase: Phrase, side: str, limit: int) -> list[UsedRule]:
@@ -259,13 +263,15 @@ class _Search:
         self.unknown: tuple[str, ...] = ()
         if not spelled:
             return
-        found = _find_spellings(transaction, self.vocabulary, words)
-        self.unknown = tuple(word for word in words if not found[word] and word not in self.known)
-        choices = {word: [spelling.token for spelling in some] for word, some in found.items()}
+        spellings = _find_spellings(transaction, self.vocabulary, words)
+        self.unknown = tuple(word for word in words if not spellings[word] and word not in self.known)
+        choices = {word: [spelling.token for spelling in candidates] for word, candidates in spellings.items()}
         for reading in readings(choices):
-            here = {word: reading.get(word, word) for word in phrase.words}
-            self.readings.append(phrase.read_as(here))
-        self.known |= {one.token: one for some in found.values() for one in some}
+            phrase_reading = {word: reading.get(word, word) for word in phrase.words}
+            self.readings.append(phrase.read_as(phrase_reading))
+        self.known |= {
+            spelling_row.token: spelling_row for candidates in spellings.values() for spelling_row in candidates
+        }
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -277,18 +283,18 @@ class _Search:
         return [word for word in phrase.words if word not in self._labels]
 
     def page(
-        self, wanted: Sequence[Phrase], but: Phrase | None, after: PagePosition | None, most: int
+        self, phrases: Sequence[Phrase], excluded: Phrase | None, after: PagePosition | None, limit: int
     ) -> list[dict[str, Any]]:
-        """Return up to `most` rules after a place that contain one of the phrases `wanted` but not `but`."""
+        """Return up to `limit` rules after a place that contain one of the phrases `phrases` but not `excluded`."""
         values: dict[str, Value] = {}
-        found = [self.conditions(phrase, f"p{n}_" if n else "", values) for n, phrase in enumerate(wanted)]
-        held = [conditions for conditions in found if conditions is not None]
+        phrase_conditions = [self.conditions(phrase, f"p{n}_" if n else "", values) for n, phrase in enumerate(phrases)]
+        held = [conditions for conditions in phrase_conditions if conditions is not None]
         if not held:
             return []
         conditions = held[0]
-        if but is not None:
-            ids = "\n     UNION\n        ".join(f"SELECT r.id FROM {one}" for one in held)
-            if (without := self.conditions(but, "but_", values)) is not None:
+        if excluded is not None:
+            ids = "\n     UNION\n        ".join(f"SELECT r.id FROM {condition}" for condition in held)
+            if (without := self.conditions(excluded, "but_", values)) is not None:
                 ids += f"\n    EXCEPT\n        SELECT r.id FROM {without}"
             test = f"= ANY(ARRAY({ids}))" if self.read.postgres else f"IN ({ids})"
             conditions = f"rules AS r\n         WHERE r.id {test}"
@@ -296,7 +302,7 @@ class _Search:
             statement = _by_use(conditions, after, values)
         else:
             statement = _by_probability(conditions, self.query, self.side, after, values)
-        return _run(self.read, statement, most, values)
+        return _run(self.read, statement, limit, values)
 
     def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
         """Return FROM and WHERE of the rules that contain the phrase; None if no rule can."""
@@ -320,11 +326,11 @@ class _Search:
             for number, word in enumerate(sorted(words, key=lambda word: self.known[word].count)):
                 values |= {f"{prefix}word{number}": word, f"{prefix}word{number}_id": self.known[word].id}
                 if number:
-                    same = f"v.word_id = :{prefix}word{number}_id AND v.rule_id = r.id"
-                    where.append(f"EXISTS (SELECT 1 FROM rule_words AS v WHERE {same})")
+                    join_condition = f"v.word_id = :{prefix}word{number}_id AND v.rule_id = r.id"
+                    where.append(f"EXISTS (SELECT 1 FROM rule_words AS v WHERE {join_condition})")
             values["vocabulary"] = self.vocabulary
             if self.two_sides and (query.match == WHOLE or not phrase.is_word):
-                values[f"{prefix}pattern"] = phrase.pattern(postgres, whole=query.match == WHOLE)
+                values[f"{prefix}pattern"] = phrase.pattern(postgres, whole_side=query.match == WHOLE)
                 test = f"LIKE :{prefix}pattern ESCAPE '!'" if postgres else f"GLOB :{prefix}pattern"
                 where.append(f"' ' || r.{query.side} || ' ' {test}")
         for number, label in enumerate(self.labels):
@@ -342,14 +348,14 @@ class _Search:
         return f"{source}\n         WHERE {together}"
 
 
-def _find_labels(transaction: ReadTransaction, phrase: Phrase, known: Mapping[str, KnownWord]) -> dict[str, str]:
+def _find_labels(transaction: ReadTransaction, phrase: Phrase, vocabulary: Mapping[str, KnownWord]) -> dict[str, str]:
     """Return the words of the phrase that are labels, `(NP` or unknown as words, with their names."""
-    found = {word: word[1:].rstrip(")") for word in phrase.words if word.startswith("(") and len(word) > 1}
-    others = [word for word in phrase.words if word not in found and word not in known]
-    if others:
+    labels = {word: word[1:].rstrip(")") for word in phrase.words if word.startswith("(") and len(word) > 1}
+    unlabeled = [word for word in phrase.words if word not in labels and word not in vocabulary]
+    if unlabeled:
         names = {fold(name): name for name in known_labels(transaction)}
-        found |= {word: names[fold(word)] for word in others if fold(word) in names}
-    return {word: found[word] for word in phrase.words if word in found}
+        labels |= {word: names[fold(word)] for word in unlabeled if fold(word) in names}
+    return {word: labels[word] for word in phrase.words if word in labels}
 
 
 def known_labels(transaction: ReadTransaction) -> list[str]:
@@ -358,31 +364,31 @@ def known_labels(transaction: ReadTransaction) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _run(transaction: ReadTransaction, statement: str, most: int, values: dict[str, Value]) -> list[dict[str, Any]]:
+def _run(transaction: ReadTransaction, statement: str, limit: int, values: dict[str, Value]) -> list[dict[str, Any]]:
     """Run a statement with word ids, for which Postgres knows row counts, and record it with words."""
-    found = transaction.records(statement, False, most=most, **values)
+    records = transaction.records(statement, False, most=limit, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
-    transaction.statements.append(inline_parameters(named, {**values, "most": most}))
-    return found
+    transaction.statements.append(inline_parameters(named, {**values, "most": limit}))
+    return records
 
 
 def _filters(query: Query, values: dict[str, Value]) -> list[str]:
     fewest = int(query.order == SURPRISE) if query.min_count is None else query.min_count
-    found = ["r.expected_uses > 0"]
+    conditions = ["r.expected_uses > 0"]
     if fewest:
         values["fewest"] = min(fewest, _MAX_USES)
-        found = ["r.expected_uses >= :fewest"]
+        conditions = ["r.expected_uses >= :fewest"]
     if query.max_scope is not None:
         values["scope"] = query.max_scope
-        found.append("r.scope <= :scope")
+        conditions.append("r.scope <= :scope")
     if query.corpus is not None:
         values["corpus"] = query.corpus
-        found.append(
+        conditions.append(
             "EXISTS (SELECT 1 FROM rule_pairs AS u JOIN sentence_pairs AS p ON p.id = u.pair_id\n"
             "                        JOIN corpora AS c ON c.id = p.corpus_id\n"
             "                WHERE u.rule_id = r.id AND c.name = :corpus)"
         )
-    return found
+    return conditions
 
 
 def _by_use(conditions: str, after: PagePosition | None, values: dict[str, Value]) -> str:
@@ -445,13 +451,13 @@ def _columns(rule: str) -> str:
     return ", ".join(f"{rule}.{column}" for column in _COLUMNS.split(", "))
 
 
-def _with_totals(more: str) -> str:
+def _with_totals(columns: str) -> str:
     """Return SQL for the rules of `found` with both probabilities."""
     return f"""     sources AS MATERIALIZED ({_totals(SOURCE, "found")}),
      targets AS MATERIALIZED ({_totals(TARGET, "found")})
 SELECT f.id, f.source, f.target, f.expected_uses, {standard_error_sql("f.")} AS expected_uses_error,
        f.count, f.length, f.scope, f.nonterminals, f.hiero,
-       f.expected_uses / s.total AS p_target_given_source, f.expected_uses / t.total AS p_source_given_target{more}
+       f.expected_uses / s.total AS p_target_given_source, f.expected_uses / t.total AS p_source_given_target{columns}
   FROM found AS f
   JOIN sources AS s ON s.source = f.source
   JOIN targets AS t ON t.target = f.target"""

@@ -99,8 +99,10 @@ def find_similar_pairs(
  WHERE p.id IN ({", ".join(map(str, ids))})""",
         False,
     )
-    found = {row[0]: (SimilarPair(*row[:4]), row[4] in DICTIONARIES) for row in rows}
-    pairs, entries = ([found[k][0] for k in ids if k in found and found[k][1] == kind] for kind in (False, True))
+    pairs_by_id = {row[0]: (SimilarPair(*row[:4]), row[4] in DICTIONARIES) for row in rows}
+    pairs, entries = (
+        [pairs_by_id[k][0] for k in ids if k in pairs_by_id and pairs_by_id[k][1] == kind] for kind in (False, True)
+    )
     return pairs, entries
 
 
@@ -115,8 +117,8 @@ def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], 
     weights = {word.id: log(1 + number / max(word.count, 1)) for word in words.values()}
     every = np.concatenate(list(held.values()))
     shares = np.concatenate([np.full(len(pairs), weights[word]) for word, pairs in held.items()])
-    ids, places = np.unique(every, return_inverse=True)
-    scores = np.bincount(places, shares)
+    ids, positions = np.unique(every, return_inverse=True)
+    scores = np.bincount(positions, shares)
     # Newer pairs come first among equal scores.
     order = np.lexsort((-ids, -scores))
     chosen = ids[order[:limit]].tolist()
@@ -148,13 +150,13 @@ def _pairs_by_word(
     held: dict[int, list[NDArray[np.int64]]] = {}
     for block, word, content in rows:
         held.setdefault(word, []).append(decode_pairs(block, content))
-    return {word: np.concatenate(some)[-_MAX_CANDIDATES:] for word, some in held.items()}
+    return {word: np.concatenate(parts)[-_MAX_CANDIDATES:] for word, parts in held.items()}
 
 
 def _read_blocks(transaction: ReadTransaction, words: Sequence[int], blocks: range) -> list[tuple[int, int, bytes]]:
     if not words or not blocks:
         return []
-    of_words, of_blocks = (", ".join(map(str, some)) for some in (words, blocks))
+    of_words, of_blocks = (", ".join(map(str, numbers)) for numbers in (words, blocks))
     if transaction.postgres:
         where = f"block = ANY(ARRAY[{of_blocks}]) AND word_id = ANY(CAST(ARRAY[{of_words}] AS bigint[]))"
     else:

@@ -135,11 +135,11 @@ class SqlRunner:
             if time.monotonic() > until:
                 raise untrusted_sql.time_limit_error(seconds)
 
-        taken = 0
+        cached_bytes = 0
         with ExitStack() as opened:
-            kept = opened.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
-            given = (self._file, self._connect, self._settings, statement, seconds, limit, cells, self._own_role)
-            with closing(child.run(check_time, untrusted_sql.run_query, *given)) as pieces:
+            output = opened.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
+            arguments = (self._file, self._connect, self._settings, statement, seconds, limit, cells, self._own_role)
+            with closing(child.run(check_time, untrusted_sql.run_query, *arguments)) as pieces:
                 # The first item means that the database is open; the time of the query starts here.
                 next(pieces)
                 until = time.monotonic() + seconds
@@ -147,15 +147,15 @@ class SqlRunner:
                 assert isinstance(columns, list)
                 for piece in pieces:
                     if isinstance(piece, tuple):
-                        more, cut = piece
+                        has_more, cut = piece
                         break
-                    taken += len(piece)
-                    if taken > size:
-                        more, cut = True, 0
+                    cached_bytes += len(piece)
+                    if cached_bytes > size:
+                        has_more, cut = True, 0
                         break
                     assert isinstance(piece, bytes)
                     try:
-                        kept.write(piece)
+                        output.write(piece)
                     except OSError as error:
                         reason = error.strerror or error
                         raise StoreUnavailableError(f"the result cannot be stored: {reason}") from error
@@ -164,7 +164,7 @@ class SqlRunner:
                     raise AssertionError("a result ends with its counts")
             # The caller closes the file.
             opened.pop_all()
-            return SpooledResult(columns, more, cut, kept)
+            return SpooledResult(columns, has_more, cut, output)
 
     def close(self) -> None:
         """End the process that waits for a query."""

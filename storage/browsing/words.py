@@ -78,23 +78,25 @@ def find_collocates(
     chosen = dict(nlargest(_MAX_COLLOCATES, together.items(), key=itemgetter(1)))
     if not chosen:
         return []
-    counts = {word: known.count for word, known in known_words(transaction, [token, *chosen]).get(side, {}).items()}
-    found = [
+    counts = {
+        word: word_row.count for word, word_row in known_words(transaction, [token, *chosen]).get(side, {}).items()
+    }
+    collocates = [
         Collocate(word, uses, 14 + log2(2 * uses / max(counts.get(token, 0) + counts.get(word, 0), 2 * uses)))
         for word, uses in chosen.items()
     ]
-    return sorted(found, key=lambda entry: (-entry.score, -entry.uses, entry.token))[:limit]
+    return sorted(collocates, key=lambda entry: (-entry.score, -entry.uses, entry.token))[:limit]
 
 
 class CorpusDistribution(NamedTuple):
     """Distribution of a word by corpus and month.
 
-    `looked_at` is the number of pairs that were read; unless these are `every` pair, the `shares` are estimates.
+    `pairs_read` is the number of pairs that were read; unless these are `every` pair, the `shares` are estimates.
     `holding` is the number of pairs that contain the word, `error` its standard error, 0 if it is exact.
     """
 
     shares: list[CorpusMonth]
-    looked_at: int
+    pairs_read: int
     every: bool
     holding: int
     error: float
@@ -125,19 +127,19 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 
         word=f" {token} ",
     )
     shares = [CorpusMonth(*row) for row in rows]
-    looked_at, held_there = sum(share.pairs for share in shares), sum(share.holding for share in shares)
-    if sampled == last or not looked_at:
-        return CorpusDistribution(shares, looked_at, True, held_there, 0.0)
-    part, known = held_there / looked_at, _count_pairs_with(transaction, side, token, last)
-    error = stored * sqrt(part * (1 - part) / looked_at * max(0.0, 1 - looked_at / max(stored, 1)))
-    holding = round(part * stored) if known is None else known
-    more_pairs, more_holding = stored / looked_at, holding / max(1, held_there)
+    pairs_read, held_there = sum(share.pairs for share in shares), sum(share.holding for share in shares)
+    if sampled == last or not pairs_read:
+        return CorpusDistribution(shares, pairs_read, True, held_there, 0.0)
+    part, exact_count = held_there / pairs_read, _count_pairs_with(transaction, side, token, last)
+    error = stored * sqrt(part * (1 - part) / pairs_read * max(0.0, 1 - pairs_read / max(stored, 1)))
+    holding = round(part * stored) if exact_count is None else exact_count
+    more_pairs, more_holding = stored / pairs_read, holding / max(1, held_there)
     estimated = [
         share._replace(pairs=pairs, holding=min(pairs, round(share.holding * more_holding)))
         for share in shares
         for pairs in [round(share.pairs * more_pairs)]
     ]
-    return CorpusDistribution(estimated, looked_at, False, holding, 0.0 if known is not None else error)
+    return CorpusDistribution(estimated, pairs_read, False, holding, 0.0 if exact_count is not None else error)
 
 
 def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
@@ -211,18 +213,18 @@ SELECT w.block, w.pairs
         token=token,
         most=limit,
     )
-    found: list[int] = []
+    pair_ids: list[int] = []
     for block, content in rows:
-        found += decode_pairs(block, bytes(content))[::-1].tolist()
-        if len(found) >= limit:
+        pair_ids += decode_pairs(block, bytes(content))[::-1].tolist()
+        if len(pair_ids) >= limit:
             break
-    return sorted(found[:limit])
+    return sorted(pair_ids[:limit])
 
 
 def _latest_by_text(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[int]:
     held = _contains_word_sql(transaction, side)
     last = last_pair(transaction)
-    found: list[int] = []
+    pair_ids: list[int] = []
     for end in range(last, max(0, last - _LATEST_PAIRS), -_LATEST_AT_ONCE):
         rows = transaction.rows(
             f"SELECT p.id FROM sentence_pairs AS p WHERE p.id > :after AND p.id <= :last"
@@ -231,12 +233,12 @@ def _latest_by_text(transaction: ReadTransaction, side: str, token: str, limit: 
             after=end - _LATEST_AT_ONCE,
             last=end,
             word=f" {token} ",
-            most=limit - len(found),
+            most=limit - len(pair_ids),
         )
-        found += [row[0] for row in rows]
-        if len(found) >= limit:
+        pair_ids += [row[0] for row in rows]
+        if len(pair_ids) >= limit:
             break
-    return sorted(found)
+    return sorted(pair_ids)
 
 
 def uses_by_corpus(transaction: ReadTransaction, rule_ids: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -263,8 +265,8 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
 def common_words(transaction: ReadTransaction, side: str, limit: int) -> list[tuple[str, int]]:
     """Return frequent words of a side among the first that were stored, or of some passages in a store of subwords."""
     if transaction.settings().bpe_merges:
-        place = 1 + (side == TARGET)
-        counts = Counter(word for row in _passages(transaction) for word in row[place].split(" "))
+        column = 1 + (side == TARGET)
+        counts = Counter(word for row in _passages(transaction) for word in row[column].split(" "))
         return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
     # Do not filter by side: without statistics Postgres assumes a rare value, and would read all words.
     rows = transaction.rows(
@@ -289,7 +291,7 @@ def characteristic_words(transaction: ReadTransaction, limit: int) -> dict[str, 
     """
     sides = find_notation(transaction.settings().grammar).pair_words
     rows = _passages(transaction)
-    found = {}
+    words_by_corpus = {}
     for column, side in enumerate(sides, 1):
         common = dict(_most_common(transaction, side))
         together, passages = Counter[str](), Counter[str]()
@@ -305,8 +307,8 @@ def characteristic_words(transaction: ReadTransaction, limit: int) -> dict[str, 
             if word not in common and times > 1 and any(letter.isalpha() for letter in word)
         }
         best = nlargest(limit, scores, key=lambda word: (scores[word], word))
-        found[side] = [(word, together[word]) for word in best]
-    return found
+        words_by_corpus[side] = [(word, together[word]) for word in best]
+    return words_by_corpus
 
 
 def _passages(transaction: ReadTransaction) -> list[tuple[Any, ...]]:

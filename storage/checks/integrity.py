@@ -148,12 +148,12 @@ def file_damage(connection: Connection) -> list[str]:
     """Return the damage that SQLite finds in the store's file, one line each; empty on Postgres."""
     if connection.dialect.name != SQLITE:
         return []
-    found: list[str] = []
+    problems: list[str] = []
     try:
-        found += connection.execute(text("PRAGMA integrity_check")).scalars()
+        problems += connection.execute(text("PRAGMA integrity_check")).scalars()
     except DatabaseError as error:
-        found.append(str(error.orig))
-    return [f"SQLite reports a damaged file: {line}" for line in found if line != "ok"]
+        problems.append(str(error.orig))
+    return [f"SQLite reports a damaged file: {line}" for line in problems if line != "ok"]
 
 
 def _wrong_rows(connection: Connection) -> Iterator[str]:
@@ -161,8 +161,8 @@ def _wrong_rows(connection: Connection) -> Iterator[str]:
         number = connection.execute(text(f"SELECT count(*) FROM ({query}) AS offenders")).scalar_one()
         if number:
             first = connection.execute(text(f"{query} ORDER BY 1 LIMIT {_SHOWN}")).scalars()
-            more = ", …" if number > _SHOWN else ""
-            yield f"{number} {what}: {', '.join(map(str, first))}{more}"
+            ellipsis = ", …" if number > _SHOWN else ""
+            yield f"{number} {what}: {', '.join(map(str, first))}{ellipsis}"
     try:
         check(read_settings(connection))
     except OptionError as error:
@@ -173,8 +173,8 @@ def _wrong_rows(connection: Connection) -> Iterator[str]:
 
 def counted_totals(connection: Connection) -> dict[str, float]:
     """Return the totals of `store_state` by name, recomputed from the tables."""
-    found = {name: connection.execute(text(query)).scalar_one() for name, query in _TOTALS.items()}
-    return {name: (float if name == "expected_tokens" else int)(number) for name, number in found.items()}
+    totals = {name: connection.execute(text(query)).scalar_one() for name, query in _TOTALS.items()}
+    return {name: (float if name == "expected_tokens" else int)(number) for name, number in totals.items()}
 
 
 def largest_ids(connection: Connection) -> dict[str, int]:
@@ -213,8 +213,8 @@ def word_differences(
     with open_spill(_WORD, 1) as words:
         for side in read_notation(connection).pair_words:
             _count_words(connection, side, words)
-        found = connection.execute(_streamed("SELECT id, side, token, count, folded FROM vocabulary ORDER BY id"))
-        for rows in found.partitions(_WORDS_AT_ONCE):
+        stored_rows = connection.execute(_streamed("SELECT id, side, token, count, folded FROM vocabulary ORDER BY id"))
+        for rows in stored_rows.partitions(_WORDS_AT_ONCE):
             forms = [fold(row.token) for row in rows]
             unfolded += [
                 (row.id, f"{row.token} ({row.side})", form)
@@ -231,14 +231,14 @@ def word_differences(
                 if of_store:
                     stored[name] = number, count
                 else:
-                    place, before = counted.get(name, (number, 0))
-                    counted[name] = place, before + count
+                    first_row, before = counted.get(name, (number, 0))
+                    counted[name] = first_row, before + count
             for name, (word_id, count) in stored.items():
                 _, right = counted.pop(name, (0, 0))
                 if right != count:
                     side, token = _word_of(name)
                     wrong.append((word_id, f"{token} ({side})", right))
-            missing += [(place, *_word_of(name), count) for name, (place, count) in counted.items()]
+            missing += [(first_row, *_word_of(name), count) for name, (first_row, count) in counted.items()]
     # Indices count per side.
     missing.sort(key=lambda word: (word[1] != SOURCE, word[0]))
     return sorted(wrong), [(side, token, count) for _, side, token, count in missing], unfolded
@@ -249,10 +249,10 @@ def _count_words(connection: Connection, side: str, words: Spill) -> None:
     spilled = 0
     counted: Counter[str] = Counter()
     texts = connection.scalars(_streamed(f"SELECT {side} FROM sentence_pairs ORDER BY id"))
-    for some in chain(texts.partitions(), [None]):
-        if some is not None:
-            counted.update(" ".join(some).split(" "))
-        if some is None or len(counted) > _WORDS_AT_ONCE:
+    for partition in chain(texts.partitions(), [None]):
+        if partition is not None:
+            counted.update(" ".join(partition).split(" "))
+        if partition is None or len(counted) > _WORDS_AT_ONCE:
             counted.pop("", None)
             numbered = enumerate(counted.values(), spilled)
             _spill_words(words, [(side, token) for token in counted], [(False, *numbers) for numbers in numbered])
@@ -294,7 +294,7 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
     last_stored = read_last_id(connection)
     last_rule = max(last_noted, last_stored)
     width = max(IDS_PER_RANGE, -(-(last_rule + 1) // SLICES))
-    found = WrongIndexes([], [], [], [])
+    wrong_indexes = WrongIndexes([], [], [], [])
     with open_spill(np.dtype(np.int64)) as noted, open_spill(_ENTRY) as entries:
         word_of = _spill_noted_words(connection, noted, last_rule.bit_length(), width)
         for number, run in enumerate(stored_runs(connection)):
@@ -311,17 +311,17 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
             of_words = _word_differences(words, stored, np.sort(noted.read(part, part + 1)[0]))
             rows, _ = entries.read(part, part + 1)
             of_keys = compare_runs(_iterate_runs(rows), stored.ids, stored.rules.keys)
-            for every, some in zip(found, (*of_words, *of_keys), strict=True):
-                every += some
-    return found
+            for every, numbers in zip(wrong_indexes, (*of_words, *of_keys), strict=True):
+                every += numbers
+    return wrong_indexes
 
 
 def _word_lookup(connection: Connection, unknown: int) -> Callable[[str, Iterable[str]], dict[str, int]]:
     """Return a function that finds the ids of words; `unknown` for words missing from the vocabulary."""
 
     def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
-        wanted = dict.fromkeys(tokens, unknown)
-        return wanted | known_words(connection, side, wanted)
+        ids_by_token = dict.fromkeys(tokens, unknown)
+        return ids_by_token | known_words(connection, side, ids_by_token)
 
     return look_up
 
@@ -331,11 +331,11 @@ def _spill_noted_words(connection: Connection, noted: Spill, bits: int, width: i
     # Word id and rule id in one number, as `RuleWords` packs them.
     numbers = iter(connection.scalars(_streamed(f"SELECT word_id << {bits} | rule_id FROM rule_words")))
     largest = 0
-    while len(some := np.fromiter(islice(numbers, _NOTED_AT_ONCE), np.int64)):
-        slices = np.minimum((some & ((1 << bits) - 1)) // width, SLICES - 1)
+    while len(chunk := np.fromiter(islice(numbers, _NOTED_AT_ONCE), np.int64)):
+        slices = np.minimum((chunk & ((1 << bits) - 1)) // width, SLICES - 1)
         order = np.argsort(slices, kind="stable")
-        noted.add(slices[order], some[order])
-        largest = max(largest, int(some.max()) >> bits)
+        noted.add(slices[order], chunk[order])
+        largest = max(largest, int(chunk.max()) >> bits)
     return largest
 
 
@@ -366,10 +366,10 @@ def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.i
     by_words = is_indexed_by_words(stored.rules.counts, stored.rules.expected_uses)
     needed = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(noted)))
     sides = {SOURCE: stored.rules.sources.at(needed), TARGET: stored.rules.targets.at(needed)}
-    found = words.find(sides, stored.ids[needed])
-    differing = distinct(words.rule_ids(np.setxor1d(found, noted, assume_unique=True)))
-    there = np.isin(differing, stored.ids)
-    return differing[~there].tolist(), differing[there].tolist()
+    entries = words.find(sides, stored.ids[needed])
+    differing = distinct(words.rule_ids(np.setxor1d(entries, noted, assume_unique=True)))
+    is_stored = np.isin(differing, stored.ids)
+    return differing[~is_stored].tolist(), differing[is_stored].tolist()
 
 
 def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]) -> Iterator[str]:
@@ -396,8 +396,8 @@ def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]
 def _problem_line(what: str, names: Sequence[object]) -> Iterator[str]:
     """Yield the message about one problem, if there are rows: their number and the first few."""
     if names:
-        more = ", …" if len(names) > _SHOWN else ""
-        yield f"{len(names)} {what}: {', '.join(map(str, names[:_SHOWN]))}{more}"
+        ellipsis = ", …" if len(names) > _SHOWN else ""
+        yield f"{len(names)} {what}: {', '.join(map(str, names[:_SHOWN]))}{ellipsis}"
 
 
 def _streamed(query: str) -> TextClause:

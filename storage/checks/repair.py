@@ -25,7 +25,7 @@ from hierogram.storage.grammar.key_runs import rebuild
 from hierogram.storage.grammar.occurrences import remove_pairs
 from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.grammar.runs import count_restarts
-from hierogram.storage.pairs.damaged import put_all_back
+from hierogram.storage.pairs.damaged import release_all_damaged
 from hierogram.storage.pairs.pair_words import rebuild_blocks, wrong_blocks
 from hierogram.storage.pairs.vocabulary import fold, word_ids
 from hierogram.storage.records import AlignerChange
@@ -35,21 +35,21 @@ from hierogram.storage.schema.tables import rule_words, rules, store_state, voca
 _RULES_AT_ONCE = 10_000
 
 # Unaligned pairs have no derivation; other pairs with a derivation are being sampled, or settled.
-_LOST = """
+_INCONSISTENT_PAIRS = """
     SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
      WHERE (p.aligned_by = 'nobody' AND (p.state <> 'unaligned' OR d.pair_id IS NOT NULL))
         OR (p.aligned_by <> 'nobody' AND d.pair_id IS NULL AND p.state <> 'waiting')
      ORDER BY p.id"""
-_GOING_ON = """
+_RESUME_SAMPLING = """
     UPDATE sentence_pairs SET state = 'sampling'
      WHERE state IN ('unaligned', 'waiting') AND id IN (SELECT pair_id FROM derivations)"""
-_VISITS = (
+_REPAIR_POSITIONS = (
     "DELETE FROM pair_positions WHERE pair_id NOT IN (SELECT pair_id FROM derivations)",
     "INSERT INTO pair_positions (pair_id, position)"
     " SELECT pair_id, 0 FROM derivations WHERE pair_id NOT IN (SELECT pair_id FROM pair_positions) ORDER BY pair_id",
     "DELETE FROM pair_scores WHERE pair_id NOT IN (SELECT id FROM sentence_pairs)",
 )
-_NOTED_IDS = (
+_REFERENCED_IDS = (
     ("last_word_id", "SELECT coalesce(max(word_id), 0) FROM rule_words"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_words"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_pairs"),
@@ -89,9 +89,9 @@ class Repair:
         for words in transaction.seen_words.values():
             words.clear()
 
-    def put_back(self) -> int:
+    def release_damaged_pairs(self) -> int:
         """Return pairs that were set aside as damaged to sampling; returns their number."""
-        return put_all_back(self._writing)
+        return release_all_damaged(self._writing)
 
     def repair_states(self) -> tuple[list[int], int, int]:
         """Make every pair's state, derivation and resampling position agree.
@@ -101,13 +101,13 @@ class Repair:
         """
         # Do not reuse ids that other tables mention.
         state = self._writing.state
-        noted = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _NOTED_IDS]
-        for name, number in (*largest_ids(self._connection).items(), *noted):
+        referenced_ids = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _REFERENCED_IDS]
+        for name, number in (*largest_ids(self._connection).items(), *referenced_ids):
             setattr(state, name, max(number, getattr(state, name)))
-        lost = list(self._connection.scalars(text(_LOST)))
-        self.restart(lost)
-        going_on = self._changed(_GOING_ON)
-        return lost, going_on, sum(self._changed(statement) for statement in _VISITS)
+        inconsistent_pairs = list(self._connection.scalars(text(_INCONSISTENT_PAIRS)))
+        self.restart(inconsistent_pairs)
+        resumed = self._changed(_RESUME_SAMPLING)
+        return inconsistent_pairs, resumed, sum(self._changed(statement) for statement in _REPAIR_POSITIONS)
 
     def restart(self, pair_ids: Sequence[int]) -> None:
         """Delete the derivations and samples of the pairs, which are then sampled or aligned again."""
@@ -124,7 +124,7 @@ class Repair:
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
 
-    def align_again(self, pair_ids: Sequence[int]) -> None:
+    def reset_alignments(self, pair_ids: Sequence[int]) -> None:
         """Delete the alignments, links and derivations of the pairs, which are then aligned again."""
         if not pair_ids:
             return
@@ -139,7 +139,7 @@ class Repair:
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
 
-    def link_again(self, pair_ids: Sequence[int]) -> list[int]:
+    def reset_links(self, pair_ids: Sequence[int]) -> list[int]:
         """Delete the aligner's links of the pairs. Returns the pairs aligned by them, which are aligned again."""
         self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
         self._changed("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)")
@@ -147,31 +147,32 @@ class Repair:
             "SELECT id FROM sentence_pairs WHERE aligned_by = 'aligner' AND id IN (SELECT id FROM staged_ids)"
             " ORDER BY id"
         )
-        waiting = list(self._connection.scalars(aligned))
-        self.align_again(waiting)
-        return waiting
+        unaligned = list(self._connection.scalars(aligned))
+        self.reset_alignments(unaligned)
+        return unaligned
 
     def repair_rules(
         self,
         counted: RuleDeltas,
         wrong_ids: NDArray[np.int64],
         wrong_rows: NDArray[np.int64],
-        missing: NDArray[np.int64],
-        gone: NDArray[np.int64],
+        missing_rows: NDArray[np.int64],
+        unused_ids: NDArray[np.int64],
     ) -> None:
         """Replace the rules by a recount, `counted`. Raises `KeyCollisionError` if two of them have the same key.
 
         `wrong_ids` int64[m] are stored rules with wrong counts, sides or columns, `wrong_rows` int64[m] their rows in
-        `counted`; `missing` int64[k] are rows of rules that are not stored; `gone` int64[l] are ids of unused rules.
+        `counted`; `missing_rows` int64[k] are rows of rules that are not stored; `unused_ids` int64[l] are ids of
+        unused rules.
         """
-        old = np.concatenate((wrong_ids, gone))
+        old = np.concatenate((wrong_ids, unused_ids))
         if len(old):
             self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in np.sort(old).tolist()))
             self._changed("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)")
         state = self._writing.state
-        new_ids = np.arange(len(missing)) + state.last_rule_id + 1
+        new_ids = np.arange(len(missing_rows)) + state.last_rule_id + 1
         state.last_rule_id += len(new_ids)
-        rows = np.concatenate((wrong_rows, missing))
+        rows = np.concatenate((wrong_rows, missing_rows))
         if len(rows):
             insert_rules(self._writing, merge_deltas(counted), rows, np.concatenate((wrong_ids, new_ids)))
         if len(old) or len(rows):
@@ -205,33 +206,34 @@ class Repair:
             ((word_id, *word, fold(word[1])) for word_id, word in enumerate(missing, state.last_word_id + 1)),
         )
         state.last_word_id += len(missing)
-        found = index_differences(self._connection)
-        renoted = sorted((*found.orphans, *found.wrong))
-        if renoted:
-            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in renoted))
+        differences = index_differences(self._connection)
+        reindexed = sorted((*differences.orphans, *differences.wrong))
+        if reindexed:
+            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in reindexed))
             self._changed("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM staged_ids)")
-            self._note_words(found.wrong)
+            self._insert_rule_words(differences.wrong)
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
         blocks = wrong_blocks(self._connection)
         rebuild_blocks(self._writing, blocks)
-        by_keys = {*found.unfound, *found.gone}
+        by_keys = {*differences.unfound, *differences.gone}
         if by_keys:
             rebuild(self._writing)
-        return len(wrong_words) + len(missing), len(renoted), len(blocks), len(by_keys)
+        return len(wrong_words) + len(missing), len(reindexed), len(blocks), len(by_keys)
 
     def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
         """Recompute the totals.
 
         Returns the number of wrong corpora and batches, and the changed totals of the store, each before and after.
         """
-        wrong = sum(self._changed(statement) for statement in _TOTALS)
+        corrected = sum(self._changed(statement) for statement in _TOTALS)
         state = self._writing.state
         for name, number in counted_totals(self._connection).items():
             setattr(state, name, number)
         after = asdict(state)
         # Later reads within this transaction must see them.
         self._connection.execute(update(store_state).values(**after))
-        return wrong, {name: (self._before[name], after[name]) for name in after if self._before[name] != after[name]}
+        before = self._before
+        return corrected, {name: (before[name], after[name]) for name in after if before[name] != after[name]}
 
     def problems(self) -> list[str]:
         """Return the remaining problems between the tables, one line each."""
@@ -240,15 +242,15 @@ class Repair:
     def _changed(self, statement: str) -> int:
         return self._connection.execute(text(statement)).rowcount
 
-    def _note_words(self, rule_ids: Sequence[int]) -> None:
+    def _insert_rule_words(self, rule_ids: Sequence[int]) -> None:
         words = RuleWords(read_notation(self._connection), partial(word_ids, self._writing), max(rule_ids, default=0))
         for first in range(0, len(rule_ids), _RULES_AT_ONCE):
-            some = rule_ids[first : first + _RULES_AT_ONCE]
-            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in some))
-            found = self._connection.execute(
+            chunk = rule_ids[first : first + _RULES_AT_ONCE]
+            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in chunk))
+            rows = self._connection.execute(
                 select(rules.c.id, rules.c.source, rules.c.target).join(staged_ids, staged_ids.c.id == rules.c.id)
             ).all()
-            sides = {SOURCE: [row.source for row in found], TARGET: [row.target for row in found]}
-            packed = words.find(sides, np.array([row.id for row in found], np.int64))
-            noted = zip(words.word_ids(packed).tolist(), words.rule_ids(packed).tolist(), strict=True)
-            self._writing.loader.insert(rule_words, ("word_id", "rule_id"), noted)
+            sides = {SOURCE: [row.source for row in rows], TARGET: [row.target for row in rows]}
+            packed = words.find(sides, np.array([row.id for row in rows], np.int64))
+            entries = zip(words.word_ids(packed).tolist(), words.rule_ids(packed).tolist(), strict=True)
+            self._writing.loader.insert(rule_words, ("word_id", "rule_id"), entries)

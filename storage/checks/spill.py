@@ -70,18 +70,18 @@ class Spill:
             begin, number = int(chunk.rows[first]), int(chunk.rows[last]) - int(chunk.rows[first])
             if not number:
                 continue
-            every, place = int(chunk.rows[-1]), chunk.start
-            self._read(place + begin * self._kind.itemsize, rows[done : done + number])
-            place += every * self._kind.itemsize
+            every, offset = int(chunk.rows[-1]), chunk.start
+            self._read(offset + begin * self._kind.itemsize, rows[done : done + number])
+            offset += every * self._kind.itemsize
             for k, bounds in enumerate(chunk.texts):
-                some = np.empty(number, _LENGTH)
-                self._read(place + begin * _LENGTH.itemsize, some)
-                lengths[k, done + 1 : done + number + 1] = some
-                place += every * _LENGTH.itemsize
+                row_lengths = np.empty(number, _LENGTH)
+                self._read(offset + begin * _LENGTH.itemsize, row_lengths)
+                lengths[k, done + 1 : done + number + 1] = row_lengths
+                offset += every * _LENGTH.itemsize
                 content = np.empty(int(bounds[last]) - int(bounds[first]), np.uint8)
-                self._read(place + int(bounds[first]), content)
+                self._read(offset + int(bounds[first]), content)
                 contents[k].append(content)
-                place += int(bounds[-1])
+                offset += int(bounds[-1])
             done += number
         none = np.zeros(0, np.uint8)
         texts = [
@@ -93,18 +93,18 @@ class Spill:
     def _write(self, column: Rows) -> None:
         self._file.write(np.ascontiguousarray(column).view(np.uint8).data)
 
-    def _read(self, place: int, column: Rows) -> None:
-        self._file.seek(place)
+    def _read(self, offset: int, column: Rows) -> None:
+        self._file.seek(offset)
         self._file.readinto(column.view(np.uint8).data)
 
 
-def slice_ranges(spills: Sequence[Spill], most: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of slices with up to `most` rows, at least one slice each."""
+def slice_ranges(spills: Sequence[Spill], max_rows: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of slices with up to `max_rows` rows, at least one slice each."""
     sizes = np.sum([spill.sizes for spill in spills], axis=0).tolist()
     first = held = 0
-    for here, size in enumerate(sizes):
-        if held and held + size > most:
-            yield first, here
-            first, held = here, 0
+    for number, size in enumerate(sizes):
+        if held and held + size > max_rows:
+            yield first, number
+            first, held = number, 0
         held += size
     yield first, SLICES

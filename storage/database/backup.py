@@ -58,17 +58,17 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
         # The copy is one file, without a log and without a lease.
         copy.execute("PRAGMA journal_mode=DELETE").close()
         copy.execute("DELETE FROM leases WHERE name = 'grammar'").close()
-        found = [line for (line,) in copy.execute("PRAGMA integrity_check")]
-    if found != ["ok"]:
-        raise StoreError(_damaged(found[0]))
+        problems = [line for (line,) in copy.execute("PRAGMA integrity_check")]
+    if problems != ["ok"]:
+        raise StoreError(_damaged(problems[0]))
 
 
 def _failed(target: Path, error: Exception) -> str:
     return f"{target}: the backup cannot be written: {error}"
 
 
-def _damaged(how: str) -> str:
-    return f"the file of the store is damaged ({how}), so no backup was written: restore an older backup"
+def _damaged(reason: str) -> str:
+    return f"the file of the store is damaged ({reason}), so no backup was written: restore an older backup"
 
 
 def _sync(path: Path) -> None:

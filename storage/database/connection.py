@@ -115,8 +115,8 @@ def _cache_size(url: URL) -> str:
 
 def hide_password(url: URL) -> str:
     """Return the URL as given, without passwords."""
-    shown = url.set(drivername=url.get_backend_name()).difference_update_query(SECRETS)
-    return shown.render_as_string(hide_password=True)
+    redacted = url.set(drivername=url.get_backend_name()).difference_update_query(SECRETS)
+    return redacted.render_as_string(hide_password=True)
 
 
 def sqlite_file(url: URL) -> Path | None:
@@ -182,13 +182,13 @@ class _OpenFiles:
             # A new store has a log only after its first statement.
             self._found = [before or now for before, now in zip(self._found, present, strict=True)]
             self._found_index = self._found_index or _inode(self._index)
-            found, index = self._found, self._found_index
-        if present == found:
+            stat, index = self._found, self._found_index
+        if present == stat:
             return
         remedy = "restore the file, and start again"
-        if connection is not None and present[0] == found[0] and self._copy_deleted_log(connection, index):
+        if connection is not None and present[0] == stat[0] and self._copy_deleted_log(connection, index):
             remedy = f"and start again; the commits in it were copied into {self._paths[0]}"
-        for path, before, now in zip(self._paths, found, present, strict=True):
+        for path, before, now in zip(self._paths, stat, present, strict=True):
             if now != before:
                 what = "was deleted" if now is None else "was replaced"
                 raise StoreUnavailableError(
@@ -283,7 +283,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
         engine.update_execution_options(**{_READ_ONLY: True})
         return engine
     plain = url.difference_update_query([CACHE])
-    place = _OpenFiles(url)
+    files = _OpenFiles(url)
     reader = create_engine(plain, connect_args={"timeout": _BUSY_SECONDS})
     writer = create_engine(
         plain,
@@ -295,20 +295,20 @@ def _make_sqlite_engine(url: URL) -> Engine:
     )
     for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_size(url)))):
         # Connecting to a deleted file would create another one.
-        event.listen(engine, "do_connect", lambda *_: place.check())
+        event.listen(engine, "do_connect", lambda *_: files.check())
         event.listen(engine, "connect", _preparation(megabytes, int(_cache_size(url))))
-        event.listen(engine, "connect", place.opened)
-        event.listen(engine, "close", place.closed)
-        event.listen(engine, "begin", place.check)
+        event.listen(engine, "connect", files.opened)
+        event.listen(engine, "close", files.closed)
+        event.listen(engine, "begin", files.check)
         event.listen(engine, "begin", _begin_sqlite)
-    checkpoints = Checkpoints(str(sqlite_file(url)), place.check)
+    checkpoints = Checkpoints(str(sqlite_file(url)), files.check)
 
     def dispose(_: Engine) -> None:
         checkpoints.close()
         writer.dispose()
 
     event.listen(reader, "engine_disposed", dispose)
-    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints, _PLACE: place})
+    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints, _PLACE: files})
     return reader
 
 
@@ -447,13 +447,13 @@ def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Conn
     writer = engine.get_execution_options().get(_WRITER, engine)
     with convert_errors(engine.url), writer.connect() as connection:
         connection = connection.execution_options(**{_WRITES: True, _DURABLE: durable})
-        place = engine.get_execution_options().get(_PLACE)
+        files = engine.get_execution_options().get(_PLACE)
         with connection.begin():
             yield connection
-            if place is not None:
-                place.check()
-        if place is not None:
-            place.check(connection)
+            if files is not None:
+                files.check()
+        if files is not None:
+            files.check(connection)
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
             engine.get_execution_options()[_CHECKPOINTS].committed(driver, synced=durable)

@@ -148,8 +148,8 @@ def has_ended(process: str) -> bool:
 def database_time(connection: Connection) -> datetime:
     """Return the database's time in UTC; SQLite uses this machine's clock."""
     if connection.dialect.name == POSTGRES:
-        found: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
-        return found.replace(microsecond=0)
+        time: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+        return time.replace(microsecond=0)
     return now()
 
 

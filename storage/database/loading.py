@@ -92,8 +92,8 @@ class Loader:
 
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Add rows with values in the order of `columns`."""
-        most = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
-        together = min(_ROWS_PER_STATEMENT, most)
+        max_rows = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
+        together = min(_ROWS_PER_STATEMENT, max_rows)
         # OR FAIL does not undo a partial statement, so SQLite keeps no copies of pages. The transaction ends anyway.
         insert = f"INSERT OR FAIL INTO {table.name} ({', '.join(columns)}) VALUES "
         marks = f"({', '.join('?' * len(columns))})"
@@ -128,7 +128,9 @@ class PostgresLoader(Loader):
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Add rows with values in the order of `columns`."""
         kinds = [table.columns[name].type for name in columns]
-        types = [next(name for kind, name in _POSTGRES_TYPES if isinstance(one, kind)) for one in kinds]
+        types = [
+            next(name for kind, name in _POSTGRES_TYPES if isinstance(kind_of_value, kind)) for kind_of_value in kinds
+        ]
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
             copy.set_types(types)
@@ -146,7 +148,9 @@ class PostgresLoader(Loader):
         from hierogram.storage.database.copying import binary_rows
 
         self._empty(table)
-        kinds = [next(name for kind, name in _POSTGRES_TYPES if isinstance(one.type, kind)) for one in table.columns]
+        kinds = [
+            next(name for kind, name in _POSTGRES_TYPES if isinstance(column.type, kind)) for column in table.columns
+        ]
         statement = f"COPY {table.name} ({', '.join(table.columns.keys())}) FROM STDIN (FORMAT BINARY)"
         with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
             copy.write(binary_rows(kinds, columns))
@@ -173,15 +177,17 @@ def read_columns(connection: Connection, statement: Executable) -> list[tuple[An
 
 
 def read_rows(
-    connection: Connection, statement: Executable, given: Mapping[str, object] | None = None
+    connection: Connection, statement: Executable, parameters: Mapping[str, object] | None = None
 ) -> list[tuple[Any, ...]]:
     """Return the result rows of a statement with these parameters; its compiled form is cached."""
     if isinstance(statement, TextClause):
-        made, places = _compiled(statement, connection.dialect)
-        values = dict(given or {})
-        result = connection.exec_driver_sql(made, values if places is None else tuple(values[name] for name in places))
+        made, parameter_order = _compiled(statement, connection.dialect)
+        values = dict(parameters or {})
+        result = connection.exec_driver_sql(
+            made, values if parameter_order is None else tuple(values[name] for name in parameter_order)
+        )
     else:
-        result = connection.execute(statement, given)
+        result = connection.execute(statement, parameters)
     assert result.cursor is not None
     return list(result.cursor.fetchall())
 
@@ -190,8 +196,8 @@ def read_rows(
 def _compiled(statement: TextClause, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
     """Return the text for the driver and its parameter names in order; None if the driver takes names."""
     compiled = statement.compile(dialect=dialect)
-    places = getattr(compiled, "positiontup", None)
-    return str(compiled), None if places is None else tuple(places)
+    parameter_order = getattr(compiled, "positiontup", None)
+    return str(compiled), None if parameter_order is None else tuple(parameter_order)
 
 
 _POSTGRES_TYPES = (

@@ -49,9 +49,9 @@ def check_parameters(url: URL) -> None:
     """Raise `StoreUrlError` for a parameter of the URL that is unknown, reserved or malformed."""
     from psycopg.pq import Conninfo
 
-    known = {option.keyword.decode() for option in Conninfo.get_defaults()} | {PREPARE}
+    accepted = {option.keyword.decode() for option in Conninfo.get_defaults()} | {PREPARE}
     for name, value in url.query.items():
-        if name not in known:
+        if name not in accepted:
             raise StoreUrlError(
                 f"unknown parameter {name!r} in the URL of the store: expected {PREPARE} or a parameter of libpq "
                 "(sslmode, connect_timeout, options, …)"
@@ -72,8 +72,8 @@ def check_parameters(url: URL) -> None:
 
 def connection_arguments(url: URL, **defaults: str) -> dict[str, Any]:
     """Return the arguments of `psycopg.connect` for a valid URL, whose parameters replace the `defaults`."""
-    given = dict(url.get_dialect()().create_connect_args(url)[1])
-    arguments = _DEFAULTS | defaults | given
+    url_arguments = dict(url.get_dialect()().create_connect_args(url)[1])
+    arguments = _DEFAULTS | defaults | url_arguments
     prepare = str(arguments.pop(PREPARE, "0")).lower()
     return arguments | {"client_encoding": "utf8", PREPARE: None if prepare in _OFF else int(prepare)}
 
@@ -114,13 +114,13 @@ def _given_settings(url: URL) -> dict[str, str]:
     words = (re.sub(r"\\(.)", r"\1", word) for word in _WORD.findall(str(url.query.get("options", ""))))
     for word in words:
         text = next(words, "") if word == "-c" else word[2:] if word.startswith(("-c", "--")) else ""
-        found = _SETTING.fullmatch(text)
-        if found is None:
+        match = _SETTING.fullmatch(text)
+        if match is None:
             raise StoreUrlError(
                 f"options in the URL of the store must be settings such as -c search_path=news, got {word!r}"
             )
-        name = found[1].replace("-", "_").lower()
+        name = match[1].replace("-", "_").lower()
         if name in _RESERVED:
             raise StoreUrlError(f"options in the URL of the store: {name} {_RESERVED[name]}")
-        settings[name] = found[2]
+        settings[name] = match[2]
     return settings

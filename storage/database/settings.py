@@ -48,12 +48,12 @@ def keep_orthographies(connection: Connection, orthographies: Sequence[str]) -> 
 
     Raises `RequestConflictError` if it has others: another input has set them after this one was tokenized.
     """
-    kept = read_settings(connection).orthographies
-    if not kept:
+    stored = read_settings(connection).orthographies
+    if not stored:
         connection.execute(
             update(table).where(table.c.name == "orthographies").values(value=json.dumps([*orthographies]))
         )
-    elif kept != tuple(orthographies):
+    elif stored != tuple(orthographies):
         raise RequestConflictError("another input has set the orthography of the store: ingest this input again")
 
 

@@ -120,11 +120,11 @@ def run_query(
         yield list(map(str, next(rows)))
         columns = list(map(str, next(rows)))
         yield columns
-        most = min(most_rows, max(1, most_cells // max(1, len(columns))))
-        lines, more, cut = bytearray(), False, 0
+        limit = min(most_rows, max(1, most_cells // max(1, len(columns))))
+        lines, has_more, cut = bytearray(), False, 0
         for number, row in enumerate(rows):
-            more = number == most
-            if more:
+            has_more = number == limit
+            if has_more:
                 break
             cells = [_cell(value) for value in row]
             cut += sum(isinstance(cell, str) and len(cell) > MAX_VALUE_LENGTH for cell in cells)
@@ -133,7 +133,7 @@ def run_query(
                 yield bytes(lines)
                 lines.clear()
         yield bytes(lines)
-        yield more, cut
+        yield has_more, cut
     except QueryError:
         raise
     except MemoryError as error:

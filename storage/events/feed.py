@@ -74,8 +74,8 @@ class Events(StoreAccess):
                 connection.execute(
                     update(webhooks).where(webhooks.c.name == webhook.name).values(last_event_id=reached)
                 )
-                own, state = webhook_deliveries.c.webhook == webhook.name, webhook_deliveries.c.state
-                over = own & (state != WAITING)
+                is_of_webhook, state = webhook_deliveries.c.webhook == webhook.name, webhook_deliveries.c.state
+                over = is_of_webhook & (state != WAITING)
                 newest = connection.scalar(
                     select(webhook_deliveries.c.event_id).where(over).order_by(webhook_deliveries.c.event_id.desc())
                     .offset(_KEPT).limit(1)
@@ -100,15 +100,19 @@ class Events(StoreAccess):
             )
             return [Delivery._make(row) for row in connection.execute(statement)]
 
-    def record_delivery(self, delivery: Delivery, status: int | None, error: str | None, again: float | None) -> None:
-        """Record the result of an attempt: success without an `error`, otherwise the time `again` to retry, or None."""
+    def record_delivery(
+        self, delivery: Delivery, status: int | None, error: str | None, retry_at: float | None
+    ) -> None:
+        """Record the result of an attempt: success without an `error`, else when to retry (`retry_at`), or None."""
         with self._writing() as transaction:
             table = webhook_deliveries
-            state = DONE if error is None else FAILED if again is None else WAITING
+            state = DONE if error is None else FAILED if retry_at is None else WAITING
             transaction.connection.execute(
                 update(table)
                 .where(table.c.webhook == delivery.webhook, table.c.event_id == delivery.event_id)
-                .values(state=state, attempts=delivery.attempts + 1, status=status, error=error, retry_at=again or 0.0)
+                .values(
+                    state=state, attempts=delivery.attempts + 1, status=status, error=error, retry_at=retry_at or 0.0
+                )
             )
 
 
@@ -117,16 +121,21 @@ def append(transaction: WriteTransaction, new: Sequence[NewEvent]) -> None:
     if not new:
         return
     connection = transaction.connection
-    last, kept = _state(connection)
-    at = transaction.loader.moment(now())
+    last, number_kept = _state(connection)
+    time = transaction.loader.moment(now())
     rows = [
-        (last + k, at, *_values(event), None if event.detail is None else json.dumps(event.detail, ensure_ascii=False))
+        (
+            last + k,
+            time,
+            *_values(event),
+            None if event.detail is None else json.dumps(event.detail, ensure_ascii=False),
+        )
         for k, event in enumerate(new, 1)
     ]
     transaction.loader.insert(events, _COLUMNS, rows)
     last += len(new)
     connection.execute(update(event_state).values(last_event_id=last))
-    connection.execute(delete(events).where(events.c.id <= last - kept))
+    connection.execute(delete(events).where(events.c.id <= last - number_kept))
 
 
 def _state(connection: Connection) -> tuple[int, int]:
@@ -140,9 +149,9 @@ def read(connection: Connection, after: int | None, limit: int, kinds: Collectio
     last, _ = _state(connection)
     first = connection.scalar(select(func.min(events.c.id)))
     oldest = last + 1 if first is None else first
-    wanted = select(*(events.c[name] for name in _COLUMNS)).where(events.c.id > (after or 0))
+    query = select(*(events.c[name] for name in _COLUMNS)).where(events.c.id > (after or 0))
     if kinds:
-        wanted = wanted.where(events.c.kind.in_(sorted(kinds)))
-    rows = connection.execute(wanted.order_by(events.c.id).limit(limit)).all()
-    found = [Event(**{**row._mapping, "detail": row.detail and json.loads(row.detail)}) for row in rows]
-    return EventPage(found, oldest, last, 0 if after is None else max(oldest - 1 - after, 0))
+        query = query.where(events.c.kind.in_(sorted(kinds)))
+    rows = connection.execute(query.order_by(events.c.id).limit(limit)).all()
+    events_read = [Event(**{**row._mapping, "detail": row.detail and json.loads(row.detail)}) for row in rows]
+    return EventPage(events_read, oldest, last, 0 if after is None else max(oldest - 1 - after, 0))

@@ -88,15 +88,17 @@ def _last_versions(parts: list[ChangedUses]) -> ChangedUses:
 
 def _append_events(transaction: WriteTransaction, changed: ChangedUses) -> None:
     reported, reported_variances = _reported_uses(transaction, changed.ids)
-    known = reported >= 0
-    added = ~known & (changed.expected >= ADDED_USES)
-    removed = known & (changed.expected < REMOVED_USES)
+    is_reported = reported >= 0
+    added = ~is_reported & (changed.expected >= ADDED_USES)
+    removed = is_reported & (changed.expected < REMOVED_USES)
     change = np.abs(changed.expected - reported)
     error = np.sqrt(
         squared_errors(changed.expected, changed.variances)
         + squared_errors(np.maximum(reported, 0.0), reported_variances)
     )
-    updated = known & ~removed & (change > MIN_STANDARD_ERRORS * error) & (change > MIN_RELATIVE_CHANGE * reported)
+    updated = (
+        is_reported & ~removed & (change > MIN_STANDARD_ERRORS * error) & (change > MIN_RELATIVE_CHANGE * reported)
+    )
     rows = np.flatnonzero(added | removed | updated)
     if not len(rows):
         return
@@ -126,11 +128,11 @@ def _reported_uses(transaction: WriteTransaction, ids: NDArray[np.int64]) -> tup
     """Return the last reported expected uses of these rules (ascending), -1 if never reported, and variances."""
     transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in ids.tolist()))
     reported, variances = np.full(len(ids), -1.0), np.zeros(len(ids))
-    wanted = select(reported_rules.c.rule_id, reported_rules.c.expected_uses, reported_rules.c.expected_uses_variance)
-    found = read_columns(transaction.connection, wanted.join(staged_ids, staged_ids.c.id == reported_rules.c.rule_id))
-    if found:
-        rows = np.searchsorted(ids, np.array(found[0], np.int64))
-        reported[rows], variances[rows] = found[1], found[2]
+    query = select(reported_rules.c.rule_id, reported_rules.c.expected_uses, reported_rules.c.expected_uses_variance)
+    columns = read_columns(transaction.connection, query.join(staged_ids, staged_ids.c.id == reported_rules.c.rule_id))
+    if columns:
+        rows = np.searchsorted(ids, np.array(columns[0], np.int64))
+        reported[rows], variances[rows] = columns[1], columns[2]
     return reported, variances
 
 

@@ -23,8 +23,8 @@ _IN_EVENT = (
 
 def _append_event(transaction: WriteTransaction, export_id: int, version: str | None = None) -> None:
     """Append the event of a finished export."""
-    wanted = select(exports.c.state, *(exports.c[name] for name in _IN_EVENT)).where(exports.c.id == export_id)
-    row = transaction.connection.execute(wanted).one()
+    query = select(exports.c.state, *(exports.c[name] for name in _IN_EVENT)).where(exports.c.id == export_id)
+    row = transaction.connection.execute(query).one()
     detail = {name: value for name, value in zip(_IN_EVENT, row[1:], strict=True) if value is not None}
     if version is not None:
         detail["version"] = version
@@ -159,9 +159,9 @@ class Exports(StoreAccess):
 
     def last_version(self, job: str) -> ExportRow | None:
         """Return the last successful export of a job, or None."""
-        wanted = select(*_EXPORT).where(exports.c.job == job, exports.c.state == DONE)
+        query = select(*_EXPORT).where(exports.c.job == job, exports.c.state == DONE)
         with self._reading() as connection:
-            row = connection.execute(wanted.order_by(exports.c.id.desc()).limit(1)).one_or_none()
+            row = connection.execute(query.order_by(exports.c.id.desc()).limit(1)).one_or_none()
             return None if row is None else ExportRow._make(row)
 
     def grammar_position(self) -> int:
@@ -172,10 +172,10 @@ class Exports(StoreAccess):
     def jobs(self) -> list[JobRow]:
         """Return all scheduled jobs, ordered by next run. Jobs without a next run are last."""
         columns = scheduled_jobs.c
-        wanted = select(columns.name, columns.job, columns.next_run, columns.configured, columns.unchanged_at)
+        query = select(columns.name, columns.job, columns.next_run, columns.configured, columns.unchanged_at)
         order = (columns.next_run.is_(None), columns.next_run, columns.name)
         with self._reading() as connection:
-            return [JobRow(*row) for row in connection.execute(wanted.order_by(*order))]
+            return [JobRow(*row) for row in connection.execute(query.order_by(*order))]
 
     def job_states(self) -> list[JobState]:
         """Return all jobs with their runs, in the order of `jobs`."""
@@ -196,15 +196,15 @@ class Exports(StoreAccess):
     def postpone_job(self, row: JobRow, next_run: float | None) -> bool:
         """Set the next run of a job. Returns False if its row has changed since it was read."""
         columns = scheduled_jobs.c
-        same = (columns.name == row.name) & (columns.job == row.job) & (columns.next_run == row.next_run)
+        is_unchanged = (columns.name == row.name) & (columns.job == row.job) & (columns.next_run == row.next_run)
         with writing_connection(self.engine) as connection:
-            changed = connection.execute(update(scheduled_jobs).where(same).values(next_run=next_run))
+            changed = connection.execute(update(scheduled_jobs).where(is_unchanged).values(next_run=next_run))
             return changed.rowcount == 1
 
-    def record_unchanged(self, name: str, at: float) -> None:
+    def record_unchanged(self, name: str, time: float) -> None:
         """Record that a job found nothing new to export at a time, in seconds since 1970."""
         with writing_connection(self.engine) as connection:
-            connection.execute(update(scheduled_jobs).where(scheduled_jobs.c.name == name).values(unchanged_at=at))
+            connection.execute(update(scheduled_jobs).where(scheduled_jobs.c.name == name).values(unchanged_at=time))
 
     def remove_job(self, name: str) -> bool:
         """Remove a job. Returns False if it does not exist."""

@@ -153,21 +153,21 @@ class Snapshot:
         used, number = _uses(expected, minimal)
         postgres = self._connection.dialect.name == POSTGRES
         blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)
-        given: dict[str, object] = {} if postgres else {"blocks": json.dumps(list(blocks))}
-        found = []
+        parameters: dict[str, object] = {} if postgres else {"blocks": json.dumps(list(blocks))}
+        source_rows = []
         for side, texts in sides.items():
-            given[side] = list(texts) if postgres else json.dumps(list(texts))
+            parameters[side] = list(texts) if postgres else json.dumps(list(texts))
             chosen = _BY_ID if side == "id" else _BY_SIDE.format(side)
             among = f"{side} = ANY(:{side})" if postgres else chosen
-            found.append(f"SELECT id FROM rules WHERE {among}")
+            source_rows.append(f"SELECT id FROM rules WHERE {among}")
         statement = text(
             f"SELECT {', '.join((*columns, number))} FROM rules"
-            f" WHERE id IN ({' UNION '.join(found)}) AND {used} > 0 ORDER BY id"
+            f" WHERE id IN ({' UNION '.join(source_rows)}) AND {used} > 0 ORDER BY id"
         )
         rows = 0
-        for some in self._connection.execute(statement, given).partitions(_ROWS_PER_FETCH):
-            rows += len(some)
-            yield rows, ["\n".join(map(str, column)) for column in zip(*some, strict=True)]
+        for partition in self._connection.execute(statement, parameters).partitions(_ROWS_PER_FETCH):
+            rows += len(partition)
+            yield rows, ["\n".join(map(str, column)) for column in zip(*partition, strict=True)]
 
     def find_rules(
         self, keeps: Callable[[str], bool], report: Callable[[int], None], *, expected: bool, minimal: bool
@@ -175,23 +175,23 @@ class Snapshot:
         """Return the ids of the rules in `rule_blocks` whose source side is kept. `report` gets the rules read."""
         used, _ = _uses(expected, minimal)
         last = read_state(self._connection).last_rule_id
-        found, kept, before = [], False, None
+        matching_ids, is_kept, before = [], False, None
         for rows, (sources, ids) in self._blocks("rules", ("source", "id"), last, f"AND {used} > 0"):
             for source, rule_id in zip(sources.split("\n"), ids.split("\n"), strict=True):
                 # Neighboring rules often have the same source side.
                 if source != before:
-                    kept, before = keeps(source), source
-                if kept:
-                    found.append(int(rule_id))
+                    is_kept, before = keeps(source), source
+                if is_kept:
+                    matching_ids.append(int(rule_id))
             report(rows)
-        return found
+        return matching_ids
 
-    def sum_uses(self, most: int, *, expected: bool, minimal: bool) -> int:
-        """Return the sum of the counts in `rule_blocks`, where each count is at most `most`."""
+    def sum_uses(self, last_id: int, *, expected: bool, minimal: bool) -> int:
+        """Return the sum of the counts in `rule_blocks`, where each count is at most `last_id`."""
         used, number = _uses(expected, minimal)
         counts = f"SELECT {number} AS uses FROM rules WHERE {used} > 0"
         total = f"SELECT sum(CASE WHEN uses < :most THEN uses ELSE :most END) FROM ({counts}) AS counted"
-        return int(self._connection.scalar(text(total), {"most": most}) or 0)
+        return int(self._connection.scalar(text(total), {"most": last_id}) or 0)
 
     def newest(self) -> tuple[int, int]:
         """Return the ids of the newest pair with a derivation and of the newest rule, 0 if there is none."""
@@ -214,23 +214,23 @@ class Snapshot:
         day = _DAYS[self._connection.dialect.name]
         last = read_state(self._connection).last_pair_id
         only = "" if corpus_id is None else f" AND corpus_id = {int(corpus_id)}"
-        wanted = [day if name == "day" else name for name in columns]
-        return self._blocks("sentence_pairs", wanted, last, f"AND state <> 'unaligned'{only}")
+        selected = [day if name == "day" else name for name in columns]
+        return self._blocks("sentence_pairs", selected, last, f"AND state <> 'unaligned'{only}")
 
     def places(self, pair_ids: Sequence[int]) -> dict[int, PairOrigin]:
         """Return the origins of pairs, by id."""
-        found = {}
-        wanted = sorted(set(pair_ids))
+        places = {}
+        sorted_ids = sorted(set(pair_ids))
         statement = (
             select(sentence_pairs.c.id, sentence_pairs.c.external_id, corpora.c.name, ingest_batches.c.origin)
             .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
             .join(ingest_batches, ingest_batches.c.id == sentence_pairs.c.batch_id)
         )
-        for start in range(0, len(wanted), IDS_PER_QUERY):
-            some = statement.where(sentence_pairs.c.id.in_(wanted[start : start + IDS_PER_QUERY]))
-            for row in self._connection.execute(some):
-                found[row.id] = PairOrigin(row.external_id, row.name, row.origin)
-        return found
+        for start in range(0, len(sorted_ids), IDS_PER_QUERY):
+            query = statement.where(sentence_pairs.c.id.in_(sorted_ids[start : start + IDS_PER_QUERY]))
+            for row in self._connection.execute(query):
+                places[row.id] = PairOrigin(row.external_id, row.name, row.origin)
+        return places
 
     def target_sides(self, limit: int) -> Iterator[str]:
         """Yield the target sides of the first `limit` pairs, in id order."""
@@ -240,8 +240,8 @@ class Snapshot:
     def word_counts(self, side: str) -> list[tuple[str, int]]:
         """Return the vocabulary of a side (`source` or `target`) with word counts, ordered by word id."""
         statement = select(vocabulary.c.token, vocabulary.c.count).where(vocabulary.c.side == side)
-        found = self._connection.execute(statement.order_by(vocabulary.c.id))
-        return [(token, count) for token, count in found]
+        rows = self._connection.execute(statement.order_by(vocabulary.c.id))
+        return [(token, count) for token, count in rows]
 
     def corpus_id(self, name: str) -> int | None:
         """Return the id of a corpus, or None if it does not exist."""

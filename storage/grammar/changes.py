@@ -53,8 +53,8 @@ class StoredUses:
     @classmethod
     def nothing(cls, size: int) -> "StoredUses":
         """Return zeros, for rules that are not stored."""
-        whole = np.zeros((3, size), np.int64)
-        return cls(whole[0], whole[1], np.zeros(size), np.zeros(size), whole[2])
+        zeros = np.zeros((3, size), np.int64)
+        return cls(zeros[0], zeros[1], np.zeros(size), np.zeros(size), zeros[2])
 
     def chosen(self, rows: Rows) -> "StoredUses":
         """Return the uses of the selected rules."""
@@ -108,23 +108,23 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
             "`hierogram verify`"
         )
     state = transaction.state
-    known, used = before.ids > 0, after.used()
+    is_stored, used = before.ids > 0, after.used()
     state.rules_in_use += int((after.counts > 0).sum() - (before.counts > 0).sum())
     state.rules_expected += int((after.expected > 0).sum() - (before.expected > 0).sum())
-    state.rules_stored += int(used.sum() - known.sum())
+    state.rules_stored += int(used.sum() - is_stored.sum())
     state.rule_tokens += int(deltas.counts.sum())
     state.expected_tokens += float(deltas.expected_uses.sum())
-    moved_count = known & (deltas.counts != 0)
+    moved_count = is_stored & (deltas.counts != 0)
     today = now().strftime("%Y-%m-%d")
     if state.last_change_day != today:
         state.last_change_day, state.last_rule_id_at_day_start = today, state.last_rule_id
     moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0) | (deltas.minimal_uses != 0)
-    _set_counts(transaction, after, moved_count & used, known & used & ~moved_count & moved)
+    _set_counts(transaction, after, moved_count & used, is_stored & used & ~moved_count & moved)
     had_words, has_words = (is_indexed_by_words(stored.counts, stored.expected) for stored in (before, after))
-    _note_words(transaction, changed, after, np.flatnonzero(known & ~had_words & has_words))
-    gone = np.flatnonzero(known & ~used)
-    _delete_rules(transaction, changed, before, gone)
-    new = np.flatnonzero(~known & used)
+    _note_words(transaction, changed, after, np.flatnonzero(is_stored & ~had_words & has_words))
+    unused_rows = np.flatnonzero(is_stored & ~used)
+    _delete_rules(transaction, changed, before, unused_rows)
+    new = np.flatnonzero(~is_stored & used)
     new_ids = np.arange(len(new)) + state.last_rule_id + 1
     state.last_rule_id += len(new)
     if len(new):
@@ -141,7 +141,7 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     sides = changed.sides(watched)
     watch(transaction, ChangedUses(ids[watched], *sides, after.expected[watched], after.variances[watched]))
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
-    add_keys(transaction, keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
+    add_keys(transaction, keys[np.concatenate((new, unused_rows))], np.concatenate((new_ids, -before.ids[unused_rows])))
 
 
 def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
@@ -176,45 +176,45 @@ def _stored(transaction: WriteTransaction, named: NamedChanges) -> StoredUses:
         return stored
     transaction.loader.stage_columns(staged_rules, [np.unique(ids)])
     names = ("id", "key_high", "key_low", "count", "minimal_uses", *_EXPECTED, "source", "target")
-    wanted = (rules.c[name] for name in names)
-    found = read_columns(
+    columns = (rules.c[name] for name in names)
+    stored_rows = read_columns(
         transaction.connection,
-        select(*wanted).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id)),
+        select(*columns).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id)),
     )
-    if not found:
+    if not stored_rows:
         return stored
-    numbers = np.array(found[:5], np.int64)
-    expected, variances = np.array(found[5:7], np.float64)
-    sources, targets = found[7:]
+    numbers = np.array(stored_rows[:5], np.int64)
+    expected, variances = np.array(stored_rows[5:7], np.float64)
+    sources, targets = stored_rows[7:]
     by_id = np.argsort(numbers[0], kind="stable")
-    places = np.searchsorted(numbers[0], ids, sorter=by_id)
-    there = places < len(by_id)
-    rows, ids, places = rows[there], ids[there], by_id[places[there]]
-    same_key = (numbers[0][places] == ids) & (named.keys[rows] == numbers[1:3, places].T).all(axis=1)
-    rows, places = rows[same_key], places[same_key]
-    for row, place in zip(rows.tolist(), places.tolist(), strict=True):
-        if named.texts[0][row] != sources[place] or named.texts[1][row] != targets[place]:
-            raise RuleKeyCollisionError(f"{sources[place]} ||| {targets[place]}", named.deltas.shown(row))
-    stored.ids[rows], stored.counts[rows] = numbers[0][places], numbers[3][places]
-    stored.expected[rows], stored.variances[rows] = expected[places], variances[places]
-    stored.minimal[rows] = numbers[4][places]
+    indices = np.searchsorted(numbers[0], ids, sorter=by_id)
+    is_found = indices < len(by_id)
+    rows, ids, indices = rows[is_found], ids[is_found], by_id[indices[is_found]]
+    same_key = (numbers[0][indices] == ids) & (named.keys[rows] == numbers[1:3, indices].T).all(axis=1)
+    rows, indices = rows[same_key], indices[same_key]
+    for row, index in zip(rows.tolist(), indices.tolist(), strict=True):
+        if named.texts[0][row] != sources[index] or named.texts[1][row] != targets[index]:
+            raise RuleKeyCollisionError(f"{sources[index]} ||| {targets[index]}", named.deltas.shown(row))
+    stored.ids[rows], stored.counts[rows] = numbers[0][indices], numbers[3][indices]
+    stored.expected[rows], stored.variances[rows] = expected[indices], variances[indices]
+    stored.minimal[rows] = numbers[4][indices]
     return stored
 
 
 def _set_counts(
     transaction: WriteTransaction, after: StoredUses, changed: NDArray[np.bool_], uncounted: NDArray[np.bool_]
 ) -> None:
-    found = rules.c.id == staged_counts.c.rule_id
+    is_staged = rules.c.id == staged_counts.c.rule_id
     # Update rules with unchanged counts separately, because setting `count` would rewrite their index entries.
-    others = (*_EXPECTED, "minimal_uses")
-    for chosen, columns in ((changed, ("count", *others)), (uncounted, others)):
+    other_columns = (*_EXPECTED, "minimal_uses")
+    for chosen, columns in ((changed, ("count", *other_columns)), (uncounted, other_columns)):
         rows = np.flatnonzero(chosen)
         if len(rows):
             rows = rows[np.argsort(after.ids[rows])]
             values = (after.ids, after.counts, after.expected, after.variances, after.minimal)
             transaction.loader.stage_columns(staged_counts, [column[rows] for column in values])
             assignments = {name: staged_counts.c[name] for name in columns}
-            transaction.connection.execute(update(rules).values(assignments).where(found))
+            transaction.connection.execute(update(rules).values(assignments).where(is_staged))
 
 
 def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows, ids: NDArray[np.int64]) -> None:
@@ -262,8 +262,8 @@ def index_words(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return sorted columns (word ids, rule ids) for each distinct word on each side of the rules."""
     words = RuleWords(read_notation(transaction.connection), partial(word_ids, transaction), int(ids.max(initial=0)))
-    found = words.find(dict(zip((SOURCE, TARGET), sides, strict=True)), ids)
-    return words.word_ids(found), words.rule_ids(found)
+    entries = words.find(dict(zip((SOURCE, TARGET), sides, strict=True)), ids)
+    return words.word_ids(entries), words.rule_ids(entries)
 
 
 REMEMBERED_USES = 8

@@ -42,27 +42,27 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
             strict=True,
         ),
     )
-    connection, totals, given = transaction.connection, transaction.state, staged_progress.c
+    connection, totals, columns = transaction.connection, transaction.state, staged_progress.c
     pairs, burned_in = len(updates), int(updates.burned_in.sum())
     ids, times = np.unique(updates.ids, return_counts=True)
     if (times > 1).any():
         raise PairMissingError(f"pair {ids[times > 1][0]} has two new derivations in one commit: merge them first")
     before = connection.execute(
         select(sentence_pairs.c.state, func.count())
-        .select_from(staged_progress.join(sentence_pairs, sentence_pairs.c.id == given.pair_id))
+        .select_from(staged_progress.join(sentence_pairs, sentence_pairs.c.id == columns.pair_id))
         .group_by(sentence_pairs.c.state)
     ).all()
     if sum(number for _, number in before) != pairs:
         missing = connection.scalar(
-            select(func.min(given.pair_id))
-            .outerjoin(sentence_pairs, sentence_pairs.c.id == given.pair_id)
+            select(func.min(columns.pair_id))
+            .outerjoin(sentence_pairs, sentence_pairs.c.id == columns.pair_id)
             .where(sentence_pairs.c.id.is_(None))
         )
         raise PairMissingError(f"pair {missing} has a new derivation, but is not stored")
     moved = connection.execute(
-        select(given.pair_id, given.since, sentence_pairs.c.sweep)
-        .join(sentence_pairs, sentence_pairs.c.id == given.pair_id)
-        .where(given.since >= 0, given.since != sentence_pairs.c.sweep)
+        select(columns.pair_id, columns.since, sentence_pairs.c.sweep)
+        .join(sentence_pairs, sentence_pairs.c.id == columns.pair_id)
+        .where(columns.since >= 0, columns.since != sentence_pairs.c.sweep)
         .limit(1)
     ).one_or_none()
     if moved is not None:
@@ -76,8 +76,8 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
     totals.count_pairs(SAMPLING, pairs - burned_in)
     connection.execute(
         update(sentence_pairs)
-        .values(state=given.state, stage=given.stage, sweep=given.sweep)
-        .where(sentence_pairs.c.id == given.pair_id)
+        .values(state=columns.state, stage=columns.stage, sweep=columns.sweep)
+        .where(sentence_pairs.c.id == columns.pair_id)
     )
     connection.execute(
         text(
@@ -135,12 +135,12 @@ def rekey(transaction: WriteTransaction, keys: Iterable[tuple[int, int, int]]) -
         )
     ).one()
     stored = connection.scalar(select(func.count()).select_from(rules))
-    known = connection.scalar(
+    count = connection.scalar(
         select(func.count()).select_from(rules.join(staged_keys, rules.c.id == staged_keys.c.rule_id))
     )
-    if not offered == ids == pairs == stored == known:
+    if not offered == ids == pairs == stored == count:
         raise RekeyError(
-            f"new keys must match the stored rules one to one: {stored} rules are stored, got {offered} keys, {known} "
+            f"new keys must match the stored rules one to one: {stored} rules are stored, got {offered} keys, {count} "
             f"of them for a stored rule and {pairs} distinct: try another salt"
         )
     connection.execute(

@@ -87,8 +87,8 @@ def rule_ranges(connection: Connection) -> Iterator[StoredRules]:
 
 def read_last_id(connection: Connection) -> int:
     """Return the largest rule id in the table `rules`, which is correct even if `store_state` is wrong."""
-    found: int = connection.execute(text("SELECT coalesce(max(id), 0) FROM rules")).scalar_one()
-    return found
+    last_id: int = connection.execute(text("SELECT coalesce(max(id), 0) FROM rules")).scalar_one()
+    return last_id
 
 
 def _keys(high: Column, low: Column) -> NDArray[np.uint64]:
@@ -124,11 +124,11 @@ def _both(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[
     source, target = (split_lines(side) for side in sides)
     if source.size == target.size == len(ids):
         return source, target
-    found = connection.execute(
+    count_row = connection.execute(
         text("SELECT id, source, target FROM rules WHERE id >= :first AND id <= :last"),
         {"first": int(ids.min()), "last": int(ids.max())},
     )
-    rows = {row.id: (row.source.replace("\n", " "), row.target.replace("\n", " ")) for row in found}
+    rows = {row.id: (row.source.replace("\n", " "), row.target.replace("\n", " ")) for row in count_row}
     texts = [rows[rule_id] for rule_id in ids.tolist()]
     return join_texts([side for side, _ in texts]), join_texts([side for _, side in texts])
 

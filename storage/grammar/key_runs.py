@@ -55,28 +55,30 @@ def _ascending(fingerprints: NDArray[np.uint32]) -> NDArray[np.int64]:
 def find_matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find all entries that match fingerprints. Returns indices into `fingerprints` and into the run."""
     first = np.searchsorted(run.fingerprints, fingerprints, "left")
-    found = np.zeros(len(fingerprints), np.int64)
-    there = np.flatnonzero(first < len(run.fingerprints))
-    there = there[run.fingerprints[first[there]] == fingerprints[there]]
-    found[there] = np.searchsorted(run.fingerprints, fingerprints[there], "right") - first[there]
-    before = np.cumsum(found) - found
-    numbers = np.repeat(np.arange(len(fingerprints)), found)
-    return numbers, np.arange(len(numbers)) + np.repeat(first - before, found)
+    counts = np.zeros(len(fingerprints), np.int64)
+    candidates = np.flatnonzero(first < len(run.fingerprints))
+    candidates = candidates[run.fingerprints[first[candidates]] == fingerprints[candidates]]
+    counts[candidates] = np.searchsorted(run.fingerprints, fingerprints[candidates], "right") - first[candidates]
+    before = np.cumsum(counts) - counts
+    numbers = np.repeat(np.arange(len(fingerprints)), counts)
+    return numbers, np.arange(len(numbers)) + np.repeat(first - before, counts)
 
 
 def merge_runs(older: KeyRun, younger: KeyRun, *, oldest: bool) -> KeyRun:
     """Merge two runs. Tombstones cancel entries of the older run; all are dropped if it is the `oldest` run."""
-    gone = np.flatnonzero(younger.rule_ids < 0)
-    numbers, places = find_matches(older, younger.fingerprints[gone])
-    same = older.rule_ids[places] == -younger.rule_ids[gone[numbers]]
+    removed = np.flatnonzero(younger.rule_ids < 0)
+    numbers, rows = find_matches(older, younger.fingerprints[removed])
+    is_same_rule = older.rule_ids[rows] == -younger.rule_ids[removed[numbers]]
     kept_older = np.ones(len(older.rule_ids), np.bool_)
-    kept_older[places[same]] = False
+    kept_older[rows[is_same_rule]] = False
     kept_younger = np.ones(len(younger.rule_ids), np.bool_)
-    kept_younger[gone if oldest else gone[numbers[same]]] = False
+    kept_younger[removed if oldest else removed[numbers[is_same_rule]]] = False
     fingerprints, rule_ids = older.fingerprints[kept_older], older.rule_ids[kept_older]
     added = younger.fingerprints[kept_younger]
-    at = np.searchsorted(fingerprints, added, "right")
-    return KeyRun(np.insert(fingerprints, at, added), np.insert(rule_ids, at, younger.rule_ids[kept_younger]))
+    insert_at = np.searchsorted(fingerprints, added, "right")
+    return KeyRun(
+        np.insert(fingerprints, insert_at, added), np.insert(rule_ids, insert_at, younger.rule_ids[kept_younger])
+    )
 
 
 def encode_run(run: KeyRun) -> bytes:
@@ -95,16 +97,18 @@ def decode_run(content: bytes) -> KeyRun:
 
 def _runs(transaction: WriteTransaction) -> dict[int, KeyRun]:
     """Return the store's runs by id, oldest first. Runs in memory are not reread."""
-    known = transaction.key_runs
-    found = rule_key_runs.c
-    ids = transaction.connection.scalars(select(found.id).order_by(found.id)).all()
-    missing = [run_id for run_id in ids if run_id not in known]
+    cached_runs = transaction.key_runs
+    columns = rule_key_runs.c
+    ids = transaction.connection.scalars(select(columns.id).order_by(columns.id)).all()
+    missing = [run_id for run_id in ids if run_id not in cached_runs]
     rows = (
-        transaction.connection.execute(select(found.id, found.content).where(found.id.in_(missing))) if missing else ()
+        transaction.connection.execute(select(columns.id, columns.content).where(columns.id.in_(missing)))
+        if missing
+        else ()
     )
     read = {row.id: decode_run(row.content) for row in rows}
     transaction.key_runs.update(read)
-    for run_id in set(known) - set(ids):
+    for run_id in set(cached_runs) - set(ids):
         del transaction.key_runs[run_id]
     return {run_id: transaction.key_runs[run_id] for run_id in ids}
 
@@ -122,9 +126,9 @@ def find_candidates(
     fingerprints = fingerprints[ascending]
     numbers, rule_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for run in _runs(transaction).values():
-        some, places = find_matches(run, fingerprints)
-        numbers.append(ascending[some])
-        rule_ids.append(run.rule_ids[places])
+        fingerprint_rows, run_rows = find_matches(run, fingerprints)
+        numbers.append(ascending[fingerprint_rows])
+        rule_ids.append(run.rule_ids[run_rows])
     every_number, every_id = np.concatenate(numbers), np.concatenate(rule_ids)
     order = np.argsort(every_id, kind="stable")
     order = order[every_id[order] > 0]
@@ -137,15 +141,15 @@ def add_keys(transaction: WriteTransaction, keys: NDArray[np.int64], rule_ids: N
         return
     runs = _runs(transaction)
     young = make_run(key_fingerprints(keys), rule_ids)
-    taken = []
+    merged = []
     for run_id, run in sorted(runs.items(), reverse=True):
         entries = len(young.rule_ids)
         if len(run.rule_ids) >= _RATIO * entries or len(run.rule_ids) + entries > _MAX_RUN:
             break
-        taken.append(run_id)
-        young = merge_runs(run, young, oldest=len(taken) == len(runs))
-    transaction.connection.execute(delete(rule_key_runs).where(rule_key_runs.c.id.in_(taken)))
-    for run_id in taken:
+        merged.append(run_id)
+        young = merge_runs(run, young, oldest=len(merged) == len(runs))
+    transaction.connection.execute(delete(rule_key_runs).where(rule_key_runs.c.id.in_(merged)))
+    for run_id in merged:
         del transaction.key_runs[run_id]
     _write(transaction, young)
 
@@ -183,11 +187,11 @@ def compare_runs(
     return _missing(stored, noted), _missing(noted, stored)
 
 
-def _missing(run: KeyRun, other: KeyRun) -> list[int]:
+def _missing(run: KeyRun, other_run: KeyRun) -> list[int]:
     """Return the sorted ids of entries that are missing in the other run."""
-    numbers, places = find_matches(other, run.fingerprints)
-    found = numbers[other.rule_ids[places] == run.rule_ids[numbers]]
-    ids: list[int] = np.sort(np.delete(run.rule_ids, found)).tolist()
+    numbers, rows = find_matches(other_run, run.fingerprints)
+    matching = numbers[other_run.rule_ids[rows] == run.rule_ids[numbers]]
+    ids: list[int] = np.sort(np.delete(run.rule_ids, matching)).tolist()
     return ids
 
 

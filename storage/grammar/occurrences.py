@@ -27,12 +27,12 @@ class OccurrenceIndex(StoreAccess):
         """Return the store position, and sound pairs with id > `after_id` whose current derivation is not indexed."""
         with self._reading() as connection:
             position = read_state(connection).position
-            known = select(indexed_pairs.c.pair_id).where(
+            indexed = select(indexed_pairs.c.pair_id).where(
                 indexed_pairs.c.pair_id == pair_positions.c.pair_id,
                 indexed_pairs.c.position == pair_positions.c.position,
             )
             unindexed = select(pair_positions.c.pair_id).where(
-                pair_positions.c.pair_id == sentence_pairs.c.id, ~known.exists()
+                pair_positions.c.pair_id == sentence_pairs.c.id, ~indexed.exists()
             )
             statement = (
                 pair_rows()
@@ -45,10 +45,10 @@ class OccurrenceIndex(StoreAccess):
     def count_unindexed(self) -> int:
         """Return the number of pairs whose current derivation is not indexed."""
         with self._reading() as connection:
-            known = (indexed_pairs.c.pair_id == pair_positions.c.pair_id) & (
+            is_indexed = (indexed_pairs.c.pair_id == pair_positions.c.pair_id) & (
                 indexed_pairs.c.position == pair_positions.c.position
             )
-            joined: FromClause = pair_positions.outerjoin(indexed_pairs, known)
+            joined: FromClause = pair_positions.outerjoin(indexed_pairs, is_indexed)
             return (
                 connection.scalar(select(func.count()).select_from(joined).where(indexed_pairs.c.pair_id.is_(None)))
                 or 0
@@ -117,8 +117,8 @@ def _with_rules(transaction: WriteTransaction, uses: Sequence[UsedKey]) -> list[
 
     keys = np.array([(high, low) for _, high, low, _ in uses], np.int64).reshape(-1, 2)
     numbers, rule_ids = find_candidates(transaction, keys)
-    found = zip(numbers.tolist(), rule_ids.tolist(), strict=True)
-    return [(uses[n][0], rule_id, *uses[n][1:]) for n, rule_id in found]
+    rows = zip(numbers.tolist(), rule_ids.tolist(), strict=True)
+    return [(uses[n][0], rule_id, *uses[n][1:]) for n, rule_id in rows]
 
 
 def remove_pairs(transaction: WriteTransaction) -> None:

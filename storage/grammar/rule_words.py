@@ -24,8 +24,8 @@ WordIds = Callable[[str, Iterable[str]], Mapping[str, int]]
 
 def is_indexed_by_words(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return a mask of the rules to index by word: rules with a count, or with at least 0.5 expected uses."""
-    found: NDArray[np.bool_] = (counts > 0) | (expected >= 0.5)
-    return found
+    is_indexed: NDArray[np.bool_] = (counts > 0) | (expected >= 0.5)
+    return is_indexed
 
 
 _MIXERS = tuple(map(np.uint64, (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD)))
@@ -43,18 +43,20 @@ def hash_anchors(
     The first word precedes the second at the given distance in words; `_FAR` is an unknown distance or one above
     `_FARTHEST`. Anchors may collide, so matches must be verified.
     """
-    one, other, last = _MIXERS
-    mixed = (first.astype(np.uint64) * one + distances.astype(np.uint64)) * other + second.astype(np.uint64) * one
-    mixed = (mixed ^ mixed >> _HALF) * last
+    first_mixer, second_mixer, third_mixer = _MIXERS
+    mixed = (first.astype(np.uint64) * first_mixer + distances.astype(np.uint64)) * second_mixer + second.astype(
+        np.uint64
+    ) * first_mixer
+    mixed = (mixed ^ mixed >> _HALF) * third_mixer
     numbers: NDArray[np.int64] = -1 - (mixed >> _REST).astype(np.int64)
     return numbers
 
 
 def sentence_anchors(words: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the sorted distinct anchors of a sentence of word ids (0: not in the vocabulary)."""
-    places = np.flatnonzero(words)
-    before, after = np.triu_indices(len(places), 1)
-    first, second = places[before], places[after]
+    positions = np.flatnonzero(words)
+    before, after = np.triu_indices(len(positions), 1)
+    first, second = positions[before], positions[after]
     distances = second - first
     near, gapped = distances <= _FARTHEST, distances > 1
     return distinct(
@@ -75,7 +77,7 @@ class RuleWords:
     """
 
     def __init__(self, notation: Notation, word_ids: WordIds, last_rule_id: int) -> None:
-        self._places = [(place, dict[str, int]()) for place in notation.rule_words]
+        self._places = [(word_place, dict[str, int]()) for word_place in notation.rule_words]
         self._anchored = TWO_SIDES in notation.offers
         self._word_ids = word_ids
         self._bits = last_rule_id.bit_length()
@@ -91,31 +93,33 @@ class RuleWords:
 
     def find(self, sides: Mapping[str, Sequence[str]], rule_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the distinct words and the anchor of each rule, packed and sorted; `sides` are texts by side name."""
-        found = [np.zeros(0, np.int64)]
-        for place, known in self._places:
-            texts = sides[place.side]
+        entries = [np.zeros(0, np.int64)]
+        for word_place, words_by_symbol in self._places:
+            texts = sides[word_place.side]
             for first in range(0, len(rule_ids), _RULES_TAKEN_APART):
-                some = slice(first, first + _RULES_TAKEN_APART)
-                symbols, rows = self._symbols(place, known, texts[some])
+                chunk = slice(first, first + _RULES_TAKEN_APART)
+                symbols, rows = self._symbols(word_place, words_by_symbol, texts[chunk])
                 words = np.flatnonzero(symbols)
-                found.append(symbols[words] << self._bits | rule_ids[some][rows[words]])
-                if self._anchored and place.side == SOURCE:
+                entries.append(symbols[words] << self._bits | rule_ids[chunk][rows[words]])
+                if self._anchored and word_place.side == SOURCE:
                     numbers, of_rows = _side_anchors(symbols, rows)
-                    found.append(numbers << self._bits | rule_ids[some][of_rows])
-        return distinct(np.concatenate(found))
+                    entries.append(numbers << self._bits | rule_ids[chunk][of_rows])
+        return distinct(np.concatenate(entries))
 
     def _symbols(
-        self, place: WordPlace, known: dict[str, int], texts: Sequence[str]
+        self, word_place: WordPlace, words_by_symbol: dict[str, int], texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the word id (`_NO_WORD` if not a word) and the row of each symbol of the texts."""
         symbols = " ".join(texts).split(" ")
-        words = np.fromiter(map(known.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
+        words = np.fromiter(map(words_by_symbol.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
         unmet = np.flatnonzero(words == _NOT_SEEN).tolist()
         if unmet:
-            met = {symbol: place.word(symbol) for symbol in dict.fromkeys(symbols[k] for k in unmet)}
-            ids = self._word_ids(place.vocabulary, (token for token in met.values() if token is not None))
-            known.update((symbol, _NO_WORD if token is None else ids[token]) for symbol, token in met.items())
-            words[unmet] = [known[symbols[k]] for k in unmet]
+            new_words = {symbol: word_place.word(symbol) for symbol in dict.fromkeys(symbols[k] for k in unmet)}
+            ids = self._word_ids(word_place.vocabulary, (token for token in new_words.values() if token is not None))
+            words_by_symbol.update(
+                (symbol, _NO_WORD if token is None else ids[token]) for symbol, token in new_words.items()
+            )
+            words[unmet] = [words_by_symbol[symbols[k]] for k in unmet]
         spaces = np.fromiter(map(str.count, texts, repeat(" ")), np.int64, len(texts))
         return words, np.repeat(np.arange(len(texts)), spaces + 1)
 
@@ -126,19 +130,19 @@ def _side_anchors(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[
     The anchor uses the first positions of the two words that were added to the vocabulary last, or the first two
     positions of a word that is the only word of its side.
     """
-    places = np.flatnonzero(symbols)
-    places = places[np.lexsort((places, -symbols[places], rows[places]))]
-    same_row = np.append(rows[places[1:]] == rows[places[:-1]], False)
-    same_word = same_row & np.append(symbols[places[1:]] == symbols[places[:-1]], False)
+    positions = np.flatnonzero(symbols)
+    positions = positions[np.lexsort((positions, -symbols[positions], rows[positions]))]
+    same_row = np.append(rows[positions[1:]] == rows[positions[:-1]], False)
+    same_word = same_row & np.append(symbols[positions[1:]] == symbols[positions[:-1]], False)
     # The next position whose word or row differs.
-    changes = np.where(same_word, len(places), np.arange(1, len(places) + 1))
+    changes = np.where(same_word, len(positions), np.arange(1, len(positions) + 1))
     following = np.minimum.accumulate(changes[::-1])[::-1]
-    starts = np.flatnonzero(np.append(True, ~same_row[:-1])[: len(places)])
-    others = np.minimum(following[starts], len(places) - 1)
-    differs = (following[starts] < len(places)) & (rows[places[others]] == rows[places[starts]])
-    others = np.where(differs, others, starts + 1)
+    starts = np.flatnonzero(np.append(True, ~same_row[:-1])[: len(positions)])
+    second_words = np.minimum(following[starts], len(positions) - 1)
+    differs = (following[starts] < len(positions)) & (rows[positions[second_words]] == rows[positions[starts]])
+    second_words = np.where(differs, second_words, starts + 1)
     several = differs | same_word[starts]
-    pairs = np.stack([places[starts[several]], places[others[several]]])
+    pairs = np.stack([positions[starts[several]], positions[second_words[several]]])
     first, second = pairs.min(axis=0), pairs.max(axis=0)
     gaps = np.cumsum(symbols == _NO_WORD)
     distances = second - first

@@ -114,21 +114,21 @@ class StoredGrammar(Leases):
         complete rule sides; each of `words` must occur on one of the sides. `after` is (uses, source, target) of the
         last rule of the previous page. With `respelled`, words match words that differ in accents or capital letters.
         """
-        wanted = RuleFilter(source, target, words, after, drawn)
+        rule_filter = RuleFilter(source, target, words, after, drawn)
         with self._reading() as connection:
-            found = {
+            spellings_by_word = {
                 rule.id: rule
-                for conditions in (respell_filter(connection, wanted) if respelled else [wanted])
+                for conditions in (respell_filter(connection, rule_filter) if respelled else [rule_filter])
                 for rule in find_rules(connection, conditions, limit)
             }
         uses = attrgetter("count" if drawn else "expected_uses")
-        return sorted(found.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
+        return sorted(spellings_by_word.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
     def similar_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET), limit: int = 8) -> list[str]:
         """Return words of the given sides that look like the word, begin with it, or have a similar spelling."""
         with self._reading() as connection:
-            found = [one for side in sides for one in similar_words(connection, side, word, limit)]
-            return list(dict.fromkeys(one.token for one in found))[:limit]
+            words = [candidate for side in sides for candidate in similar_words(connection, side, word, limit)]
+            return list(dict.fromkeys(candidate.token for candidate in words))[:limit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +149,16 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
     """Return up to `limit` rules that meet all conditions, most frequent first."""
     source, target, after = conditions.source, conditions.target, conditions.after
     uses = rules.c.count if conditions.drawn else rules.c.expected_uses
-    found = select(rules).where(uses > 0)
+    query = select(rules).where(uses > 0)
     if after is not None:
-        least, *sides = after
-        found = found.where(
-            (uses < least) | ((uses == least) & (tuple_(rules.c.source, rules.c.target) > tuple_(*sides)))
+        last_uses, *sides = after
+        query = query.where(
+            (uses < last_uses) | ((uses == last_uses) & (tuple_(rules.c.source, rules.c.target) > tuple_(*sides)))
         )
     if source is not None:
-        found = found.where(rules.c.source == source)
+        query = query.where(rules.c.source == source)
     if target is not None:
-        found = found.where(rules.c.target == target)
+        query = query.where(rules.c.target == target)
     ranked = []
     for token in conditions.words:
         rows = connection.execute(select(vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.token == token)).all()
@@ -169,10 +169,10 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
         held = select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids))
         if n == 0 and source is None and target is None:
             # The first word is the rarest: it selects the rules, and the other words filter them.
-            found = found.where(rules.c.id.in_(held))
+            query = query.where(rules.c.id.in_(held))
         else:
-            found = found.where(held.where(rule_words.c.rule_id == rules.c.id).exists())
-    best = found.order_by(uses.desc(), rules.c.source, rules.c.target).limit(limit).subquery("best")
+            query = query.where(held.where(rule_words.c.rule_id == rules.c.id).exists())
+    best = query.order_by(uses.desc(), rules.c.source, rules.c.target).limit(limit).subquery("best")
     used = best.c[uses.name]
     totals = []
     for name in (SOURCE, TARGET):
@@ -203,7 +203,7 @@ def respell_filter(connection: Connection, conditions: RuleFilter) -> list[RuleF
         (side, text.split(" ") if two_sides and text else [])
         for side, text in ((SOURCE, conditions.source), (TARGET, conditions.target))
     ]
-    wanted = [
+    words_by_place = [
         *(
             (f"{side} ", (side,), [word for symbol in symbols if (word := unescape_terminal(symbol))])
             for side, symbols in sides
@@ -212,8 +212,8 @@ def respell_filter(connection: Connection, conditions: RuleFilter) -> list[RuleF
     ]
     # Key by side and word, because a word may be spelled differently on each side.
     choices = {
-        place + word: [one.token for side in places for one in spellings(connection, side, word)]
-        for place, places, words in wanted
+        prefix + word: [spelling.token for side in word_sides for spelling in spellings(connection, side, word)]
+        for prefix, word_sides, words in words_by_place
         for word in words
     }
 

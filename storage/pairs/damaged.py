@@ -19,9 +19,9 @@ class DamagedPairs(StoreAccess):
         """Set pairs aside. Returns the stored pairs that were not set aside before."""
         with self._writing() as transaction:
             transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in {pair.id for pair in pairs}))
-            known = select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == sentence_pairs.c.id)
+            is_damaged = select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == sentence_pairs.c.id)
             stored = select(sentence_pairs.c.id).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
-            new = set(transaction.connection.scalars(stored.where(~known.exists())))
+            new = set(transaction.connection.scalars(stored.where(~is_damaged.exists())))
             added = [pair for pair in pairs if pair.id in new]
             moment = transaction.loader.moment(now())
             transaction.loader.insert(
@@ -36,8 +36,8 @@ class DamagedPairs(StoreAccess):
     def damaged_pairs(self, limit: int | None = None) -> list[DamagedPair]:
         """Return up to `limit` pairs that are set aside, by id."""
         with self._reading() as connection:
-            found = select(damaged_pairs.c.pair_id, damaged_pairs.c.reason).order_by(damaged_pairs.c.pair_id)
-            return [DamagedPair(*row) for row in connection.execute(found.limit(limit))]
+            query = select(damaged_pairs.c.pair_id, damaged_pairs.c.reason).order_by(damaged_pairs.c.pair_id)
+            return [DamagedPair(*row) for row in connection.execute(query.limit(limit))]
 
 
 def is_sound(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
@@ -45,12 +45,12 @@ def is_sound(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
     return ~select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == pair_id).exists()
 
 
-def put_back(transaction: WriteTransaction) -> None:
+def release_damaged(transaction: WriteTransaction) -> None:
     """Mark the pairs of `staged_ids` as sound again."""
     transaction.connection.execute(text("DELETE FROM damaged_pairs WHERE pair_id IN (SELECT id FROM staged_ids)"))
 
 
-def put_all_back(transaction: WriteTransaction) -> int:
+def release_all_damaged(transaction: WriteTransaction) -> int:
     """Mark all pairs as sound again; returns the number of pairs that were set aside."""
     number = transaction.connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0
     transaction.connection.execute(delete(damaged_pairs))

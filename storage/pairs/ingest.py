@@ -262,8 +262,8 @@ def _find_new_pairs(
     refused: list[RejectedLine] = []
     offered = zip(pairs.sources, pairs.targets, pairs.alignments, strict=True)
     for k, (identity, (source, target, alignment)) in enumerate(zip(identities, offered, strict=True)):
-        known = stored.get(identity) if stored else None
-        if known is None:
+        stored_pair = stored.get(identity) if stored else None
+        if stored_pair is None:
             earlier = fresh.get(identity)
             if earlier is None:
                 if _has_long_token((source, target, pairs.external_ids[k] or "")):
@@ -272,9 +272,9 @@ def _find_new_pairs(
                 else:
                     fresh[identity] = k
                 continue
-            known = pairs.sources[earlier], pairs.targets[earlier], pairs.alignments[earlier]
+            stored_pair = pairs.sources[earlier], pairs.targets[earlier], pairs.alignments[earlier]
         # A pair without an alignment matches a stored pair with any alignment.
-        if known[:2] == (source, target) and (alignment is None or known[2] == alignment):
+        if stored_pair[:2] == (source, target) and (alignment is None or stored_pair[2] == alignment):
             duplicates += 1
         else:
             message = (
@@ -338,8 +338,10 @@ def save_request(transaction: WriteTransaction, request: RequestRow, since: int 
     """
     values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"updated_at": now()}
     if since is None:
-        known = transaction.connection.scalar(select(http_requests.c.key).where(http_requests.c.key == request.key))
-        if known is not None:
+        stored_key = transaction.connection.scalar(
+            select(http_requests.c.key).where(http_requests.c.key == request.key)
+        )
+        if stored_key is not None:
             raise RequestConflictError(
                 f"the request {request.key!r} is being ingested by another process: try again later"
             )
@@ -434,10 +436,10 @@ def wrong_identities(connection: Connection) -> list[int]:
     for (corpus_id, contents), pairs in often.items():
         sure = _FIRST_TRIED + len(pairs)
         tried = range(_FIRST_TRIED, sure + min(withdrawn, spare))
-        left = set(pairs)
-        if not _occurs(bases[corpus_id], contents, tried, left):
+        remaining = set(pairs)
+        if not _occurs(bases[corpus_id], contents, tried, remaining):
             spare -= min(withdrawn, spare)
-        wrong += [pairs[identity] for identity in left]
+        wrong += [pairs[identity] for identity in remaining]
     return sorted(wrong)
 
 
@@ -467,11 +469,11 @@ def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: 
         return
     linked = read_notation(transaction.connection).linked
     inserted, changed = [], []
-    for place, links in sorted(pairs.known.items()):
-        pair_id = pair_ids[place]
+    for index, links in sorted(pairs.known.items()):
+        pair_id = pair_ids[index]
         inserted += human_link_rows(pair_id, links, origin)
-        digest = text_digest(pairs.sources[place], pairs.targets[place])
-        alignment = pairs.alignments[place] if linked else pairs.alignments[place] or ""
+        digest = text_digest(pairs.sources[index], pairs.targets[index])
+        alignment = pairs.alignments[index] if linked else pairs.alignments[index] or ""
         changed.append(
             {
                 "pair_id": pair_id,
@@ -490,6 +492,6 @@ def human_link_rows(pair_id: int, links: KnownLinks, origin: str) -> list[dict[s
     moment = now()
     return [
         {"pair_id": pair_id, "source": s, "target": t, "fixed": fixed, "origin": origin, "added_at": moment}
-        for fixed, some in ((True, links.fixed), (False, links.forbidden))
-        for s, t in sorted(some)
+        for fixed, positions in ((True, links.fixed), (False, links.forbidden))
+        for s, t in sorted(positions)
     ]

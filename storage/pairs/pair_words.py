@@ -51,17 +51,17 @@ def make_postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[
     packed = packed[np.append(True, packed[1:] != packed[:-1])]
     keys = packed >> BLOCK_BITS
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    places = (packed & _PLACE).astype("<u2")
-    ends = np.append(starts[1:], len(places))
-    found = zip(
+    positions = (packed & _PLACE).astype("<u2")
+    ends = np.append(starts[1:], len(positions))
+    postings = zip(
         (keys[starts] >> bits).tolist(),
         (keys[starts] & ((1 << bits) - 1)).tolist(),
         starts.tolist(),
         ends.tolist(),
         strict=True,
     )
-    content = places.tobytes()
-    for block, word, first, last in found:
+    content = positions.tobytes()
+    for block, word, first, last in postings:
         yield block, word, content[2 * first : 2 * last]
 
 
@@ -69,14 +69,14 @@ def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources:
     """Index new pairs, whose ids must be above all others, by the words of their source sides."""
     if not pair_ids or not has_pair_index(read_notation(transaction.connection)):
         return
-    found = list(make_postings(pair_ids, sources, _ids(transaction, sources)))
+    postings = list(make_postings(pair_ids, sources, _ids(transaction, sources)))
     # Only the first block may already have rows.
     started = pair_ids[0] >> BLOCK_BITS
-    begun = [row for row in found if row[0] == started] if pair_ids[0] & _PLACE else []
-    transaction.loader.insert(pair_words, ("block", "word_id", "pairs"), found[len(begun) :])
-    if not begun:
+    started_blocks = [row for row in postings if row[0] == started] if pair_ids[0] & _PLACE else []
+    transaction.loader.insert(pair_words, ("block", "word_id", "pairs"), postings[len(started_blocks) :])
+    if not started_blocks:
         return
-    transaction.loader.stage(staged_pair_words, begun)
+    transaction.loader.stage(staged_pair_words, started_blocks)
     together = "pair_words.pairs || excluded.pairs"
     if transaction.connection.dialect.name != POSTGRES:
         # SQLite's || returns text.
@@ -111,14 +111,16 @@ def _unindex(transaction: WriteTransaction, block: int, pair_ids: Sequence[int],
             (staged_pair_words.c.block == pair_words.c.block) & (staged_pair_words.c.word_id == pair_words.c.word_id),
         )
     ).all()
-    left = {
+    remaining = {
         word: np.setdiff1d(np.frombuffer(content, "<u2"), np.frombuffer(leaving[word], "<u2"), assume_unique=True)
         for word, content in stored
     }
-    transaction.loader.stage(staged_pair_words, ((block, word, left[word].tobytes()) for word in sorted(left)))
+    transaction.loader.stage(
+        staged_pair_words, ((block, word, remaining[word].tobytes()) for word in sorted(remaining))
+    )
     staged = staged_pair_words.c
-    same = (staged.block == pair_words.c.block) & (staged.word_id == pair_words.c.word_id)
-    connection.execute(update(pair_words).values(pairs=staged.pairs).where(same))
+    is_same_row = (staged.block == pair_words.c.block) & (staged.word_id == pair_words.c.word_id)
+    connection.execute(update(pair_words).values(pairs=staged.pairs).where(is_same_row))
     connection.execute(
         text(
             "DELETE FROM pair_words WHERE (block, word_id) IN"

@@ -100,11 +100,11 @@ class StoredPairs(StoreAccess):
         """Return the backlog of sampling without pairs that are set aside, in constant time."""
         with self._reading() as connection:
             totals = read_state(connection)
-            aside: Counter[str] = Counter()
+            damaged_by_state: Counter[str] = Counter()
             # Usually no pair is damaged. Without statistics, the join would scan all pairs.
             if connection.scalars(select(damaged_pairs.c.pair_id).limit(1)).first() is not None:
                 damaged = sentence_pairs.c.id.in_(select(damaged_pairs.c.pair_id))
-                aside.update(connection.scalars(select(sentence_pairs.c.state).where(damaged)))
+                damaged_by_state.update(connection.scalars(select(sentence_pairs.c.state).where(damaged)))
             oldest = [
                 added_at
                 for state in UNSETTLED
@@ -117,7 +117,9 @@ class StoredPairs(StoreAccess):
             ]
             age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
             states = {
-                state: max(number - aside[state], 0) for state, number in totals.pairs().items() if state in UNSETTLED
+                state: max(number - damaged_by_state[state], 0)
+                for state, number in totals.pairs().items()
+                if state in UNSETTLED
             }
             return LagRow(sum(states.values()), age, states)
 
@@ -151,8 +153,8 @@ class StoredPairs(StoreAccess):
                 return []
             # Read one index range, because the ids are few and mostly consecutive.
             chosen = set(ids)
-            found = _scores(connection, pair_scores.c.pair_id.between(min(chosen), max(chosen)))
-            return [row for row in found if row.pair_id in chosen]
+            rows = _scores(connection, pair_scores.c.pair_id.between(min(chosen), max(chosen)))
+            return [row for row in rows if row.pair_id in chosen]
 
     def vocabulary_sizes(self) -> tuple[int, int]:
         """Return the numbers of distinct source and target words."""
@@ -206,9 +208,9 @@ def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     """Return the pairs with the given ids, in id order. Unknown ids are skipped."""
     rows: list[PairRow] = []
     # Other ids do not exist, and the database would refuse them.
-    wanted = sorted({one for one in ids if 0 < one <= MAX_NUMBER})
-    for start in range(0, len(wanted), IDS_PER_QUERY):
-        chunk = wanted[start : start + IDS_PER_QUERY]
+    valid_ids = sorted({pair_id for pair_id in ids if 0 < pair_id <= MAX_NUMBER})
+    for start in range(0, len(valid_ids), IDS_PER_QUERY):
+        chunk = valid_ids[start : start + IDS_PER_QUERY]
         statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)
         rows += as_rows(connection.execute(statement))
     return rows
@@ -233,17 +235,17 @@ def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
     return [PairRow._make(row) for row in rows]
 
 
-def _scores(connection: Connection, wanted: ColumnElement[bool], most: int | None = None) -> list[ScoreRow]:
+def _scores(connection: Connection, condition: ColumnElement[bool], limit: int | None = None) -> list[ScoreRow]:
     columns = (pair_scores.c[name] for name in _SCORE_COLUMNS)
-    rows = connection.execute(select(*columns).where(wanted).order_by(pair_scores.c.pair_id).limit(most))
+    rows = connection.execute(select(*columns).where(condition).order_by(pair_scores.c.pair_id).limit(limit))
     return [_score_of(*row) for row in rows]
 
 
 def _values_of(row: ScoreRow, moment: object) -> tuple[object, ...]:
     """Return a score in the order of `_SCORE_COLUMNS`. Links are text, such as `0-0:0.980 1-2:0.750`."""
     score = row.score
-    both = score.source_misfit, score.target_misfit
-    misfits = ((None, None) if one is None else (one.log_odds, one.position) for one in both)
+    side_misfits = score.source_misfit, score.target_misfit
+    misfits = ((None, None) if misfit is None else (misfit.log_odds, misfit.position) for misfit in side_misfits)
     links = " ".join(f"{link.source}-{link.target}:{link.probability:.3f}" for link in score.links)
     return (
         row.pair_id, row.position, moment, score.tokens, score.doubt, score.log_probability, score.evidence,
@@ -255,12 +257,12 @@ def _score_of(pair_id: int, position: int, scored_at: datetime, *values: Any) ->
     *numbers, source_log_odds, source_position, target_log_odds, target_position, links, log_probability = values
     source_misfit = None if source_log_odds is None else Misfit(source_position, source_log_odds)
     target_misfit = None if target_log_odds is None else Misfit(target_position, target_log_odds)
-    found = []
+    link_scores = []
     for link in links.split():
-        place, probability = link.split(":")
-        source, target = place.split("-")
-        found.append(Link(int(source), int(target), float(probability)))
-    fields = (*numbers, source_misfit, target_misfit, tuple(found))
+        link_text, probability = link.split(":")
+        source, target = link_text.split("-")
+        link_scores.append(Link(int(source), int(target), float(probability)))
+    fields = (*numbers, source_misfit, target_misfit, tuple(link_scores))
     return ScoreRow(pair_id, position, scored_at, PairScore(*fields), log_probability)
 
 

@@ -23,8 +23,8 @@ def save_rejected(
     first: dict[str, RejectedLine] = {}
     numbers = Counter[str]()
     while lines:
-        lines, kept = _save(transaction, batch_id, corpus, origin, lines)
-        for line, number in kept:
+        lines, saved = _save(transaction, batch_id, corpus, origin, lines)
+        for line, number in saved:
             first.setdefault(line.reason, line)
             numbers[line.reason] += number
     transaction.state.rejected_lines += numbers.total()
@@ -67,15 +67,15 @@ def _save(
             staged_digests, table.digest == staged_digests.c.digest
         )
     )
-    longer, rests, kept = [], [], []
+    longer, rests, saved = [], [], []
     for digest, row_id, kept_by, last_line in rows:
         line = offered.pop(digest)
-        more = line.last_line - last_line
-        if more > 0 and kept_by == batch_id:
+        further_lines = line.last_line - last_line
+        if further_lines > 0 and kept_by == batch_id:
             longer.append({"row": row_id, "last": line.last_line})
-            kept.append((line, more))
-        elif more > 0:
-            rests.append(line._replace(line=last_line + 1, lines=more, earlier=0))
+            saved.append((line, further_lines))
+        elif further_lines > 0:
+            rests.append(line._replace(line=last_line + 1, lines=further_lines, earlier=0))
     if longer:
         grown = update(rejected_lines).where(table.id == bindparam("row")).values(last_line=bindparam("last"))
         transaction.connection.execute(grown, longer)
@@ -94,5 +94,5 @@ def _save(
             for digest, line in offered.items()
         ]
         transaction.connection.execute(insert(rejected_lines), new)
-        kept += [(line, line.last_line - line.first_line + 1) for line in offered.values()]
-    return rests, kept
+        saved += [(line, line.last_line - line.first_line + 1) for line in offered.values()]
+    return rests, saved

@@ -72,16 +72,16 @@ def _count_types(transaction: WriteTransaction, side: str, number: int) -> None:
 
 def word_ids(transaction: WriteTransaction, side: str, tokens: Iterable[str]) -> Mapping[str, int]:
     """Return the ids of words by token. New words are added with count 0."""
-    wanted = list(dict.fromkeys(tokens))
-    ids = _known_ids(transaction, side, wanted)
-    return ids | _add_words(transaction, side, {token: 0 for token in wanted if token not in ids})
+    distinct = list(dict.fromkeys(tokens))
+    ids = _known_ids(transaction, side, distinct)
+    return ids | _add_words(transaction, side, {token: 0 for token in distinct if token not in ids})
 
 
 def _known_ids(transaction: WriteTransaction, side: str, tokens: Sequence[str]) -> dict[str, int]:
     """Return the ids of words in the vocabulary, using the ids cached by this and earlier transactions."""
     ids: dict[str, int] = {}
-    for known in (transaction.seen_words[side], transaction.new_words[side]):
-        found_here = zip(tokens, map(known.get, tokens), strict=True)
+    for cached in (transaction.seen_words[side], transaction.new_words[side]):
+        found_here = zip(tokens, map(cached.get, tokens), strict=True)
         ids |= {token: word_id for token, word_id in found_here if word_id is not None}
     in_memory = sum(
         len(words[side]) for words in (transaction.seen_words, transaction.new_words) for side in (SOURCE, TARGET)
@@ -96,9 +96,9 @@ def _known_ids(transaction: WriteTransaction, side: str, tokens: Sequence[str]) 
                 (vocabulary.c.token == staged_words.c.token) & (vocabulary.c.side == staged_words.c.side),
             )
         )
-        found = {unmet[n]: word_id for n, word_id in rows}
-        ids |= found
-        transaction.new_words[side].update(found)
+        stored_ids = {unmet[n]: word_id for n, word_id in rows}
+        ids |= stored_ids
+        transaction.new_words[side].update(stored_ids)
     return ids
 
 
@@ -112,20 +112,20 @@ def known_words(connection: Connection, side: str, tokens: Iterable[str]) -> dic
 
 def read_word_counts(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
     """Return the counts of distinct words on a side. Words that do not occur are omitted."""
-    found = _read_word_column(connection, side, tokens, "count")
-    return {token: count for token, count in found.items() if count}
+    counts = _read_word_column(connection, side, tokens, "count")
+    return {token: count for token, count in counts.items() if count}
 
 
 def _read_word_column(connection: Connection, side: str, tokens: Iterable[str], column: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    wanted = iter(tokens)
+    values: dict[str, int] = {}
+    remaining = iter(tokens)
     postgres = connection.dialect.name == POSTGRES
     among = "= ANY(:tokens)" if postgres else "IN (SELECT value FROM json_each(:tokens))"
     statement = text(f"SELECT token, {column} FROM vocabulary WHERE side = :side AND token {among}")
-    while some := list(islice(wanted, _WORDS_PER_QUERY)):
-        given = {"side": side, "tokens": some if postgres else json.dumps(some)}
-        found.update(read_rows(connection, statement, given))
-    return found
+    while chunk := list(islice(remaining, _WORDS_PER_QUERY)):
+        parameters = {"side": side, "tokens": chunk if postgres else json.dumps(chunk)}
+        values.update(read_rows(connection, statement, parameters))
+    return values
 
 
 def _add_words(transaction: WriteTransaction, side: str, counts: Mapping[str, int]) -> dict[str, int]:
@@ -169,8 +169,8 @@ def fold(token: str) -> str:
         return token[:MAX_FOLDED_LENGTH].lower()
     letters = unicodedata.normalize("NFKD", token[:MAX_FOLDED_LENGTH])
     letters = unicodedata.normalize("NFKD", letters.casefold())
-    kept = "".join(letter for letter in letters if unicodedata.combining(letter) in _KEPT_MARKS)
-    return (unicodedata.normalize("NFC", kept) or token)[:MAX_FOLDED_LENGTH]
+    base_letters = "".join(letter for letter in letters if unicodedata.combining(letter) in _KEPT_MARKS)
+    return (unicodedata.normalize("NFC", base_letters) or token)[:MAX_FOLDED_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +187,8 @@ def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
 
     The word itself comes first if it is in the vocabulary. Words with count 0 are omitted.
     """
-    found = _words(connection, side, vocabulary.c.folded == fold(token), _READ_OF_PER_FORM)
-    return sorted(found, key=lambda word: (word.token != token, -word.count, word.token))[:_MAX_SPELLINGS]
+    words = _words(connection, side, vocabulary.c.folded == fold(token), _READ_OF_PER_FORM)
+    return sorted(words, key=lambda word: (word.token != token, -word.count, word.token))[:_MAX_SPELLINGS]
 
 
 def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
@@ -198,8 +198,8 @@ def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     spelling, the result is empty. For long phrases, only a few spellings of each word are tried.
     """
     # Limit the spellings of each word, so that a long phrase has few combinations.
-    most = max(1, int(_COMBINATIONS ** (1 / max(len(choices), 1)) + 1e-9))
-    every = product(*(range(min(most, len(some))) for some in choices.values()))
+    max_choices = max(1, int(_COMBINATIONS ** (1 / max(len(choices), 1)) + 1e-9))
+    every = product(*(range(min(max_choices, len(spellings_of_word))) for spellings_of_word in choices.values()))
     ranked = sorted(every, key=lambda ranks: (sum(ranks), ranks))
     made = (
         {word: choices[word][rank] for word, rank in zip(choices, ranks, strict=True)} for ranks in ranked
@@ -213,18 +213,18 @@ def similar_words(connection: Connection, side: str, token: str, limit: int) -> 
     Up to `_READ_OF_PER_RANGE` words are read for a prefix. Similar spellings share their first letters with the word.
     """
     form = fold(token)
-    found: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
+    words: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
     beginning = _words_with_prefix(connection, side, form)
-    found |= {word.token: word for word in _frequent_first(beginning)[:limit]}
+    words |= {word.token: word for word in _frequent_first(beginning)[:limit]}
     stem = form[:_MIN_STEM_LENGTH] if len(form) > _MIN_STEM_LENGTH else ""
-    if stem and len(found) < limit:
+    if stem and len(words) < limit:
         forms: dict[str, list[KnownWord]] = {}
         for word in _words_with_prefix(connection, side, stem):
             forms.setdefault(fold(word.token), []).append(word)
         for close in get_close_matches(form, forms, limit, _MIN_SIMILARITY):
-            found |= {word.token: word for word in _frequent_first(forms[close])}
-    found.pop(token, None)
-    return list(found.values())[:limit]
+            words |= {word.token: word for word in _frequent_first(forms[close])}
+    words.pop(token, None)
+    return list(words.values())[:limit]
 
 
 def _words_with_prefix(connection: Connection, side: str, form: str) -> list[KnownWord]:
@@ -233,9 +233,11 @@ def _words_with_prefix(connection: Connection, side: str, form: str) -> list[Kno
     return _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _READ_OF_PER_RANGE)
 
 
-def _words(connection: Connection, side: str, wanted: ColumnElement[bool], most: int) -> list[KnownWord]:
-    statement = select(vocabulary.c.token, vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.side == side, wanted)
-    rows = connection.execute(statement.order_by(vocabulary.c.folded).limit(most))
+def _words(connection: Connection, side: str, condition: ColumnElement[bool], limit: int) -> list[KnownWord]:
+    statement = select(vocabulary.c.token, vocabulary.c.id, vocabulary.c.count).where(
+        vocabulary.c.side == side, condition
+    )
+    rows = connection.execute(statement.order_by(vocabulary.c.folded).limit(limit))
     return [KnownWord(token, word_id, count) for token, word_id, count in rows if count]
 
 
@@ -266,11 +268,11 @@ def count_tokens(texts: Sequence[str]) -> dict[str, int]:
     short = (lengths > 0) & (lengths <= _WIDTH)
     numbers, counts = np.unique(_numbers(padded, starts[short], lengths[short]), return_counts=True)
     words = numbers.astype("<u8").view(f"S{_WIDTH}").tolist()
-    found = {word.decode(): count for word, count in zip(words, counts.tolist(), strict=True)}
+    count_by_word = {word.decode(): count for word, count in zip(words, counts.tolist(), strict=True)}
     long = lengths > _WIDTH
     begins = starts[long]
-    places = zip(begins.tolist(), (begins + lengths[long]).tolist(), strict=True)
-    return found | _counted([padded[first:last] for first, last in places])
+    long_spans = zip(begins.tolist(), (begins + lengths[long]).tolist(), strict=True)
+    return count_by_word | _counted([padded[first:last] for first, last in long_spans])
 
 
 def _numbers(padded: bytes, starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]") -> "NDArray[np.uint64]":
@@ -279,11 +281,11 @@ def _numbers(padded: bytes, starts: "NDArray[np.int64]", lengths: "NDArray[np.in
 
     masks = np.array([(1 << 8 * length) - 1 for length in range(_WIDTH + 1)], np.uint64)
     aligned = np.frombuffer(padded, "<u8").astype(np.uint64)
-    place = starts >> 3
+    word_offset = starts >> 3
     shift = ((starts & 7) << 3).astype(np.uint64)
-    low = aligned[place] >> shift
+    low = aligned[word_offset] >> shift
     # Shift in two steps, because a shift by 64 bits is undefined.
-    high = aligned[place + 1] << (np.uint64(63) - shift) << np.uint64(1)
+    high = aligned[word_offset + 1] << (np.uint64(63) - shift) << np.uint64(1)
     numbers: NDArray[np.uint64] = (low | high) & masks[lengths]
     return numbers
 

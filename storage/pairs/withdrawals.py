@@ -8,7 +8,7 @@ from hierogram.storage.database.loading import staged_ids
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
 from hierogram.storage.exceptions import PairChangedError
-from hierogram.storage.pairs.damaged import is_sound, put_back
+from hierogram.storage.pairs.damaged import is_sound, release_damaged
 from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
@@ -39,18 +39,18 @@ class Withdrawals(StoreAccess):
     ) -> list[int]:
         """Return the sorted ids of the pairs that meet all given conditions."""
         with self._reading() as connection:
-            found = select(sentence_pairs.c.id).order_by(sentence_pairs.c.id)
+            query = select(sentence_pairs.c.id).order_by(sentence_pairs.c.id)
             if corpus is not None:
-                found = found.where(
+                query = query.where(
                     sentence_pairs.c.corpus_id == select(corpora.c.id).where(corpora.c.name == corpus).scalar_subquery()
                 )
             if origin is not None:
-                found = found.where(
+                query = query.where(
                     sentence_pairs.c.batch_id.in_(select(ingest_batches.c.id).where(ingest_batches.c.origin == origin))
                 )
             if external_ids:
-                found = found.where(sentence_pairs.c.external_id.in_(external_ids))
-            return list(connection.scalars(found))
+                query = query.where(sentence_pairs.c.external_id.in_(external_ids))
+            return list(connection.scalars(query))
 
 
 def request(transaction: WriteTransaction, pair_ids: Sequence[int]) -> list[int]:
@@ -76,10 +76,10 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
     """
     connection = transaction.connection
     request(transaction, [row.id for row in rows])
-    here = connection.execute(
+    stored = connection.execute(
         select(sentence_pairs.c.id, sentence_pairs.c.sweep).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
     )
-    sweeps = {row.id: row.sweep for row in here}
+    sweeps = {row.id: row.sweep for row in stored}
     for row in rows:
         if sweeps.get(row.id) != row.sweep:
             raise PairChangedError(f"pair {row.id} was sampled or withdrawn by another process since it was read")
@@ -100,7 +100,7 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
         "human_links",
         "link_corrections",
     )
-    put_back(transaction)
+    release_damaged(transaction)
     for table in (*tables, "pair_scores"):
         connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN ({leaving})"))
     connection.execute(text(f"DELETE FROM sentence_pairs WHERE id IN ({leaving})"))

@@ -97,8 +97,8 @@ class AlignerChange:
     """New links and alignments of pairs, and the changes of the aligner's counts.
 
     `lexicon` holds (source, target, forward, backward), `jumps` (direction, width, count), each key once. Links of
-    `withdrawn` pairs are deleted. `given` holds human corrections of alignments that came with the input. `corrected`
-    holds (pair id, number of human link changes that the new alignment includes).
+    `withdrawn` pairs are deleted. `corrected_inputs` holds human corrections of alignments that came with the input.
+    `corrected` holds (pair id, number of human link changes that the new alignment includes).
     """
 
     alignments: list[PairAlignment] = field(default_factory=list)
@@ -107,7 +107,7 @@ class AlignerChange:
     lexicon: list[tuple[str, str, int, int]] = field(default_factory=list)
     words: list[WordCounts] = field(default_factory=list)
     jumps: list[tuple[str, int, int]] = field(default_factory=list)
-    given: list[PairAlignment] = field(default_factory=list)
+    corrected_inputs: list[PairAlignment] = field(default_factory=list)
     corrected: list[tuple[int, int]] = field(default_factory=list)
 
 

@@ -58,11 +58,11 @@ class NewPairs:
         """Return the number of pairs."""
         return len(self.sources)
 
-    def at(self, places: Sequence[int]) -> NewPairs:
+    def at(self, indices: Sequence[int]) -> NewPairs:
         """Return the pairs at the given indices, in the given order."""
-        known = {place: self.known[k] for place, k in enumerate(places) if k in self.known} if self.known else {}
-        columns = {name: list(map(getattr(self, name).__getitem__, places)) for name in _COLUMNS}
-        return NewPairs(**columns, known=known)
+        known_links = {index: self.known[k] for index, k in enumerate(indices) if k in self.known} if self.known else {}
+        columns = {name: list(map(getattr(self, name).__getitem__, indices)) for name in _COLUMNS}
+        return NewPairs(**columns, known=known_links)
 
 
 _COLUMNS = tuple(field.name for field in fields(NewPairs) if field.name != "known")

@@ -33,9 +33,9 @@ def relations() -> tuple[Relation, ...]:
 def catalog_view() -> str:
     """Return the SELECT of the view `catalog`: one row for each relation and column."""
     rows = [
-        f"({_literal(one.name)}, {_literal(column)}, {_literal(text)}, {int(not one.internal)})"
-        for one in relations()
-        for column, text in {"": one.about, **one.columns}.items()
+        f"({_literal(relation.name)}, {_literal(column)}, {_literal(text)}, {int(not relation.internal)})"
+        for relation in relations()
+        for column, text in {"": relation.about, **relation.columns}.items()
     ]
     body = ",\n".join(rows)
     return (
@@ -47,11 +47,12 @@ def catalog_view() -> str:
 def comments(views: Collection[str]) -> list[str]:
     """Return the COMMENT ON statements of Postgres. `views` are the names of the views."""
     statements = []
-    for one in relations():
-        kind = "VIEW" if one.name in views else "TABLE"
-        statements.append(f"COMMENT ON {kind} {one.name} IS {_literal(one.about)}")
+    for relation in relations():
+        kind = "VIEW" if relation.name in views else "TABLE"
+        statements.append(f"COMMENT ON {kind} {relation.name} IS {_literal(relation.about)}")
         statements += [
-            f'COMMENT ON COLUMN {one.name}."{column}" IS {_literal(text)}' for column, text in one.columns.items()
+            f'COMMENT ON COLUMN {relation.name}."{column}" IS {_literal(text)}'
+            for column, text in relation.columns.items()
         ]
     return statements
 

@@ -217,14 +217,14 @@ CHART_FAULTS = (
     Fault(
         "all variables are freed equally often",
         "charts/pruning/selection.py",
-        "                left -= doubts[v]",
-        "                left -= whole / 4",
+        "                threshold -= doubts[v]",
+        "                threshold -= total / 4",
         (_PRUNING, "-k", "freed_one_after"),
     ),
     Fault(
         "masks of one selection are weighted by frequency",
         "charts/pruning/chain.py",
-        "np.exp(mask.log_total - whole) * mask.features",
+        "np.exp(mask.log_total - log_total) * mask.features",
         "mask.features / len(self.masks)",
         (_PRUNING, "-k", "of_one_selection"),
     ),
@@ -267,7 +267,7 @@ CHART_FAULTS = (
         "the covered weight is taken for the total",
         "charts/pruning/chain.py",
         "most.log_total - float(np.log(most.share))",
-        "most.log_total",
+        "best_cover.log_total",
         ("tests/samplers/charts/test_totals.py", "-k", "over_its_share"),
     ),
     Fault(
@@ -388,8 +388,8 @@ CHART_FAULTS = (
     Fault(
         "only rules of the last pair are counted",
         "tools/lab/papers/pruning/learning.py",
-        "rules += found[n * m + n + m :]",
-        "rules = found[n * m + n + m :]",
+        "rules += feature[n * m + n + m :]",
+        "rules = feature[n * m + n + m :]",
         (_LEARNING, "-k", "raises_the_likelihood"),
     ),
     Fault(
@@ -438,7 +438,7 @@ CHART_FAULTS = (
     Fault(
         "a word is replaced by itself",
         "tools/scores/misfits.py",
-        "if word != spoiled[place]:",
+        "if word != spoiled[position]:",
         "if word >= 0:",
         (_MISFITS, "-k", "fifth or all_words_are_the_same"),
     ),

@@ -39,21 +39,21 @@ DAEMON_FAULTS = (
     Fault(
         "a pair's own links stay in the stem counts used for its alignment",
         "daemon/learning/alignment/incremental.py",
-        "return both(one[0], other[0]), both(one[1], other[1])",
-        "return both(one[0], other[0]), one[1]",
+        "return map_both_directions(first[0], second[0]), map_both_directions(first[1], second[1])",
+        "return map_both_directions(first[0], second[0]), first[1]",
         (_STEMS, "-k", "being_aligned"),
     ),
     Fault(
         "pairs aligned in a batch count as arrived",
         "daemon/learning/alignment/incremental.py",
-        "_ON_ARRIVAL, _TOGETHER = 1, 2",
-        "_ON_ARRIVAL, _TOGETHER = 1, 1",
+        "_SWEEP_ON_ARRIVAL, _SWEEP_IN_BATCH = 1, 2",
+        "_SWEEP_ON_ARRIVAL, _SWEEP_IN_BATCH = 1, 1",
         (_ARRIVALS, "-k", "growing"),
     ),
     Fault(
         "pairs are realigned while new pairs are being sampled",
         "daemon/learning/alignment/incremental.py",
-        "if not stalest or stalest[0].sweep != _ON_ARRIVAL:",
+        "if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:",
         "if not stalest:",
         (_ARRIVALS, "-k", "unsettled"),
     ),
@@ -88,12 +88,12 @@ DAEMON_FAULTS = (
     Fault(
         "a text is aligned with the counts of other texts of the request",
         "daemon/learning/stored_links.py",
-        """            (source, of_target[target], forward, backward)
+        """            (source, target_numbers[target], forward, backward)
             for source, name in enumerate(names[0])
             for target, forward, backward in self._linked.get(name, ())
-            if target in of_target
+            if target in target_numbers
 """,
-        """            (source, of_target.get(target, 0), forward, backward)
+        """            (source, target_numbers.get(target, 0), forward, backward)
             for source, name in enumerate(names[0])
             for target, forward, backward in self._linked.get(name, ())
 """,
@@ -145,15 +145,15 @@ DAEMON_FAULTS = (
     Fault(
         "a sentence keeps the case of the grammar at its start",
         "tools/translation/recasing.py",
-        "return self._target.capitalize(found) if begins or copied is _Case.CAPITAL else found",
-        "return found",
+        "return self._target.capitalize(form) if begins or copied is _Case.CAPITAL else form",
+        "return results",
         (_TEXT, "-k", "text_is_translated"),
     ),
     Fault(
         "text in a script without case is in capitals",
         "tools/translation/casing.py",
-        "return len(long) > 1 and all(map(is_upper, found))",
-        "return all(map(is_upper, filter(first_cased, found)))",
+        "return len(long) > 1 and all(map(is_upper, letter_words))",
+        "return all(map(is_upper, filter(first_cased, letter_words)))",
         (_CASING, "-k", "script_with_case"),
     ),
     Fault(
@@ -216,14 +216,15 @@ DAEMON_FAULTS = (
     Fault(
         "the discounted mass is lost",
         "daemon/exports/formats/format.py",
-        "+ smoothing * {given}_seen * ({of}_seen / all_seen)",
-        "+ 0 * {given}_seen * ({of}_seen / all_seen)",
+        "+ smoothing * {condition}_seen * ({of}_seen / all_seen)",
+        "+ 0 * {condition}_seen * ({of}_seen / all_seen)",
         (_FORMATS, "-k", "json_lines"),
     ),
     Fault(
         "rules that occur only in minimal derivations have no links",
         "daemon/exports/scratch.py",
-        "            found.append(_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))\n",
+        "            weighted_links.append("
+        "_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))\n",
         "",
         (_EXPORTING, "-k", "translation_weights"),
     ),
@@ -321,8 +322,8 @@ DAEMON_FAULTS = (
     Fault(
         "a rule that an export leaves out had no uses",
         "daemon/exports/difference.py",
-        "least = STEP / ONE_USE",
-        "least = 0.0",
+        "min_variance = STEP / ONE_USE",
+        "min_variance = 0.0",
         (_DIFFERENCE, "-k", "quarter"),
     ),
     Fault(
@@ -335,8 +336,8 @@ DAEMON_FAULTS = (
     Fault(
         "what is usual of log-probabilities is that of evidence",
         "tools/scores/scoring.py",
-        "for score in some], [score.log_probability for score in some])",
-        "for score in some], [score.evidence for score in some])",
+        "for score in scores], [score.log_probability for score in scores])",
+        "for score in scores], [score.evidence for score in scores])",
         ("tests/tools/scores/test_scores.py", "-k", "sqlite and baseline"),
     ),
     Fault(
@@ -377,14 +378,14 @@ DAEMON_FAULTS = (
     Fault(
         "all sentences with a word are searched, not only those with the rarest",
         "daemon/exports/filters.py",
-        "for number in min(places, key=len):",
-        "for number in max(places, key=len):",
+        "for number in min(starts_by_run, key=len):",
+        "for number in max(starts_by_run, key=len):",
         (_FILTERS, "-k", "rarest"),
     ),
     Fault(
         "the version to which `latest` points may retire",
         "daemon/exports/publication.py",
-        "if path.name != shown and (",
+        "if path.name != latest and (",
         "if (",
         (_PUBLICATION, "-k", "retire"),
     ),
@@ -434,8 +435,8 @@ DAEMON_FAULTS = (
     Fault(
         "a loop without a heartbeat is waited for",
         "daemon/serving/supervision.py",
-        "if kept.heartbeat.age > self._patience.stall_seconds:",
-        "if kept.heartbeat.age < 0:",
+        "if supervised.heartbeat.age > self._patience.stall_seconds:",
+        "if supervised.heartbeat.age < 0:",
         (_SUPERVISION, "-k", "stalled"),
     ),
     Fault(
@@ -512,15 +513,15 @@ DAEMON_FAULTS = (
     Fault(
         "a batch sees commits of other batches of its round",
         "daemon/learning/alignment/incremental.py",
-        "return found if len(batches) == 1 else _buffered(found)",
-        "return found",
+        "return results if len(batches) == 1 else _spool_results(results)",
+        "return results",
         (_ROUNDS, "-k", "nothing_of_a_round"),
     ),
     Fault(
         "a round has more pairs than there are linked pairs",
         "daemon/learning/alignment/incremental.py",
-        "if batches and last > linked - again * last:",
-        "if batches and last > linked + again * last:",
+        "if batches and last > linked - realign * last:",
+        "if batches and last > linked + realign * last:",
         (_ROUNDS, "-k", "is_limited"),
     ),
     # The web.
@@ -611,8 +612,8 @@ DAEMON_FAULTS = (
     Fault(
         "any password opens the translation memory",
         "daemon/web/guard.py",
-        "and self._sessions.is_token(_password(shown)):",
-        "and _password(shown):",
+        "and self._sessions.is_token(_password(credentials)):",
+        "and _password(credentials):",
         ("tests/tools/integrations/test_memory.py", "-k", "as_a_password"),
     ),
     Fault(

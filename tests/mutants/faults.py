@@ -67,16 +67,16 @@ FAULTS = (
         "probabilities of options are credited after the draw",
         "synchronous/gibbs.py",
         """    if work.registers[0]["averaged"]:
-        credit(lower, v, 1.0 - one.value / total, at)
-    choice = draw_binary(one.value, total, np.int64(present), u, at.avoid_current)
-    add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
+        credit(lower, v, 1.0 - joined_weight.value / total, context)
+    choice = draw_binary(joined_weight.value, total, np.int64(present), u, context.avoid_current)
+    add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
 """,
-        """    choice = draw_binary(one.value, total, np.int64(present), u, at.avoid_current)
-    add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
-    one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)
-    two = score(work.used, _list_cut(joined, upper, lower, 1, work), at)
+        """    choice = draw_binary(joined_weight.value, total, np.int64(present), u, context.avoid_current)
+    add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
+    joined_weight = score(work.used, _list_cut(joined, upper, lower, 0, work), context)
+    two = score(work.used, _list_cut(joined, upper, lower, 1, work), context)
     if work.registers[0]["averaged"]:
-        credit(lower, v, 1.0 - one.value / (one.value + value_beside(two, one)), at)
+        credit(lower, v, 1.0 - joined_weight.value / (joined_weight.value + value_beside(two, joined_weight)), context)
     _list_cut(joined, upper, lower, choice, work)
 """,
         (CREDITS, "-k", "kernel_credits"),
@@ -84,21 +84,21 @@ FAULTS = (
     Fault(
         "a rule is credited with the probability of its absence",
         "synchronous/gibbs.py",
-        "credit(lower, v, 1.0 - one.value / total, at)",
-        "credit(lower, v, one.value / total, at)",
+        "credit(lower, v, 1.0 - joined_weight.value / total, context)",
+        "credit(lower, v, joined_weight.value / total, context)",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
         "rules at forced cuts are not credited",
         "synchronous/gibbs.py",
-        "credit(number, v, 1.0, at)",
-        "credit(number, v, 0.0, at)",
+        "credit(number, v, 1.0, context)",
+        "credit(number, v, 0.0, context)",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
         "a rule at a forced cut has the class of another edge",
         "synchronous/gibbs.py",
-        """                _sum_up(v, at)
+        """                _sum_up(v, context)
                 credit(number""",
         """                credit(number""",
         (CREDITS, "-k", "kernel_credits"),
@@ -127,8 +127,8 @@ FAULTS = (
     Fault(
         "uses of a rule with different links after the first are merged",
         "counts/occurrences.py",
-        "    return place == size\n",
-        "    return place > 0 or size == 0\n",
+        "    return position == size\n",
+        "    return position > 0 or size == 0\n",
         ("tests/samplers/counts/test_occurrences.py", "-k", "same_links"),
     ),
     Fault(
@@ -411,8 +411,8 @@ FAULTS = (
     Fault(
         "the cut's present value is mistaken for the other one",
         "synchronous/draws.py",
-        "own = total - first if present else first",
-        "own = first if present else total - first",
+        "current_weight = total - first if present else first",
+        "current_weight = first if present else total - first",
         (DRAWS, "-k", "test_gibbs and True"),
     ),
     Fault(
@@ -425,8 +425,8 @@ FAULTS = (
     Fault(
         "a formerly shared rule is no longer counted",
         "synchronous/gibbs.py",
-        'entry["shared"] |= _is_shared(number, at)',
-        'entry["shared"] = _is_shared(number, at)',
+        'entry["shared"] |= _is_shared(number, context)',
+        'entry["shared"] = _is_shared(number, context)',
         (CREDITS, "-k", "shared"),
     ),
     Fault(
@@ -440,22 +440,22 @@ FAULTS = (
     Fault(
         "two equal fragments do not see each other when joined",
         "trees/sampler.py",
-        "lower_count += same",
+        "lower_count += is_same",
         "lower_count += 0",
         (TREES, "-k", "same_fragment"),
     ),
     Fault(
         "a fragment with two uses is removed once",
         "trees/sampler.py",
-        "present * (1 + same)",
+        "present * (1 + is_same)",
         "present",
         (TREES, "-k", "same_fragment"),
     ),
     Fault(
         "every fragment counts as one draw from the base",
         "trees/sampler.py",
-        "random)\n                _add_decisions(v, at, tables, draws)",
-        "random)\n                _add_decisions(v, at, 1, draws)",
+        "random)\n                _add_decisions(v, context, tables, draws)",
+        "random)\n                _add_decisions(v, context, 1, draws)",
         (TREES, "-k", "every_table"),
     ),
     Fault(
@@ -490,8 +490,8 @@ FAULTS = (
     Fault(
         "a long rule's exponent has the wrong sign",
         "synchronous/resampling.py",
-        "exponent += np.int64(whole)",
-        "exponent -= np.int64(whole)",
+        "exponent += np.int64(units)",
+        "exponent -= np.int64(units)",
         _LONG,
     ),
     Fault(
@@ -505,8 +505,8 @@ FAULTS = (
     Fault(
         "exponents of the options below a node are forgotten",
         "synchronous/resampling.py",
-        'own["options_exponent"] = options.exponent',
-        'own["options_exponent"] = 0',
+        'summary["options_exponent"] = options.exponent',
+        'summary["options_exponent"] = 0',
         _SHORT,
         SMALL_SCALE,
     ),
@@ -530,8 +530,8 @@ FAULTS = (
     Fault(
         "exponents of factors are subtracted",
         "synchronous/draws.py",
-        "product.exponent + other.exponent",
-        "product.exponent - other.exponent",
+        "product.exponent + factor.exponent",
+        "product.exponent - factor.exponent",
         (PRODUCTS,),
     ),
     Fault(
@@ -551,8 +551,8 @@ FAULTS = (
     Fault(
         "a draw omits options of the next smaller scale",
         "synchronous/draws.py",
-        'elif weight["exponent"] == most - 1:',
-        'elif weight["exponent"] == most + 1:',
+        'elif weight["exponent"] == max_exponent - 1:',
+        'elif weight["exponent"] == max_exponent + 1:',
         (PRODUCTS,),
     ),
     # Counts of 16,384 and more, and logarithms.
@@ -595,14 +595,14 @@ FAULTS = (
         "density factors are raised to the power 1/T",
         "synchronous/gibbs.py",
         "weight = times(weight, factor)",
-        "weight = times(weight, tempered(factor, at))",
+        "weight = times(weight, tempered(factor, context))",
         (DRAWS, "-k", "temperatures"),
     ),
     Fault(
         "cuts are drawn at T = 1",
         "synchronous/gibbs.py",
-        "one = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), at), at)",
-        "one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)",
+        "joined_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)",
+        "joined_weight = score(work.used, _list_cut(joined, upper, lower, 0, work), context)",
         (DRAWS, "-k", "temperatures"),
     ),
     Fault(
@@ -623,14 +623,14 @@ FAULTS = (
     Fault(
         "sites that share a rule move together",
         "synchronous/type_moves.py",
-        "if used.isdisjoint(own):",
-        "if used is not own:",
+        "if used.isdisjoint(own_heads):",
+        "if used is not own_heads:",
         (TYPES,),
     ),
     Fault(
         "the sites' own rules stay in the counts",
         "synchronous/type_moves.py",
-        "for high, low in rules.keys], np.int64) - own",
+        "for high, low in rules.keys], np.int64) - group_sizes",
         "for high, low in rules.keys], np.int64)",
         (TYPES,),
     ),
@@ -665,8 +665,8 @@ FAULTS = (
     Fault(
         "the first of three sites split more often",
         "synchronous/type_moves.py",
-        "if draws.uniform() * (sites - k) < left:",
-        "if draws.uniform() * min(sites - k, 2) < left:",
+        "if draws.uniform() * (sites - k) < remaining:",
+        "if draws.uniform() * min(sites - k, 2) < remaining:",
         (TYPES,),
     ),
     # Schedules.
@@ -744,14 +744,14 @@ FAULTS = (
     Fault(
         "the reverse move of a word favors the same word",
         "alignment/models/hmm.py",
-        "one, other, 1.0 / tilt, False, state)",
-        "one, other, tilt, False, state)",
+        "old_word, new_word, 1.0 / tilt, False, state)",
+        "old_word, new_word, tilt, False, state)",
         WORD_MOVES,
     ),
     Fault(
         "a word's move omits its selection probability",
         "alignment/models/hmm.py",
-        "ratio = -math.log(_chance(sides, chain, f, one, other))",
+        "ratio = -math.log(_chance(sides, chain, f, old_word, new_word))",
         "ratio = 0.0",
         WORD_MOVES,
     ),
@@ -821,8 +821,8 @@ FAULTS = (
     Fault(
         "the sum of both directions' posteriors is compared with the threshold of their mean",
         "alignment/marginals.py",
-        "np.float32((of_target + of_source) / 2)",
-        "np.float32(of_target + of_source)",
+        "np.float32((target_probability + source_probability) / 2)",
+        "np.float32(target_probability + source_probability)",
         (DECODING,),
     ),
     Fault(
@@ -1138,8 +1138,8 @@ FAULTS = (
     Fault(
         "a phrase is never divided by a local move",
         "itg/gibbs.py",
-        'local.nodes[at]["rule"] not in (SOURCE_NULL, TARGET_NULL):',
-        'local.nodes[at]["rule"] <= PAIR:',
+        'local.nodes[node]["rule"] not in (SOURCE_NULL, TARGET_NULL):',
+        'local.nodes[node]["rule"] <= PAIR:',
         (_ITG, "-k", "twins_do and gibbs and 2"),
     ),
     Fault(
@@ -1224,21 +1224,21 @@ FAULTS = (
     Fault(
         "all words of a class are equally probable",
         "language_models/classes.py",
-        "found[k] += own + log10[place]",
-        "found[k] += own",
+        "scores[k] += log_probability + log10[position]",
+        "scores[k] += log_probability",
         CLASSES,
     ),
     Fault(
         "a text's end is not scored by classes",
         "language_models/classes.py",
-        "found[k] += score(model, state, END)[0]",
-        "found[k] += 0.0",
+        "scores[k] += score(model, state, END)[0]",
+        "scores[k] += 0.0",
         CLASSES,
     ),
     Fault(
         "a context is shortened without its backoff weight",
         "language_models/model.py",
-        "        given_up += model.states[at].backoff\n",
+        "        given_up += model.states[context].backoff\n",
         "",
         (LANGUAGE_MODELS,),
     ),
@@ -1274,15 +1274,15 @@ FAULTS = (
     Fault(
         "open words are never scored again",
         "decoding/cubes.py",
-        "    if closed:\n        return size, there.next, closed, final + there.log10, promised\n",
-        "    if closed or size > 0:\n        return size, there.next, closed, final + there.log10, promised\n",
+        "    if closed:\n        return size, entry.next, closed, final + entry.log10, promised\n",
+        "    if closed or size > 0:\n        return size, entry.next, closed, final + entry.log10, promised\n",
         _DECODING,
     ),
     Fault(
         "the state at the end of an item ignores its context",
         "decoding/cubes.py",
-        "    if there.closed:\n        state = there.state\n        closed = True\n",
-        "    if there.closed:\n        closed = True\n",
+        "    if stored.closed:\n        state = stored.state\n        closed = True\n",
+        "    if stored.closed:\n        closed = True\n",
         _DECODING,
     ),
     # Scores of pairs.
@@ -1422,8 +1422,8 @@ FAULTS = (
     Fault(
         "pairs that are far above what is usual are doubtful",
         "tools/scores/scoring.py",
-        "(usual.evidence[0] - evidence) /",
-        "abs(usual.evidence[0] - evidence) /",
+        "(baseline.evidence[0] - evidence) /",
+        "abs(baseline.evidence[0] - evidence) /",
         DOUBTS,
     ),
     Fault(
@@ -1500,7 +1500,7 @@ FAULTS = (
         "items are popped by the estimates of places before joining",
         "decoding/cubes.py",
         "    made.rank = made.score + task.weighed.weights[LM] * LN_10 * promised\n",
-        "    made.rank = there.apart + 0.0 * promised\n",
+        "    made.rank = row.apart + 0.0 * promised\n",
         _PRUNING,
     ),
     Fault(
@@ -1527,30 +1527,30 @@ FAULTS = (
     Fault(
         "estimates of places include the estimates of neighbors",
         "decoding/cubes.py",
-        "    gained = rank - there.apart\n",
-        "    gained = rank - 0.9 * there.apart\n",
+        "    gained = rank - row.apart\n",
+        "    gained = rank - 0.9 * row.apart\n",
         _PRUNING,
     ),
     Fault(
         "cached language model queries are used for any state",
         "decoding/cubes.py",
-        "    if there.state != state or there.word != word:\n",
-        "    if there.state == -1 or there.word != word:\n",
+        "    if entry.state != state or entry.word != word:\n",
+        "    if entry.state == -1 or entry.word != word:\n",
         _DECODING,
         (Change("decoding/chart.py", "_MEMORIES = 1 << 14", "_MEMORIES = 1"),),
     ),
     Fault(
         "translations of other items count as seen",
         "decoding/kbest.py",
-        "    key = mix(there.word_hash + mix(np.uint64(there.item) + _BASE)) | _ONE\n",
-        "    key = mix(there.word_hash + mix(_BASE)) | _ONE\n",
+        "    key = mix(stored.word_hash + mix(np.uint64(stored.item) + _BASE)) | _ONE\n",
+        "    key = mix(stored.word_hash + mix(_BASE)) | _ONE\n",
         _DISTINCT,
     ),
     Fault(
         "accepted candidates add no others",
         "decoding/kbest.py",
-        "        known.cursor = lists.entries[best].grown\n",
-        "        known.cursor = 64\n",
+        "        item_list.cursor = lists.entries[best].grown\n",
+        "        item_list.cursor = 64\n",
         _DISTINCT,
     ),
     Fault(
@@ -1584,8 +1584,8 @@ FAULTS = (
     Fault(
         "subwords are joined from the left instead of by rank",
         "daemon/text/segments.py",
-        "            _, at = min(ranked)\n",
-        "            _, at = ranked[0]\n",
+        "            _, position = min(ranked)\n",
+        "            _, position = ranked[0]\n",
         (_SEGMENTS, "-k", "in_order"),
     ),
     Fault(
@@ -1598,8 +1598,8 @@ FAULTS = (
     Fault(
         "all words of a long text are compared",
         "daemon/text/segments.py",
-        "    taken = lines[:: max(1, words // _SAMPLE)]\n",
-        "    taken = lines[:: max(1, words // words)]\n",
+        "    sample = lines[:: max(1, words // _SAMPLE)]\n",
+        "    sample = lines[:: max(1, words // words)]\n",
         (_SEGMENTS, "-k", "long_texts"),
     ),
     Fault(
@@ -1619,8 +1619,8 @@ FAULTS = (
     Fault(
         "a class model shortens translations",
         "tools/translation/consensus.py",
-        "(found - _PER_LETTER * mean * letters)",
-        "found",
+        "(class_scores - _PER_LETTER * mean * letters)",
+        "counts",
         (_CONSENSUS, "-k", "lengths"),
     ),
     Fault(
@@ -1647,8 +1647,8 @@ FAULTS = (
     Fault(
         "lengths are searched in the wrong direction",
         "tools/translation/lengths.py",
-        "            if length < wanted:\n",
-        "            if length > wanted:\n",
+        "            if length < target:\n",
+        "            if length > target:\n",
         ("tests/tools/translation/test_lengths.py", "-k", "is_found"),
     ),
     Fault(
@@ -1668,7 +1668,7 @@ FAULTS = (
     Fault(
         "a round continues after any loss",
         "tools/translation/tuning/tuning.py",
-        "        if start is not None and bleu_of(total).score < least:\n",
+        "        if start is not None and bleu_of(total).score < min_score:\n",
         "        if start is not None and bleu_of(total).score < -1:\n",
         ("tests/tools/translation/tuning/test_tuning.py", "-k", "far_below"),
     ),

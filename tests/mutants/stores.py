@@ -39,15 +39,15 @@ STORE_FAULTS = (
     Fault(
         "a minimal derivation is counted again when its pair is resampled",
         "daemon/learning/kinds/pairs.py",
-        "(np.setdiff1d(has, had), 1)",
-        "(has, 1)",
+        "(np.setdiff1d(derived_after, derived_before), 1)",
+        "(derived_after, 1)",
         (_EVERY_KIND, "-k", "sqlite and recount"),
     ),
     Fault(
         "a minimal derivation stays counted when its pair is withdrawn",
         "daemon/learning/kinds/pairs.py",
-        "(np.setdiff1d(had, has), -1)",
-        "(np.setdiff1d(had, had), -1)",
+        "(np.setdiff1d(derived_before, derived_after), -1)",
+        "(np.setdiff1d(derived_before, derived_before), -1)",
         (_EVERY_KIND, "-k", "sqlite and remaining_pairs"),
     ),
     Fault(
@@ -60,15 +60,15 @@ STORE_FAULTS = (
     Fault(
         "a key may belong to two rules whose sources agree",
         "storage/grammar/changes.py",
-        "if named.texts[0][row] != sources[place] or named.texts[1][row] != targets[place]:",
-        "if named.texts[0][row] != sources[place]:",
+        "if named.texts[0][row] != sources[index] or named.texts[1][row] != targets[index]:",
+        "if named.texts[0][row] != sources[index]:",
         (_COMMITS, "-k", "sqlite and bad_change"),
     ),
     Fault(
         "a pair sampled by another process is overwritten",
         "storage/grammar/commits.py",
-        "given.since != sentence_pairs.c.sweep",
-        "given.since > sentence_pairs.c.sweep",
+        "columns.since != sentence_pairs.c.sweep",
+        "columns.since > sentence_pairs.c.sweep",
         (_COMMITS, "-k", "sqlite and two_samplers"),
     ),
     Fault(
@@ -102,8 +102,8 @@ STORE_FAULTS = (
     Fault(
         "a deletion of an entry in an older run is dropped too early",
         "storage/grammar/key_runs.py",
-        "kept_younger[gone if oldest else gone[numbers[same]]] = False",
-        "kept_younger[gone] = False",
+        "kept_younger[removed if oldest else removed[numbers[is_same_rule]]] = False",
+        "kept_younger[removed] = False",
         (_KEY_RUNS, "-k", "merging"),
     ),
     Fault(
@@ -130,8 +130,8 @@ STORE_FAULTS = (
     Fault(
         "rules with the same count as the last one of a page are on no page",
         "storage/grammar/rules.py",
-        "((uses == least) &",
-        "((uses < least) &",
+        "((uses == last_uses) &",
+        "((uses < last_uses) &",
         (_QUERIES, "-k", "sqlite and follow_one_another"),
     ),
     Fault(
@@ -181,8 +181,8 @@ STORE_FAULTS = (
     Fault(
         "the unstored part of an earlier run of rejected lines is lost",
         "storage/pairs/rejections.py",
-        "    return rests, kept\n",
-        "    return [], kept\n",
+        "    return rests, saved\n",
+        "    return [], saved\n",
         (_INGEST, "-k", "sqlite and one_reason"),
     ),
     Fault(
@@ -225,8 +225,8 @@ STORE_FAULTS = (
     Fault(
         "one event too many is kept",
         "storage/events/feed.py",
-        "events.c.id <= last - kept",
-        "events.c.id < last - kept",
+        "events.c.id <= last - number_kept",
+        "events.c.id < last - number_kept",
         (_EVENTS, "-k", "sqlite and late_reader"),
     ),
     Fault(

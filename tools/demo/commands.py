@@ -59,8 +59,8 @@ def demo(
             learning = opened.learn(sweeps, options=LearnOptions())
             if align:
                 _align(opened, learning, verses)
-            with progress("learn", "pairs") as shown:
-                learned = learning.sample(learning_progress(shown))
+            with progress("learn", "pairs") as bar:
+                learned = learning.sample(learning_progress(bar))
                 learning.finish()
                 print_learned(learned, opened.notation())
             manifest = opened.export(output)
@@ -74,22 +74,22 @@ def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", without
     done = opened.add([verse.given(not without_links) for verse in verses], corpus=CORPUS, origin=CORPUS)
     links = plural(sum(len(verse.links) for verse in verses), "manual link")
     with_links = f"ignoring {links}" if without_links else f"with {links}"
-    known = f" ({done.totals.duplicates:,} duplicates)" if done.totals.duplicates else ""
-    print(f"{plural(len(verses), 'pair')} of verses in {opened.url}{known}, {with_links}")
+    duplicates = f" ({done.totals.duplicates:,} duplicates)" if done.totals.duplicates else ""
+    print(f"{plural(len(verses), 'pair')} of verses in {opened.url}{duplicates}, {with_links}")
 
 
 def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[VersePair]") -> None:
     from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate
 
     print_aligned(align_pending(learning))
-    found = {(pair.source, pair.target): frozenset(pair.links) for pair in opened.pairs()}
-    gold, ours = [], []
+    links_by_texts = {(pair.source, pair.target): frozenset(pair.links) for pair in opened.pairs()}
+    gold, learned = [], []
     for verse in verses:
-        links = found.get((" ".join(verse.source), " ".join(verse.target)))
+        links = links_by_texts.get((" ".join(verse.source), " ".join(verse.target)))
         if links is not None:
             gold.append(GoldLinks(frozenset(verse.links), frozenset(verse.links)))
-            ours.append(links)
-    result = evaluate(gold, ours)
+            learned.append(links)
+    result = evaluate(gold, learned)
     print(
         f"  compared with the manual links: AER {result.aer:.3f}, precision {result.precision:.3f}, recall "
         f"{result.recall:.3f}"
@@ -99,10 +99,10 @@ def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[Verse
 def _show_rules(opened: "GrammarStore") -> None:
     from hierogram.tools.demo.showcase import most_informative
 
-    found = most_informative(opened.rules(), _SHOWN_RULES)
+    rules_by_kind = most_informative(opened.rules(), _SHOWN_RULES)
     print()
     print("Learned rules, the most used and most probable ones:")
-    for kind, best in found.items():
+    for kind, best in rules_by_kind.items():
         if best:
             print(f"  {kind}")
         for rule in best:

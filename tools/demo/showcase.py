@@ -53,4 +53,4 @@ def most_informative(rules: Iterable[RuleRow], number: int) -> dict[str, list[Ru
         heapq.heappush(best[kind], (score, -rule.id, rule))
         if len(best[kind]) > number:
             heapq.heappop(best[kind])
-    return {kind: [rule for _, _, rule in sorted(found, reverse=True)] for kind, found in best.items()}
+    return {kind: [rule for _, _, rule in sorted(ranked, reverse=True)] for kind, ranked in best.items()}

@@ -62,15 +62,15 @@ def run_link_chains(
     Each direction records half of the links, at even intervals among those that any chain has after burn-in.
     """
     sides = read_side(row.source for row in rows), read_side(row.target for row in rows)
-    found = [
+    chain_draws = [
         _DirectionChains(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
         for number in range(len(_DIRECTION_NAMES))
     ]
     return LinkDraws(
-        np.concatenate([one.draws for one in found]),
-        [name for one in found for name in one.names],
-        sum(one.seconds for one in found),
-        sum(one.overhead for one in found),
+        np.concatenate([draws.draws for draws in chain_draws]),
+        [name for draws in chain_draws for name in draws.names],
+        sum(draws.seconds for draws in chain_draws),
+        sum(draws.overhead for draws in chain_draws),
     )
 
 
@@ -101,17 +101,17 @@ class _DirectionChains:
         started = time.perf_counter()
         words, positions = self._watched([state.chain.links for state in states])
         overhead = time.perf_counter() - started
-        drawn = np.zeros((len(words), options.chains, max(1, options.sweeps // _SWEEPS_PER_DRAW)))
+        draws_by_chain = np.zeros((len(words), options.chains, max(1, options.sweeps // _SWEEPS_PER_DRAW)))
         for chain, key in enumerate(keys):
-            for draw in range(drawn.shape[2]):
+            for draw in range(draws_by_chain.shape[2]):
                 for sweep in range(_SWEEPS_PER_DRAW):
                     number = burn_in + draw * _SWEEPS_PER_DRAW + sweep + 1
                     states[chain] = self._sweep(key, states[chain], number)
                     report()
                 started = time.perf_counter()
-                drawn[:, chain, draw] = states[chain].chain.links[words] == positions
+                draws_by_chain[:, chain, draw] = states[chain].chain.links[words] == positions
                 overhead += time.perf_counter() - started
-        return LinkDraws(drawn, self._names(words, positions), self._seconds, overhead)
+        return LinkDraws(draws_by_chain, self._names(words, positions), self._seconds, overhead)
 
     def _first_links(self, chain: int, key: int) -> NDArray[np.int16] | None:
         """Return the initial links of a chain, None for the model's initialization."""
@@ -131,10 +131,14 @@ class _DirectionChains:
         return state
 
     def _watched(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        numbers = np.unique(np.concatenate([(np.arange(len(one)) << 16) | one for one in links if len(one)]))
+        numbers = np.unique(
+            np.concatenate(
+                [(np.arange(len(chain_links)) << 16) | chain_links for chain_links in links if len(chain_links)]
+            )
+        )
         numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
-        wanted = min(len(numbers), _MAX_WATCHED_LINKS // 2)
-        chosen = numbers[np.linspace(0, len(numbers) - 1, wanted).astype(np.int64)] if wanted else numbers[:0]
+        count = min(len(numbers), _MAX_WATCHED_LINKS // 2)
+        chosen = numbers[np.linspace(0, len(numbers) - 1, count).astype(np.int64)] if count else numbers[:0]
         return chosen >> 16, (chosen & 0xFFFF).astype(np.int16)
 
     def _names(self, words: NDArray[np.int64], positions: NDArray[np.int16]) -> list[str]:
@@ -142,9 +146,11 @@ class _DirectionChains:
         offset = self._direction.sides.emitted_offset
         pairs = np.searchsorted(offset, words, side="right") - 1
         names = []
-        for pair, place, position in zip(pairs.tolist(), (words - offset[pairs]).tolist(), positions, strict=True):
+        for pair, word_position, position in zip(
+            pairs.tolist(), (words - offset[pairs]).tolist(), positions, strict=True
+        ):
             row = self._rows[pair]
-            i, j = (int(position), place) if self._number == 0 else (place, int(position))
+            i, j = (int(position), word_position) if self._number == 0 else (word_position, int(position))
             source, target = row.source.split(" ")[i], row.target.split(" ")[j]
             names.append(f"{source} - {target}, {i}-{j} of pair {row.id} ({_DIRECTION_NAMES[self._number]})")
         return names
@@ -221,7 +227,9 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
     loaded = kind.load(rows, settings)
     starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
     trial_options = [TrialOptions(options.seed + k, start, options.threads or 1) for k, start in enumerate(starts)]
-    trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in trial_options]
+    trials = [
+        kind.trial(loaded, settings, store.vocabulary_sizes(), options_of_chain) for options_of_chain in trial_options
+    ]
     aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.needs_all_pairs]
     burn_in = kind.schedule(settings).burn_in
     later = 0
@@ -232,16 +240,16 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
     done = len(trials) * (burn_in + options.sweeps)
     total = done + later
     try:
-        drawn = _ChainRunner(trials, (loaded, settings), options, lambda done: report(done, total)).draws(
+        draws = _ChainRunner(trials, (loaded, settings), options, lambda done: report(done, total)).draws(
             burn_in, starts
         )
     finally:
         for trial in trials:
             trial.close()
     if not aligned:
-        return drawn
+        return draws
     sweeps = count(done + 1)
-    return drawn._replace(links=run_link_chains(aligned, options, lambda: report(next(sweeps), total)))
+    return draws._replace(links=run_link_chains(aligned, options, lambda: report(next(sweeps), total)))
 
 
 class _ChainRunner:
@@ -292,13 +300,13 @@ class _ChainRunner:
         """Run the sweeps of one chain after burn-in; return its grammar at some draws, including the last."""
         grammars = []
         draws = max(1, self._options.sweeps // _SWEEPS_PER_DRAW)
-        taken = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
+        snapshot_draws = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
         for draw in range(1, draws + 1):
             for _ in range(_SWEEPS_PER_DRAW):
                 self._sweep(trial)
             started = time.perf_counter()
             watch.note(trial.log_likelihood(), trial.table)
-            if draw in taken:
+            if draw in snapshot_draws:
                 grammars.append(count_uses(trial.table))
             self._overhead += time.perf_counter() - started
         return grammars
@@ -307,8 +315,8 @@ class _ChainRunner:
         """Return the rules with most uses over all chains: keys, uint64[W, 2], and both sides."""
         loaded = self._loaded
         nothing = empty_blobs(loaded.size)
-        drawn = [StoredSamples(loaded.trees(trial.state), nothing) for trial in self._trials]
-        rules = join_deltas([loaded.rule_deltas(None, one, self._settings) for one in drawn])
+        samples = [StoredSamples(loaded.trees(trial.state), nothing) for trial in self._trials]
+        rules = join_deltas([loaded.rule_deltas(None, sample, self._settings) for sample in samples])
         counts = np.bincount(first_rows_by_key(rules.keys), rules.counts, len(rules))
         chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_WATCHED_RULES]
         chosen = chosen[counts[chosen] > 0]

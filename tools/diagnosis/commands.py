@@ -34,32 +34,34 @@ def diagnose(
     from hierogram.tools.diagnosis.chains import run_chains
     from hierogram.tools.diagnosis.diagnosis import diagnose as judge
 
-    with open_chosen_store(context) as opened, progress("diagnose", "sweeps") as shown:
-        taken = run_chains(opened.store, run, lambda done, total: shown.update(done, total, done))
+    with open_chosen_store(context) as opened, progress("diagnose", "sweeps") as bar:
+        chain_draws = run_chains(opened.store, run, lambda done, total: bar.update(done, total, done))
     if draws is not None:
-        taken.save(draws)
-    found = judge(taken)
+        chain_draws.save(draws)
+    diagnosis = judge(chain_draws)
     if plot is not None:
         from hierogram.tools.diagnosis.diagnosis import plot_chains
 
-        plot_chains(taken, plot)
+        plot_chains(chain_draws, plot)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(diagnosis))
     else:
-        _print_diagnosis(found)
-    if found.flagged:
-        print_note(f"hierogram: the chains do not agree: {', '.join(found.flagged)}: run them longer (--sweeps)")
+        _print_diagnosis(diagnosis)
+    if diagnosis.flagged:
+        print_note(f"hierogram: the chains do not agree: {', '.join(diagnosis.flagged)}: run them longer (--sweeps)")
         raise typer.Exit(PROBLEMS_FOUND)
 
 
-def _print_diagnosis(found: "Diagnosis") -> None:
+def _print_diagnosis(diagnosis: "Diagnosis") -> None:
     from hierogram.tools.diagnosis.diagnosis import format_quantity
 
-    print(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
+    print(
+        f"{plural(diagnosis.chains, 'chain')} ({', '.join(diagnosis.starts)}), {plural(diagnosis.draws, 'draw')} each"
+    )
     columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
-    print_table(columns, [format_quantity(one) for one in found.totals], numeric=(0, 1, 2, 3))
-    for many, name in ((found.rules, "frequent rule"), (found.links, "aligned link")):
-        if not many.watched and many is found.links:
+    print_table(columns, [format_quantity(quantity) for quantity in diagnosis.totals], numeric=(0, 1, 2, 3))
+    for many, name in ((diagnosis.rules, "frequent rule"), (diagnosis.links, "aligned link")):
+        if not many.watched and many is diagnosis.links:
             continue
         verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in many.verdicts.items())
         print(f"{plural(many.watched, name)}: {verdicts or 'none'}")
@@ -68,13 +70,13 @@ def _print_diagnosis(found: "Diagnosis") -> None:
             sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
             print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
             print("worst agreement:")
-            print_table(columns, [format_quantity(one) for one in many.least], numeric=(0, 1, 2, 3))
-    for name, shares in found.overlap.items():
+            print_table(columns, [format_quantity(quantity) for quantity in many.least], numeric=(0, 1, 2, 3))
+    for name, shares in diagnosis.overlap.items():
         parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
         print(f"overlap of two chains, {name.replace('_', ' ')}: {parts}")
     rate = (
         ""
-        if found.ess_per_second is None
-        else f", {found.ess_per_second:.1f} effective draws of the log-likelihood per second"
+        if diagnosis.ess_per_second is None
+        else f", {diagnosis.ess_per_second:.1f} effective draws of the log-likelihood per second"
     )
-    print(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time spent on diagnosis")
+    print(f"{diagnosis.seconds:.1f} s of sampling{rate}; {diagnosis.overhead:.1%} of the time spent on diagnosis")

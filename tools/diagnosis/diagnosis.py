@@ -82,8 +82,8 @@ def diagnose(chain_draws: ChainDraws) -> Diagnosis:
         *TOTALS,
         *(f"{source} ||| {target}" for source, target in zip(chain_draws.sources, chain_draws.targets, strict=True)),
     ]
-    found = _quantities(names, chain_draws.draws)
-    totals, rules = found[: len(TOTALS)], found[len(TOTALS) :]
+    quantities = _quantities(names, chain_draws.draws)
+    totals, rules = quantities[: len(TOTALS)], quantities[len(TOTALS) :]
     overlaps = {
         "single_draws": mean_overlap(chain_draws.last)._asdict(),
         "means": mean_overlap(chain_draws.means, _MIN_MEAN_USES)._asdict(),
@@ -97,7 +97,7 @@ def diagnose(chain_draws: ChainDraws) -> Diagnosis:
         chains, draws, chain_draws.starts, totals, _summarize(rules), links, overlaps, seconds,
         overhead / max(overhead + seconds, 1e-9),
         None if likelihood is None else likelihood / max(chain_draws.seconds, 1e-9),
-        [one.name for one in totals if one.verdict in FLAGS],
+        [quantity.name for quantity in totals if quantity.verdict in FLAGS],
     )  # fmt: skip
 
 
@@ -114,31 +114,31 @@ def _quantities(names: list[str], draws: NDArray[np.float64]) -> list[Quantity]:
 
 
 def _summarize(watched: list[Quantity]) -> QuantitySummary:
-    moving = [one for one in watched if one.r_hat is not None]
-    least = sorted(moving, key=lambda one: -(one.r_hat or 0.0))[:_MAX_SHOWN]
+    moving = [quantity for quantity in watched if quantity.r_hat is not None]
+    slowest = sorted(moving, key=lambda quantity: -(quantity.r_hat or 0.0))[:_MAX_SHOWN]
     return QuantitySummary(
         len(watched),
-        count_flags([one.verdict for one in watched]),
-        _quantiles([one.r_hat for one in moving], (0.5, 0.9, 1.0)),
-        _quantiles([one.ess_bulk for one in moving], (0.0, 0.1, 0.5)),
-        least,
+        count_flags([quantity.verdict for quantity in watched]),
+        _quantiles([quantity.r_hat for quantity in moving], (0.5, 0.9, 1.0)),
+        _quantiles([quantity.ess_bulk for quantity in moving], (0.0, 0.1, 0.5)),
+        slowest,
     )
 
 
 def _quantiles(values: list[Figure], shares: tuple[float, ...]) -> list[Figure]:
-    known = [value for value in values if value is not None]
-    return list(np.quantile(known, shares).tolist()) if known else [None] * len(shares)
+    present = [value for value in values if value is not None]
+    return list(np.quantile(present, shares).tolist()) if present else [None] * len(shares)
 
 
-def format_quantity(one: Quantity) -> tuple[str, ...]:
+def format_quantity(quantity: Quantity) -> tuple[str, ...]:
     """Return the table cells of a quantity: mean and error, R-hat, effective sample sizes, verdict, name."""
     return (
-        f"{_shown(one.mean, 1)} ± {_shown(one.error, 1)}",
-        _shown(one.r_hat, 3),
-        _shown(one.ess_bulk, 0),
-        _shown(one.ess_tail, 0),
-        one.verdict,
-        one.name,
+        f"{_shown(quantity.mean, 1)} ± {_shown(quantity.error, 1)}",
+        _shown(quantity.r_hat, 3),
+        _shown(quantity.ess_bulk, 0),
+        _shown(quantity.ess_tail, 0),
+        quantity.verdict,
+        quantity.name,
     )
 
 
@@ -162,8 +162,8 @@ def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
         panel.set_title(name.replace("_", " "))
         panel.set_xlabel("draw")
     panels[0].legend(fontsize="small")
-    found = r_hat(chain_draws.draws[len(TOTALS) :])
-    panels[-1].hist(found[np.isfinite(found)], bins=40)
+    r_hats = r_hat(chain_draws.draws[len(TOTALS) :])
+    panels[-1].hist(r_hats[np.isfinite(r_hats)], bins=40)
     panels[-1].axvline(R_HAT_LIMIT, color="gray", linestyle=":")
     panels[-1].set_title("R-hat of the monitored rules")
     figure.tight_layout()

@@ -33,7 +33,7 @@ class _Piece:
         return len(self.target) + (len(_OR) if has_line else len(self.source) + len(_IS) + len(_END))
 
 
-def fit_budget(found: Evidence, characters: int, texts: TextPipeline = UNCHANGED_TEXT) -> str:
+def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHANGED_TEXT) -> str:
     """Return evidence as text of up to `characters` characters.
 
     Renderings are lines `source = target, target` in sentence order; pairs follow, two lines each. All lines are
@@ -41,24 +41,24 @@ def fit_budget(found: Evidence, characters: int, texts: TextPipeline = UNCHANGED
     expected new target words per character. Word expectations are computed from the matching rules and the entries.
     `texts` is the store's pipeline, which detokenizes.
     """
-    expected = _expected_words(found)
-    pieces = list(_pieces(found, texts))
+    expected = _expected_words(evidence)
+    pieces = list(_pieces(evidence, texts))
     chosen: dict[str, list[_Piece]] = {}
     pairs: list[_Piece] = []
     seen: Counter[str] = Counter()
-    left = characters + len(_END) - _MARKS
+    remaining = characters + len(_END) - _MARKS
     while True:
         best, gain = None, 0.0
         for piece in pieces:
             cost = piece.cost(piece.joins and piece.source in chosen)
-            if cost > left:
+            if cost > remaining:
                 continue
             fresh = sum(expected.get(word, 0.0) for word in set(piece.words) if not seen[word])
             if fresh / cost > gain:
                 best, gain = piece, fresh / cost
         if best is None:
             break
-        left -= best.cost(best.joins and best.source in chosen)
+        remaining -= best.cost(best.joins and best.source in chosen)
         seen.update(best.words)
         pieces.remove(best)
         if best.joins:
@@ -66,13 +66,13 @@ def fit_budget(found: Evidence, characters: int, texts: TextPipeline = UNCHANGED
         else:
             pairs.append(best)
     lines = [
-        source + _IS + _OR.join(piece.target for piece in some)
-        for source, some in sorted(chosen.items(), key=lambda line: min(line[1][0].spans))
+        source + _IS + _OR.join(piece.target for piece in entries)
+        for source, entries in sorted(chosen.items(), key=lambda line: min(line[1][0].spans))
     ]
     return enclose(_END.join([*lines, *(pair.source + _INTO + pair.target for pair in pairs)]))
 
 
-def _expected_words(found: Evidence) -> dict[str, float]:
+def _expected_words(evidence: Evidence) -> dict[str, float]:
     """Return for each target word the probability that a reference contains it.
 
     At each position, the matching rules vote with their probabilities, and longer rules have more weight. Positions are
@@ -81,41 +81,41 @@ def _expected_words(found: Evidence) -> dict[str, float]:
     votes: dict[int, defaultdict[str, float]] = {}
     totals: Counter[int] = Counter()
     sides: set[tuple[str, int]] = set()
-    for rule in found.rules:
+    for rule in evidence.rules:
         words = set(_words(rule.target))
-        for place in rule.matches:
-            covered = place.covered
+        for match in rule.matches:
+            covered = match.covered
             weight = len(covered) ** 2
             for position in covered:
                 if (rule.source, position) not in sides:
                     sides.add((rule.source, position))
                     totals[position] += weight
-                own = votes.setdefault(position, defaultdict(float))
+                word_votes = votes.setdefault(position, defaultdict(float))
                 for word in words:
-                    own[word] += weight * rule.p_target_given_source / max(1, len(words) / len(covered))
+                    word_votes[word] += weight * rule.p_target_given_source / max(1, len(words) / len(covered))
     missing: dict[str, float] = {}
-    for position, own in votes.items():
-        for word, vote in own.items():
+    for position, word_votes in votes.items():
+        for word, vote in word_votes.items():
             missing[word] = missing.get(word, 1.0) * (1 - min(1.0, vote / totals[position]))
-    for entry in found.entries:
+    for entry in evidence.entries:
         for word in entry.target.split(" "):
             missing[word] = missing.get(word, 1.0) * (1 - _OF_ENTRIES)
     return {word: 1 - none for word, none in missing.items() if any(map(str.isalnum, word))}
 
 
-def _pieces(found: Evidence, texts: TextPipeline) -> Iterator[_Piece]:
+def _pieces(evidence: Evidence, texts: TextPipeline) -> Iterator[_Piece]:
     source, target = texts.source, texts.target
-    for rule in found.rules:
+    for rule in evidence.rules:
         words = tuple(_words(rule.target))
         if words:
             covered = set(rule.matches[0].covered)
             sides = quoted(readable_side(rule.source, source)), quoted(readable_side(rule.target, target))
             yield _Piece(*sides, words, True, covered)
-    for entry in found.entries:
+    for entry in evidence.entries:
         words = tuple(entry.target.split(" "))
         sides = quoted(source.written(entry.source)), quoted(target.written(entry.target))
         yield _Piece(*sides, words, True, {-1})
-    for pair in found.pairs:
+    for pair in evidence.pairs:
         words = tuple(pair.target.split(" "))
         sides = quoted(source.written(pair.source)), quoted(target.written(pair.target))
         yield _Piece(*sides, words, False)

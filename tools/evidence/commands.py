@@ -23,7 +23,7 @@ def evidence(
     context: typer.Context,
     sentence: Annotated[str, Option("Sentence in the source language.", metavar="SENTENCE", positional=True)],
     *,
-    wanted: EvidenceOptions,
+    options: EvidenceOptions,
     format: Annotated[
         Literal["table", "prompt", "json"] | None,
         Option("Output format: a table, text for a prompt, or JSON.", shown=TABLE),
@@ -56,33 +56,33 @@ def evidence(
             raise UsageError("--characters requires --format prompt")
         if chosen := given(context, EvidenceOptions) - {"tokenized"}:
             raise UsageError(f"--characters and --{min(chosen)} are mutually exclusive")
-        wanted = candidate_limits(tokenized=wanted.tokenized)
+        options = candidate_limits(tokenized=options.tokenized)
     with open_chosen_store(context) as opened:
-        found, texts = gather(opened, sentence, options=wanted), make_pipeline(opened.settings())
+        result, texts = gather(opened, sentence, options=options), make_pipeline(opened.settings())
     if as_json or format == JSON:
-        print_json(asdict(found))
+        print_json(asdict(result))
     elif characters is not None:
-        print(fit_budget(found, characters, texts))
+        print(fit_budget(result, characters, texts))
     elif format == PROMPT:
-        print(as_prompt(found, sentence, texts), end="")
+        print(as_prompt(result, sentence, texts), end="")
     else:
-        _print_evidence(found)
+        _print_evidence(result)
 
 
-def _print_evidence(found: "Evidence") -> None:
+def _print_evidence(evidence: "Evidence") -> None:
     from hierogram.tools.evidence.retrieval import format_rules
 
-    columns, *rows = format_rules(found)
+    columns, *rows = format_rules(evidence)
     print_table(columns, rows, numeric=(2, 3))
-    if found.pairs:
+    if evidence.pairs:
         print()
-        pairs = [(str(pair.id), pair.corpus, pair.source, pair.target) for pair in found.pairs]
+        pairs = [(str(pair.id), pair.corpus, pair.source, pair.target) for pair in evidence.pairs]
         print_table(("pair", "corpus", "source", "target"), pairs, (0,))
-    if found.entries:
+    if evidence.entries:
         print()
-        entries = [(entry.corpus, entry.source, entry.target) for entry in found.entries]
+        entries = [(entry.corpus, entry.source, entry.target) for entry in evidence.entries]
         print_table(("dictionary", "source", "target"), entries)
-    if not found.rules:
+    if not evidence.rules:
         print_note("no matching rules: nothing learned yet, or no rule contains these words")
-    if found.unknown:
-        print_note(f"words in no stored pair: {' '.join(found.unknown)}")
+    if evidence.unknown:
+        print_note(f"words in no stored pair: {' '.join(evidence.unknown)}")

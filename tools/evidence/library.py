@@ -22,6 +22,6 @@ def evidence(
     """
     from hierogram.tools.evidence.retrieval import find_evidence
 
-    wanted = resolve_options(EvidenceOptions, options, chosen)
+    resolved = resolve_options(EvidenceOptions, options, chosen)
     with store.reader.read() as transaction:
-        return find_evidence(transaction, sentence, wanted)
+        return find_evidence(transaction, sentence, resolved)

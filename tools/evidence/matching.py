@@ -87,14 +87,14 @@ class MatchedSentence:
     def places(self, pattern: Pattern) -> list[SideMatch]:
         """Return up to `MAX_PLACES` places where the pattern matches, leftmost first."""
         starts = [self._starts(chunk) for chunk in pattern.chunks]
-        found: list[SideMatch] = []
+        matches: list[SideMatch] = []
         if not all(starts):
-            return found
+            return matches
         for chosen in self._ways(pattern, starts, 0, 0):
-            found.append(self._place(pattern, chosen))
-            if len(found) == MAX_PLACES:
+            matches.append(self._place(pattern, chosen))
+            if len(matches) == MAX_PLACES:
                 break
-        return found
+        return matches
 
     def _starts(self, chunk: tuple[str, ...]) -> list[int]:
         size = len(chunk)
@@ -158,17 +158,17 @@ class _CoverageUnits:
 
     def of(self, source: str) -> list[int]:
         words = source.split(" ")
-        found: set[int] = set()
+        unit_ids: set[int] = set()
         for first in range(len(words)):
             for last in range(first + 1, min(first + _LONGEST, len(words)) + 1):
                 units_of_gram = self._grams.get(tuple(words[first:last]))
                 if units_of_gram is None:
                     break
-                found.update(units_of_gram)
-        units = list(found)
+                unit_ids.update(units_of_gram)
+        units = list(unit_ids)
         text = f" {source} "
         for chunks, expression, number in self._patterns:
-            if found.issuperset(chunks) and expression.search(text):
+            if unit_ids.issuperset(chunks) and expression.search(text):
                 units.append(number)
         return units
 
@@ -216,22 +216,22 @@ def choose_pairs(
     has: NDArray[np.bool_] = np.zeros((len(ordered), units.number), np.bool_)
     for row, pair in enumerate(ordered):
         has[row, units.of(pair.source)] = True
-    left: NDArray[np.bool_] = np.asarray(has.any(axis=1))
+    uncovered: NDArray[np.bool_] = np.asarray(has.any(axis=1))
     covered: NDArray[np.bool_] = np.zeros(units.number, np.bool_)
-    found: list[CoveringPair] = []
-    while len(found) < limit and left.any():
-        gains = np.where(left, (has & ~covered) @ units.weights, 0)
+    chosen_pairs: list[CoveringPair] = []
+    while len(chosen_pairs) < limit and uncovered.any():
+        gains = np.where(uncovered, (has & ~covered) @ units.weights, 0)
         best = int(gains.argmax())
         if gains[best] <= 0:
             if not covered.any():
                 break
             covered = np.zeros_like(covered)
             continue
-        own = np.flatnonzero(has[best])
+        covered_units = np.flatnonzero(has[best])
         fresh = np.flatnonzero(has[best] & ~covered)
         pair = ordered[best]
-        spans = units.covered(own.tolist()), units.covered(fresh.tolist())
-        found.append(CoveringPair(pair.id, pair.corpus, pair.source, pair.target, *spans))
+        spans = units.covered(covered_units.tolist()), units.covered(fresh.tolist())
+        chosen_pairs.append(CoveringPair(pair.id, pair.corpus, pair.source, pair.target, *spans))
         covered = covered | has[best]
-        left[best] = False
-    return found
+        uncovered[best] = False
+    return chosen_pairs

@@ -60,10 +60,10 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
     found_words = known_words(transaction, [*words, *(word.lower() for word in words)]).get(SOURCE, {})
     # Lower-case words that are known only in lower case, such as the first word of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
-    known = {word: found_words[word] for word in words if word in found_words}
+    known_source_words = {word: found_words[word] for word in words if word in found_words}
     sentence = MatchedSentence(words)
-    matched = _match_sides(sentence, find_source_sides(transaction, [known.get(word) for word in words]))
-    chosen = _select_sides(sentence, matched, known)
+    matched = _match_sides(sentence, find_source_sides(transaction, [known_source_words.get(word) for word in words]))
+    chosen = _select_sides(sentence, matched, known_source_words)
     rendered = find_renderings(transaction, [match.side for match in chosen], options.renderings)
     rules = [
         MatchedRule(match.side, rule.other, rule.expected_uses, rule.probability, match.places)
@@ -72,33 +72,38 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
     ]
     # Sort by uses, because only the first patterns are searched in pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
-    pairs, entries = find_similar_pairs(transaction, known, max(_CANDIDATES, 10 * options.pairs))
-    most = max((word.count for word in known.values()), default=1)
-    weights = {word: log(2 + most / max(1, known[word].count if word in known else 1)) for word in words}
+    pairs, entries = find_similar_pairs(transaction, known_source_words, max(_CANDIDATES, 10 * options.pairs))
+    max_count = max((word.count for word in known_source_words.values()), default=1)
+    weights = {
+        word: log(2 + max_count / max(1, known_source_words[word].count if word in known_source_words else 1))
+        for word in words
+    }
     row = transaction.row("SELECT position FROM store_state", False)
-    found = Evidence(
+    evidence = Evidence(
         int(row[0]) if row else 0,
         words,
-        [word for word in dict.fromkeys(words) if word not in known],
+        [word for word in dict.fromkeys(words) if word not in known_source_words],
         rules[: options.rules],
         choose_pairs(words, weights, patterns, pairs, options.pairs),
         _entries(sentence, entries),
     )
     view = WordView(transaction.settings().bpe_merges)
-    return _in_words(found, view) if view.merges else found
+    return _in_words(evidence, view) if view.merges else evidence
 
 
-def _in_words(found: Evidence, view: WordView) -> Evidence:
+def _in_words(evidence: Evidence, view: WordView) -> Evidence:
     """Convert the evidence of a subword store to words. A word is unknown if one of its parts is unknown."""
-    places = index_words(found.words)
-    words = view.line(" ".join(found.words)).split(" ")
-    unknown = {words[place] for place, part in zip(places, found.words, strict=False) if part in found.unknown}
+    word_indices = index_words(evidence.words)
+    words = view.line(" ".join(evidence.words)).split(" ")
+    unknown = {
+        words[match] for match, part in zip(word_indices, evidence.words, strict=False) if part in evidence.unknown
+    }
 
     def spans(tokens: Sequence[Span]) -> tuple[Span, ...]:
-        return tuple(dict.fromkeys(find_word_span(places, span) for span in tokens))
+        return tuple(dict.fromkeys(find_word_span(word_indices, span) for span in tokens))
 
     return Evidence(
-        found.position,
+        evidence.position,
         words,
         [word for word in dict.fromkeys(words) if word in unknown],
         [
@@ -106,9 +111,9 @@ def _in_words(found: Evidence, view: WordView) -> Evidence:
                 rule,
                 source=view.side(rule.source),
                 target=view.side(rule.target),
-                matches=[SideMatch(spans(place.words), spans(place.gaps)) for place in rule.matches],
+                matches=[SideMatch(spans(match.words), spans(match.gaps)) for match in rule.matches],
             )
-            for rule in found.rules
+            for rule in evidence.rules
         ],
         [
             replace(
@@ -118,9 +123,9 @@ def _in_words(found: Evidence, view: WordView) -> Evidence:
                 covered_spans=spans(pair.covered_spans),
                 new_spans=spans(pair.new_spans),
             )
-            for pair in found.pairs
+            for pair in evidence.pairs
         ],
-        [replace(entry, source=view.line(entry.source), target=view.line(entry.target)) for entry in found.entries],
+        [replace(entry, source=view.line(entry.source), target=view.line(entry.target)) for entry in evidence.entries],
     )
 
 
@@ -149,15 +154,15 @@ class _Match:
 
 
 def _match_sides(sentence: MatchedSentence, sides: Mapping[str, float]) -> list[_Match]:
-    found = []
+    matching = []
     for side, uses in sides.items():
         pattern = sentence.pattern(side)
-        if pattern is not None and (places := sentence.places(pattern)):
-            found.append(_Match(side, uses, pattern, places))
-    return found
+        if pattern is not None and (side_matches := sentence.places(pattern)):
+            matching.append(_Match(side, uses, pattern, side_matches))
+    return matching
 
 
-def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known: Iterable[str]) -> list[_Match]:
+def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known_words: Iterable[str]) -> list[_Match]:
     """Select a few sides for each word: with and without gaps, the longest and most used first.
 
     Each known word alone is always included. Sides are ordered by the first word that they cover; sides without gaps
@@ -168,12 +173,12 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known: I
     chosen: list[_Match] = []
     for match in ranked:
         plain = match.pattern.plain
-        positions = {position for place in match.places for position in place.covered}
+        positions = {position for side_match in match.places for position in side_match.covered}
         if any(covered[plain, position] < _SIDES_PER_POSITION for position in positions):
             covered.update((plain, position) for position in positions)
             chosen.append(match)
     bare = {word for position, word in enumerate(sentence.words) if not covered[False, position]}
-    for word in known:
+    for word in known_words:
         symbol = escape_terminal(word)
         sides = [symbol]
         if word in bare:
@@ -186,13 +191,13 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known: I
 
 def _entries(sentence: MatchedSentence, entries: Iterable[SimilarPair]) -> list[SimilarPair]:
     """Return distinct entries whose source side occurs in the sentence, by their first word, then by length."""
-    found: dict[tuple[str, str], tuple[int, int, SimilarPair]] = {}
+    pairs_by_entry: dict[tuple[str, str], tuple[int, int, SimilarPair]] = {}
     for pair in entries:
         words = tuple(pair.source.split(" "))
-        places = sentence.places(Pattern((words,), (0, 0)))
-        if places:
-            found.setdefault((pair.source, pair.target), (places[0].words[0][0], len(words), pair))
-    return [pair for _, _, pair in sorted(found.values(), key=lambda entry: (*entry[:2], entry[2].target))]
+        side_matches = sentence.places(Pattern((words,), (0, 0)))
+        if side_matches:
+            pairs_by_entry.setdefault((pair.source, pair.target), (side_matches[0].words[0][0], len(words), pair))
+    return [pair for _, _, pair in sorted(pairs_by_entry.values(), key=lambda entry: (*entry[:2], entry[2].target))]
 
 
 GAP = "…"
@@ -202,7 +207,7 @@ MIN_PROBABILITY, MIN_USES = 0.1, 1.0
 """Glossary thresholds: minimum probability given the source; minimum expected uses if the source has several words."""
 
 
-def as_prompt(found: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEXT) -> str:
+def as_prompt(evidence: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEXT) -> str:
     """Return a prompt with dictionary entries, a glossary, example pairs, and the sentence to translate.
 
     Texts from the store are enclosed in tags that mark them as data. The glossary has renderings with a probability
@@ -215,13 +220,13 @@ def as_prompt(found: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEXT) 
         return quoted(texts.source.written(pair.source)), quoted(texts.target.written(pair.target))
 
     blocks = []
-    if found.entries:
-        blocks.append([f"Dictionary ({source} = {target}):", *map(" = ".join, map(sides, found.entries))])
-    glossary = _glossary(found.rules, texts)
+    if evidence.entries:
+        blocks.append([f"Dictionary ({source} = {target}):", *map(" = ".join, map(sides, evidence.entries))])
+    glossary = _glossary(evidence.rules, texts)
     if glossary:
         blocks.append([f"Glossary ({source} = {target}):", *map(quoted, glossary)])
     blocks += [
-        [f"{name}: {side}" for name, side in zip((source, target), sides(pair), strict=True)] for pair in found.pairs
+        [f"{name}: {side}" for name, side in zip((source, target), sides(pair), strict=True)] for pair in evidence.pairs
     ]
     request = f"{source}: {' '.join(visible(text).split())}\n{target}:\n"
     if not blocks:
@@ -240,7 +245,7 @@ def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:
             renderings.setdefault(readable_side(rule.source, texts.source), []).append(
                 readable_side(rule.target, texts.target)
             )
-    return [f"{source} = {', '.join(dict.fromkeys(some))}" for source, some in renderings.items()]
+    return [f"{source} = {', '.join(dict.fromkeys(targets))}" for source, targets in renderings.items()]
 
 
 def _has_letters(side: str) -> bool:
@@ -252,17 +257,17 @@ def readable_side(side: str, text: TextSide = TOKENS) -> str:
     """Return a side as readable text, with an ellipsis for each gap. Several gaps are numbered."""
     symbols = [(symbol, unescape_terminal(symbol)) for symbol in side.split(" ")]
     gaps = sum(word is None for _, word in symbols)
-    found: list[str] = []
+    pieces: list[str] = []
     # Detokenize only adjacent words, not words across a gap.
-    for is_gap, some in groupby(symbols, lambda symbol: symbol[1] is None):
+    for is_gap, group in groupby(symbols, lambda symbol: symbol[1] is None):
         if is_gap:
-            found += [GAP + ("" if gaps == 1 else symbol.strip("[]").rpartition(",")[2]) for symbol, _ in some]
+            pieces += [GAP + ("" if gaps == 1 else symbol.strip("[]").rpartition(",")[2]) for symbol, _ in group]
         else:
-            found.append(text.written(" ".join(word or "" for _, word in some)))
-    return " ".join(found)
+            pieces.append(text.written(" ".join(word or "" for _, word in group)))
+    return " ".join(pieces)
 
 
-def format_rules(found: Evidence) -> list[list[str]]:
+def format_rules(evidence: Evidence) -> list[list[str]]:
     """Return a table with a header: both sides, p(target|source), expected uses, and the words covered."""
     rows = [
         [
@@ -274,6 +279,6 @@ def format_rules(found: Evidence) -> list[list[str]]:
                 f"{first}-{last - 1}" if last - first > 1 else str(first) for first, last in match.matches[0].words
             ),
         ]
-        for match in found.rules
+        for match in evidence.rules
     ]
     return [["source", "target", "p(target|source)", "uses", "words"], *rows]

@@ -75,12 +75,12 @@ def evidence_routes(service: Service) -> APIRouter:
     ) -> Response:
         """Return rules that match a sentence, and stored pairs that cover most of it. Nothing is stored."""
         if characters is not None:
-            found = evidence_of(service.opened, source, options=candidate_limits(tokenized=tokenized))
-            return PlainTextResponse(fit_budget(found, characters, make_pipeline(service.opened.settings())))
-        wanted = EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
-        found = evidence_of(service.opened, source, options=wanted)
+            evidence = evidence_of(service.opened, source, options=candidate_limits(tokenized=tokenized))
+            return PlainTextResponse(fit_budget(evidence, characters, make_pipeline(service.opened.settings())))
+        options = EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
+        evidence = evidence_of(service.opened, source, options=options)
         if format == "prompt":
-            return PlainTextResponse(as_prompt(found, source, make_pipeline(service.opened.settings())))
-        return JSONResponse(asdict(found))
+            return PlainTextResponse(as_prompt(evidence, source, make_pipeline(service.opened.settings())))
+        return JSONResponse(asdict(evidence))
 
     return router

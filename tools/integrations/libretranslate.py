@@ -87,7 +87,7 @@ class _RefusalError(Exception):
 
 async def _values(request: Request) -> Values:
     """Return the parameters of the query and of the body, JSON or a form. Raises `_RefusalError` if it is invalid."""
-    found: dict[str, Any] = dict(parse_qsl(str(request.url.query), keep_blank_values=True, max_num_fields=100))
+    values: dict[str, Any] = dict(parse_qsl(str(request.url.query), keep_blank_values=True, max_num_fields=100))
     content = await read_body(request, _MAX_BYTES)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
@@ -95,20 +95,20 @@ async def _values(request: Request) -> Values:
             members = json.loads(content)
             if not isinstance(members, dict):
                 raise _RefusalError("Invalid JSON format")
-            return found | members
+            return values | members
         if kind == "multipart/form-data":
             head = b"Content-Type: " + request.headers["content-type"].encode("latin-1") + b"\r\n\r\n"
             for part in message_from_bytes(head + content).walk():
                 name = part.get_param("name", header="content-disposition")
                 payload = part.get_payload(decode=True)
                 if isinstance(name, str) and isinstance(payload, bytes):
-                    found[name] = _lines(payload.decode())
+                    values[name] = _lines(payload.decode())
         else:
             form = parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
-            found |= {name: _lines(value) for name, value in form}
+            values |= {name: _lines(value) for name, value in form}
     except (ValueError, RecursionError) as error:
         raise _RefusalError(f"Invalid request: {error}") from error
-    return found
+    return values
 
 
 def _lines(text: str) -> str:
@@ -118,24 +118,24 @@ def _lines(text: str) -> str:
 
 def _required_text(values: Values, name: str) -> str:
     """Return a required text parameter. Raises `_RefusalError` if it is missing, not a text, or too long."""
-    found = values.get(name)
-    if not found:
+    value = values.get(name)
+    if not value:
         raise _RefusalError(f"Invalid request: missing {name} parameter")
-    if not isinstance(found, str) or "\0" in found:
+    if not isinstance(value, str) or "\0" in value:
         raise _RefusalError(f"Invalid request: {name} parameter is not a text")
-    if len(found) > MAX_LETTERS:
-        raise _RefusalError(f"Invalid request: request ({len(found)}) exceeds text limit ({MAX_LETTERS})")
-    return found
+    if len(value) > MAX_LETTERS:
+        raise _RefusalError(f"Invalid request: request ({len(value)}) exceeds text limit ({MAX_LETTERS})")
+    return value
 
 
-def _number(values: Values, name: str, most: int) -> int:
-    found = values.get(name) or 0
+def _number(values: Values, name: str, maximum: int) -> int:
+    value = values.get(name) or 0
     try:
-        number = max(0, int(found))
+        number = max(0, int(value))
     except (TypeError, ValueError, OverflowError) as error:
         raise _RefusalError(f"Invalid request: {name} parameter is not a number") from error
-    if number > most:
-        raise _RefusalError(f"Invalid request: {name} parameter must be <= {most}")
+    if number > maximum:
+        raise _RefusalError(f"Invalid request: {name} parameter must be <= {maximum}")
     return number
 
 
@@ -165,11 +165,11 @@ class _RequestHandlers:
         Raises `_RefusalError` if a key is needed and missing or wrong, and `ProblemError` for too many requests.
         Requests with the token in their `Authorization` header have been counted already.
         """
-        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-        given = shown.strip() if scheme.lower() == "bearer" else ""
-        key = values.get("api_key") or given
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        bearer_key = credentials.strip() if scheme.lower() == "bearer" else ""
+        key = values.get("api_key") or bearer_key
         right = isinstance(key, str) and self._sessions.is_token(key)
-        if not self._sessions.is_token(given):
+        if not self._sessions.is_token(bearer_key):
             limited = self._rates.refusal(WITH_TOKEN if right else OPEN, request.scope)
             if limited is not None:
                 raise limited
@@ -184,21 +184,21 @@ class _RequestHandlers:
 
     def languages(self) -> tuple[str, str]:
         """Return the store's source and target language. Raises `_RefusalError` if they are unknown."""
-        found = self._translator.languages()
-        if not found:
+        languages = self._translator.languages()
+        if not languages:
             raise _RefusalError(
                 "the languages of the store are unknown: create the store with hierogram init --languages fr,en",
                 HTTPStatus.INTERNAL_SERVER_ERROR,
             )
-        return found[0], found[1]
+        return languages[0], languages[1]
 
     def checked(self, source: str, target: str) -> None:
         """Raise `_RefusalError` if the store does not translate from `source` into `target`."""
-        own = self.languages()
+        languages = self.languages()
         for code in (source, target):
-            if code not in own and base_language(code) not in map(base_language, own):
+            if code not in languages and base_language(code) not in map(base_language, languages):
                 raise _RefusalError(f"{code} is not supported")
-        if (base_language(source), base_language(target)) != (base_language(own[0]), base_language(own[1])):
+        if (base_language(source), base_language(target)) != (base_language(languages[0]), base_language(languages[1])):
             raise _RefusalError(
                 f"{language_name(target)} ({target}) is not available as a target language "
                 f"from {language_name(source)} ({source})"
@@ -206,10 +206,10 @@ class _RequestHandlers:
 
     async def translate(self, request: Request, values: Values) -> Response:
         """Handle POST /translate."""
-        given = values.get("q")
-        if not given:
+        query = values.get("q")
+        if not query:
             raise _RefusalError("Invalid request: missing q parameter")
-        texts = given if isinstance(given, list) else [given]
+        texts = query if isinstance(query, list) else [query]
         if len(texts) > MAX_TEXTS:
             raise _RefusalError(f"Invalid request: request ({len(texts)}) exceeds text limit ({MAX_TEXTS})")
         for text in texts:
@@ -229,27 +229,27 @@ class _RequestHandlers:
         def work() -> object:
             detected = [self._detected(text) for text in texts] if source == AUTO else []
             # A text detected as the target language is returned unchanged, as in LibreTranslate.
-            unchanged = [base_language(one["language"]) == base_language(target) for one in detected] or [False] * len(
-                texts
-            )
-            codes = [one["language"] for one in detected] or [source] * len(texts)
-            for code in {code for code, same in zip(codes, unchanged, strict=True) if not same}:
+            unchanged = [base_language(result["language"]) == base_language(target) for result in detected] or [
+                False
+            ] * len(texts)
+            codes = [result["language"] for result in detected] or [source] * len(texts)
+            for code in {code for code, is_unchanged in zip(codes, unchanged, strict=True) if not is_unchanged}:
                 self.checked(code, target)
             try:
-                found = [
-                    PlainTranslation(text, []) if same else self._translator.translate(text, alternatives, form)
-                    for text, same in zip(texts, unchanged, strict=True)
+                results = [
+                    PlainTranslation(text, []) if is_unchanged else self._translator.translate(text, alternatives, form)
+                    for text, is_unchanged in zip(texts, unchanged, strict=True)
                 ]
             except DeadlineError:
                 raise
             except (DaemonError, StoreError) as error:
                 raise _RefusalError(f"Cannot translate text: {error}", HTTPStatus.INTERNAL_SERVER_ERROR) from error
-            columns: dict[str, list[Any]] = {"translatedText": [one.text for one in found]}
+            columns: dict[str, list[Any]] = {"translatedText": [result.text for result in results]}
             if detected:
                 columns["detectedLanguage"] = detected
             if alternatives:
-                columns["alternatives"] = [one.alternatives for one in found]
-            return columns if isinstance(given, list) else {name: column[0] for name, column in columns.items()}
+                columns["alternatives"] = [result.alternatives for result in results]
+            return columns if isinstance(query, list) else {name: column[0] for name, column in columns.items()}
 
         return JSONResponse(await self._threads.translations.run(work, request))
 

@@ -74,16 +74,20 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
         max_candidates: Annotated[int, Query(ge=1, le=50, description="Maximum number of pairs.")] = 5,
     ) -> list[NearAnswer]:
         """Return the pairs most similar to a text, best first."""
-        own = _languages(service)
-        if own and [base_language(source), base_language(target)] != [base_language(code) for code in own]:
+        stored = _languages(service)
+        if stored and [base_language(source), base_language(target)] != [
+            base_language(code) for code in stored
+        ]:
             raise ProblemError(
                 HTTPStatus.NOT_FOUND,
-                f"no memory from {source} to {target}: the languages of the store are {own[0]} and {own[1]}",
+                f"no memory from {source} to {target}: the languages of the store are {stored[0]} and {stored[1]}",
             )
-        found = nearest(service.opened, text, min_similarity, max_candidates)
+        matches = nearest(service.opened, text, min_similarity, max_candidates)
         return [
-            NearAnswer(source=one.source, target=one.target, quality=one.quality, rank=one.rank, context=one.corpus)
-            for one in found
+            NearAnswer(
+                source=match.source, target=match.target, quality=match.quality, rank=match.rank, context=match.corpus
+            )
+            for match in matches
         ]
 
     @router.get(

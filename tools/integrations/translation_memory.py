@@ -46,24 +46,24 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
     with store.reader.read() as transaction:
         texts = make_pipeline(transaction.settings()).running()
         words = texts.source.tokens(text).split(" ")[:_MAX_WORDS]
-        known = known_words(transaction, words).get(SOURCE, {})
+        vocabulary = known_words(transaction, words).get(SOURCE, {})
         pairs, entries = find_similar_pairs(
-            transaction, {word: known[word] for word in words if word in known}, _CANDIDATES
+            transaction, {word: vocabulary[word] for word in words if word in vocabulary}, _CANDIDATES
         )
     sentence = " ".join(words)
-    often = max((word.count for word in known.values()), default=1)
-    weights = {word: log(2 + often / max(1, known[word].count if word in known else 1)) for word in words}
-    found: dict[tuple[str, str], FuzzyMatch] = {}
-    for pair in sorted([*pairs, *entries], key=lambda one: -one.id):
+    often = max((word.count for word in vocabulary.values()), default=1)
+    weights = {word: log(2 + often / max(1, vocabulary[word].count if word in vocabulary else 1)) for word in words}
+    matches: dict[tuple[str, str], FuzzyMatch] = {}
+    for pair in sorted([*pairs, *entries], key=lambda match: -match.id):
         quality = 100 * similarity(sentence, pair.source)
-        if quality >= min_quality and (pair.source, pair.target) not in found:
+        if quality >= min_quality and (pair.source, pair.target) not in matches:
             has = set(pair.source.split(" "))
             rank = 100 * sum(weight for word, weight in weights.items() if word in has) / sum(weights.values())
             written = texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" "))
-            found[pair.source, pair.target] = FuzzyMatch(
+            matches[pair.source, pair.target] = FuzzyMatch(
                 pair.id, pair.corpus, *written, round(quality, 1), round(rank, 1)
             )
-    return sorted(found.values(), key=lambda one: (-one.quality, -one.rank, -one.id))[:limit]
+    return sorted(matches.values(), key=lambda match: (-match.quality, -match.rank, -match.id))[:limit]
 
 
 def similarity(first: str, second: str) -> float:
@@ -76,19 +76,19 @@ def edit_distance(first: str, second: str) -> int:
     """Return the Levenshtein distance in characters (Myers 1999)."""
     if not first or not second:
         return len(first) + len(second)
-    places: dict[str, int] = {}
-    for place, letter in enumerate(first):
-        places[letter] = places.get(letter, 0) | 1 << place
+    positions: dict[str, int] = {}
+    for index, letter in enumerate(first):
+        positions[letter] = positions.get(letter, 0) | 1 << index
     every, last = (1 << len(first)) - 1, 1 << len(first) - 1
-    more, less, distance = every, 0, len(first)
+    increases, decreases, distance = every, 0, len(first)
     for letter in second:
-        same = places.get(letter, 0)
-        across = (((same & more) + more) ^ more) | same
-        rises, falls = (less | ~(across | more)) & every, more & across
+        equal = positions.get(letter, 0)
+        across = (((equal & increases) + increases) ^ increases) | equal
+        rises, falls = (decreases | ~(across | increases)) & every, increases & across
         distance += bool(rises & last) - bool(falls & last)
         rises, falls = (rises << 1 | 1) & every, falls << 1 & every
-        down = same | less
-        more, less = (falls | ~(down | rises)) & every, rises & down
+        down = equal | decreases
+        increases, decreases = (falls | ~(down | rises)) & every, rises & down
     return distance
 
 
@@ -109,14 +109,15 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
     )
 
     def unit(pair: PairDetails) -> str:
-        own = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
+        tuid = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
         sides = (texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" ")))
         variants = "".join(
             f"<tuv xml:lang={language}><seg>{xml_text(side)}</seg></tuv>"
             for language, side in zip(languages, sides, strict=True)
         )
         moment = pair.added_at.astimezone(UTC).strftime(_MOMENT)
-        return f'<tu{own} creationdate="{moment}"><prop type="x-corpus">{xml_text(pair.corpus)}</prop>{variants}</tu>\n'
+        corpus = f'<prop type="x-corpus">{xml_text(pair.corpus)}</prop>'
+        return f'<tu{tuid} creationdate="{moment}">{corpus}{variants}</tu>\n'
 
     after = 0
     while after < last:

@@ -108,7 +108,7 @@ class BenchOptions:
 
 @with_options
 def bench(
-    how: BenchOptions,
+    options: BenchOptions,
     source: Annotated[
         Path | None, typer.Argument(help="Source side, one sentence per line.", exists=True, dir_okay=False)
     ] = None,
@@ -143,15 +143,20 @@ def bench(
     unknown = [name for name in chosen if name not in SECTIONS]
     if unknown:
         raise typer.BadParameter(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}", param_hint="--only")
-    alone = set(chosen) <= {"trees", "itg"}
-    if ("itg" in chosen or not alone) and (source is None or target is None):
+    samples_words_only = set(chosen) <= {"trees", "itg"}
+    if ("itg" in chosen or not samples_words_only) and (source is None or target is None):
         raise typer.BadParameter("name a bitext: SOURCE TARGET, and ALIGNMENT for all sections but itg")
-    if alignment is None and not alone:
+    if alignment is None and not samples_words_only:
         raise typer.BadParameter("name a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
     if "trees" in chosen and treebank is None:
         raise typer.BadParameter("the section trees needs a treebank", param_hint="--treebank")
-    corpus = Corpus(str(source), str(target), str(alignment), treebank=str(treebank), **asdict(how))
-    report: dict[str, Any] = {"machine": describe_machine(), "seed": how.seed, "threads": how.threads, "sections": {}}
+    corpus = Corpus(str(source), str(target), str(alignment), treebank=str(treebank), **asdict(options))
+    report: dict[str, Any] = {
+        "machine": describe_machine(),
+        "seed": options.seed,
+        "threads": options.threads,
+        "sections": {},
+    }
     if not as_json:
         _print_section("machine", report["machine"])
     for name in chosen:

@@ -75,18 +75,18 @@ def compare(
         sentences = read_sentences(chosen.held_out) if chosen.held_out is not None else []
         if files:
             held_out = 0 if sentences else _HELD_OUT if chosen.hold_out is None else chosen.hold_out
-            opened, kept = stack.enter_context(_learned(files, chosen, held_out))
-            sentences = sentences or kept
+            opened, held_out_lines = stack.enter_context(_learned(files, chosen, held_out))
+            sentences = sentences or held_out_lines
         else:
             opened = stack.enter_context(open_store(store_url(context)))
-        shown = stack.enter_context(progress("compare", "pairs"))
+        bar = stack.enter_context(progress("compare", "pairs"))
         done = measure(
             opened,
             sentences,
             max_scope=chosen.max_scope,
             limits=ExtractionLimits(loose=chosen.loose),
             threads=chosen.threads,
-            report=lambda work, done, total: shown.update(done, total, done, work, None if total else "rules"),
+            report=lambda work, done, total: bar.update(done, total, done, work, None if total else "rules"),
         )
         left_out = opened.count_pairs([UNALIGNED])
     if left_out:
@@ -117,8 +117,8 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
             with Input(files) as counted:
                 every = max(sum(len(fields.numbers) for fields in counted.fields) // held_out, 10)
         with open(f"sqlite:///{path.absolute()}", create=True) as opened:
-            with HeldOutInput(files, every) as source, progress("ingest", "lines") as shown:
-                done = opened.add(source, progress=lambda now: shown.update(now.bytes_read, now.bytes_total, now.lines))
+            with HeldOutInput(files, every) as source, progress("ingest", "lines") as bar:
+                done = opened.add(source, progress=lambda now: bar.update(now.bytes_read, now.bytes_total, now.lines))
             if done.totals.rejected:
                 print_note(
                     f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines"
@@ -126,11 +126,9 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
             learning = opened.learn(chosen.sweeps, options=LearnOptions(chosen.threads))
             aligned = align_pending(learning)
             if aligned.pairs:
-                print_note(
-                    f"{plural(aligned.pairs, 'pair')} of the bitext without links: aligned with {DEFAULT_MODEL}"
-                )
-            with progress("learn", "pairs") as shown:
-                learning.sample(learning_progress(shown))
+                print_note(f"{plural(aligned.pairs, 'pair')} of the bitext without links: aligned with {DEFAULT_MODEL}")
+            with progress("learn", "pairs") as bar:
+                learning.sample(learning_progress(bar))
             learning.finish()
             yield opened.store, source.held_out
 

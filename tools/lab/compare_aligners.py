@@ -61,7 +61,7 @@ class AlignerRow:
     peak_mib: float
 
 
-def corpus_of(names: str) -> CorpusFiles:
+def parse_corpus_files(names: str) -> CorpusFiles:
     """Return the corpus of one folder, or of several joined by `+`, with the first one's manual links.
 
     A folder contains `corpus.XX` for two languages, in the order of its name (otherwise alphabetical), and optionally
@@ -119,8 +119,8 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
         seconds = run_eflomal(source, target, forward, backward)
         sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
         links = read_directions(sides, forward, backward)
-    found = symmetrize(GDFA, *links, sides[0].offset, sides[1].offset)
-    write_lines(output, AlignedCorpus(found, np.zeros(len(found.source), np.float32)).lines())
+    symmetrized = symmetrize(GDFA, *links, sides[0].offset, sides[1].offset)
+    write_lines(output, AlignedCorpus(symmetrized, np.zeros(len(symmetrized.source), np.float32)).lines())
     return seconds
 
 
@@ -140,9 +140,11 @@ def align_thot(source: Path, target: Path, output: Path) -> float:
     with model.create_trainer(corpus) as trainer:
         trainer.train()
         trainer.save()
-    found = (model.get_training_alignment(pair) for pair in range(model.training_alignment_count))
-    links = ([(i, j) for i in range(one.row_count) for j in one.get_row_aligned_indices(i)] for one in found)
-    write_lines(output, (" ".join(f"{i}-{j}" for i, j in some) for some in links))
+    matrices = (model.get_training_alignment(pair) for pair in range(model.training_alignment_count))
+    links = (
+        [(i, j) for i in range(matrix.row_count) for j in matrix.get_row_aligned_indices(i)] for matrix in matrices
+    )
+    write_lines(output, (" ".join(f"{i}-{j}" for i, j in pair_links) for pair_links in links))
     return time.perf_counter() - started
 
 
@@ -248,7 +250,7 @@ def compare(
     for folders in corpora:
         with tempfile.TemporaryDirectory() as made:
             demo = folders == DEMO
-            corpus = demo_corpus(Path(made)) if demo else corpus_of(folders)
+            corpus = demo_corpus(Path(made)) if demo else parse_corpus_files(folders)
             for name in aligner or [EFLOMAL, DEFAULT_MODEL]:
                 with tempfile.TemporaryDirectory() as folder:
                     rows.append(measure(corpus, name, seed, threads, Path(folder), symmetrize, first))

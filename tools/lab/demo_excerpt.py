@@ -41,9 +41,9 @@ def _first_rules(printed: str) -> Iterator[str]:
 
 def shown(document: str) -> str:
     """Return the excerpt in the README."""
-    found = _EXCERPT.search(document)
-    assert found is not None
-    return found.group()
+    match = _EXCERPT.search(document)
+    assert match is not None
+    return match.group()
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 
-def outputs_of(notebook: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+def iterate_outputs(notebook: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
     """Run the code cells in order, in one namespace and a temporary folder, and yield the outputs of each."""
     names: dict[str, Any] = {"__name__": "__main__"}
     before = Path.cwd()
@@ -55,7 +55,7 @@ def _lines(text: str) -> list[str]:
 
 def filled(notebook: dict[str, Any]) -> dict[str, Any]:
     """Return the notebook with the outputs of its cells."""
-    outputs = outputs_of(notebook)
+    outputs = iterate_outputs(notebook)
     cells = [
         cell | ({"outputs": next(outputs), "execution_count": None} if cell["cell_type"] == "code" else {})
         for cell in notebook["cells"]

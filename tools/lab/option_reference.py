@@ -73,9 +73,9 @@ def keywords(folder: str) -> str:
     for name, (options, function) in KEYWORDS[folder].items():
         fields = []
         for field in OptionField.of(options).values():
-            help = f"{field.option.text().removesuffix('.')} (default: {default_of(field) or 'none'})."
+            help = f"{field.option.text().removesuffix('.')} (default: {format_default(field) or 'none'})."
             fields.append(f"    {field.name}: {annotation(field.type, field.option)}\n{_docstring(help)}")
-        calls = " and ".join(f"`{one}`" for one in function.split(" and "))
+        calls = " and ".join(f"`{function_name}`" for function_name in function.split(" and "))
         head = f'class {name}(TypedDict, total=False):\n    """Options of {calls}, as `{options.__name__}`."""\n'
         parts.append(f"\n\n{head}\n" + "\n".join(fields))
     classes = "".join(parts)
@@ -98,7 +98,7 @@ def _docstring(text: str, width: int = 120) -> str:
     return "\n".join([*lines, line.rstrip() + '"""\n'])
 
 
-def default_of(field: OptionField) -> str:
+def format_default(field: OptionField) -> str:
     """Return the default as shown in documents, or ""."""
     if field.option.shown is not None:
         return field.option.shown
@@ -130,7 +130,7 @@ class Row:
     where: str
 
 
-def range_of(option: Option) -> str:
+def format_range(option: Option) -> str:
     """Return the range of an option's values."""
     if option.values is not None:
         return ", ".join(option.values)
@@ -183,14 +183,14 @@ def knobs() -> dict[str, list[str]]:
     the configuration, keyword arguments of library functions. Positional arguments are not knobs.
     """
     seen: dict[int, Any] = {}
-    found: dict[str, list[str]] = {
+    declarations: dict[str, list[str]] = {
         "every command": ["store", "version", "install-completion", "show-completion", "HIEROGRAM_CACHE"]
     }
 
     def note(group: str, name: str, declaration: Any) -> None:
         if id(declaration) not in seen and not getattr(declaration, "positional", False):
             seen[id(declaration)] = declaration
-            found.setdefault(group, []).append(name)
+            declarations.setdefault(group, []).append(name)
 
     for command, function in commands():
         for name, (_, field) in command_options(function).items():
@@ -203,18 +203,18 @@ def knobs() -> dict[str, list[str]]:
     for section, options in sections():
         for name, row in keys(options):
             note(f"[{section}]", name, row.declaration)
-    return found
+    return declarations
 
 
 def tables() -> dict[str, list[Row]]:
     """Return the rows of the page by group; options of several commands are in the first one's group."""
-    places: dict[int, list[str]] = {}
+    groups: dict[int, list[str]] = {}
     rows: dict[tuple[int, str], tuple[str, Any]] = {}
 
-    def note(group: str, declaration: Any, place: str, row: Any) -> None:
+    def note(group: str, declaration: Any, location: str, row: Any) -> None:
         # Each section of the configuration is shown completely.
         rows.setdefault((id(declaration), group if group.startswith("[") else ""), (group, row))
-        places.setdefault(id(declaration), []).append(place)
+        groups.setdefault(id(declaration), []).append(location)
 
     for command, function in commands():
         for field in (field for _, field in command_options(function).values()):
@@ -231,21 +231,23 @@ def tables() -> dict[str, list[Row]]:
             note(f"[{section}]", row.declaration, f"`{name}` in `[{section}]`", row)
     for name, (options, function) in LIBRARY.items():
         for field_name, field in OptionField.of(options).items():
-            calls = " and ".join(f"`{one}`" for one in function.split(" and "))
+            calls = " and ".join(f"`{function_name}`" for function_name in function.split(" and "))
             flag = option_flag(field).removeprefix("--").replace("-", "_")
             keyword = "" if field.option.positional or flag == field_name else f"`{field_name}` of "
             note(name, field.option, f"Python: {keyword}{calls}", _row_of(field, field_name))
-    found: dict[str, list[Row]] = {}
+    rows_by_group: dict[str, list[Row]] = {}
     for (number, _), (group, row) in rows.items():
-        where = ", ".join(dict.fromkeys(places[number]))
-        found.setdefault(group, []).append(Row(row.declaration, row.option, row.default, row.range, row.meaning, where))
-    return found
+        where = ", ".join(dict.fromkeys(groups[number]))
+        rows_by_group.setdefault(group, []).append(
+            Row(row.declaration, row.option, row.default, row.range, row.meaning, where)
+        )
+    return rows_by_group
 
 
 def _row_of(field: OptionField, name: str | None = None) -> Row:
     option = field.option
     flag = name or (option_flag(field) if option.positional else " ".join(option.flags) or option_flag(field))
-    return Row(option, f"`{flag}`", default_of(field), range_of(option), option.help, "")
+    return Row(option, f"`{flag}`", format_default(field), format_range(option), option.help, "")
 
 
 def _row_of_key(name: str, info: Any) -> Row:

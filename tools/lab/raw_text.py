@@ -68,21 +68,21 @@ def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:
 def _bleu(folder: Path, translations: str, text: bool = False) -> float:
     against, tokenizer = ("test.raw.en", "13a") if text else ("test.hand.en", "none")
     options = ("--metrics", "bleu", "--tokenizer", tokenizer, "--json")
-    [found] = json.loads(run_command("evaluate", translations, "-r", against, *options, folder=folder))
-    return float(found["scores"][0]["score"])
+    [score] = json.loads(run_command("evaluate", translations, "-r", against, *options, folder=folder))
+    return float(score["scores"][0]["score"])
 
 
 def _served(folder: Path) -> None:
     """Let a daemon translate the raw test set and align pairs of it, and write its responses."""
     with serving('store = "raw.db"\n[translating]\nlm = "raw.lm"\n[http]\nport = 0\n', folder=folder) as address:
         lines = (folder / "test.raw.fr").read_text().splitlines()
-        found: list[str] = []
+        translations: list[str] = []
         for start in range(0, len(lines), 100):
             body = json.dumps({"sentences": lines[start : start + 100]}).encode()
             request = urllib.request.Request(f"{address}/v1/translate", body, {"Content-Type": "application/json"})
             with urllib.request.urlopen(request) as answer:
-                found += [one["translation"] for one in json.load(answer)["sentences"]]
-    write_lines(folder / "served.out", found)
+                translations += [sentence["translation"] for sentence in json.load(answer)["sentences"]]
+    write_lines(folder / "served.out", translations)
 
 
 class RoundTrip(NamedTuple):
@@ -110,13 +110,18 @@ def round_trip(path: Path, language: str) -> RoundTrip:
     lines = [" ".join(filter(None, line.replace(SOFT_HYPHEN, "").split(" "))) for line in lines]
     fitted = find_language(language, learn_orthography(language, lines[::2]))
     texts = [unicodedata.normalize("NFC", line) for line in lines]
-    same = [_as_spaces(rules.join(rules.tokens(text))) == _as_spaces(text) for text in texts]
+    is_unchanged = [_as_spaces(rules.join(rules.tokens(text))) == _as_spaces(text) for text in texts]
     tokens = [fitted.tokens(text) for text in texts]
-    learned = [fitted.join(own) == line for own, line in zip(tokens[1::2], lines[1::2], strict=True)]
-    torn = sum(_torn(text, own, rules.apostrophe is Apostrophe.LETTER) for text, own in zip(texts, tokens, strict=True))
-    scripts = Counter(unicodedata.name(one, "?").split()[0].capitalize() for one in "".join(texts) if one.isalpha())
+    learned = [fitted.join(line_tokens) == line for line_tokens, line in zip(tokens[1::2], lines[1::2], strict=True)]
+    torn = sum(
+        _torn(text, line_tokens, rules.apostrophe is Apostrophe.LETTER)
+        for text, line_tokens in zip(texts, tokens, strict=True)
+    )
+    scripts = Counter(
+        unicodedata.name(letter, "?").split()[0].capitalize() for letter in "".join(texts) if letter.isalpha()
+    )
     [(script, _)] = scripts.most_common(1) or [("?", 0)]
-    return RoundTrip(path.stem, script, len(texts), _percentage(same), _percentage(learned), torn)
+    return RoundTrip(path.stem, script, len(texts), _percentage(is_unchanged), _percentage(learned), torn)
 
 
 def _as_spaces(text: str) -> str:
@@ -135,11 +140,11 @@ _INSIDE = regex.compile(
 def _torn(text: str, tokens: Sequence[str], apostrophes: bool) -> int:
     """Return the number of marks, joiners and signs inside words at which tokens begin or end."""
     edges: set[int] = set()
-    at = 0
+    position = 0
     for token in tokens:
-        if (start := text.find(token, at)) >= 0:
-            at = start + len(token)
-            edges |= {start, at}
+        if (start := text.find(token, position)) >= 0:
+            position = start + len(token)
+            edges |= {start, position}
     return sum(
         match.start() in edges or (match["sign"] is not None and match.end() in edges)
         for match in _INSIDE.finditer(text)
@@ -155,20 +160,20 @@ def languages_in(folder: Path) -> dict[Path, str]:
     return {path: named.get(path.stem, path.stem) for path in sorted(folder.glob("*.txt"))}
 
 
-def by_script(found: Iterable[RoundTrip]) -> Iterator[str]:
+def by_script(round_trips: Iterable[RoundTrip]) -> Iterator[str]:
     """Yield the lines of a table of round trips, one per script."""
     scripts: dict[str, list[RoundTrip]] = {}
-    for one in found:
-        scripts.setdefault(one.script, []).append(one)
-    everything = [one for some in scripts.values() for one in some]
+    for trip in round_trips:
+        scripts.setdefault(trip.script, []).append(trip)
+    everything = [trip for chosen in scripts.values() for trip in chosen]
     yield "| script | languages | lines | rules, mean | lowest | learned, mean | lowest | torn |"
     yield "|---|---|---|---|---|---|---|---|"
-    for script, some in [*sorted(scripts.items()), ("all", everything)]:
-        lines, torn = sum(one.lines for one in some), sum(one.torn for one in some)
-        columns = [script, str(len(some)), f"{lines:,}"]
-        for share in (lambda one: one.same, lambda one: one.learned):
-            lowest = min(some, key=share)
-            columns += [f"{statistics.mean(map(share, some)):.1f} %", f"{share(lowest):.1f} % ({lowest.name})"]
+    for script, chosen in [*sorted(scripts.items()), ("all", everything)]:
+        lines, torn = sum(trip.lines for trip in chosen), sum(trip.torn for trip in chosen)
+        columns = [script, str(len(chosen)), f"{lines:,}"]
+        for share in (lambda trip: trip.same, lambda trip: trip.learned):
+            lowest = min(chosen, key=share)
+            columns += [f"{statistics.mean(map(share, chosen)):.1f} %", f"{share(lowest):.1f} % ({lowest.name})"]
         yield f"| {' | '.join((*columns, str(torn)))} |"
 
 
@@ -190,8 +195,8 @@ def joined(
         if path.is_dir():
             print("\n".join(by_script(_round_trips(languages_in(path)))))
         else:
-            found = round_trip(path, path.suffix[1:])
-            print(f"{path.name:12} {found.same:6.2f} %, learned {found.learned:6.2f} % of {found.lines:,} lines")
+            trip = round_trip(path, path.suffix[1:])
+            print(f"{path.name:12} {trip.same:6.2f} %, learned {trip.learned:6.2f} % of {trip.lines:,} lines")
 
 
 @app.command()
@@ -216,8 +221,8 @@ def doors(
         run_command(*store, "export", "-o", f"{kind}.cdec.gz", folder=folder)
     run_command("lm", "train.hand.en", "-o", "hand.lm", folder=folder)
     run_command("lm", "train.raw.en", "-o", "raw.lm", "--store", "raw.db", folder=folder)
-    same = (folder / "hand.lm").read_bytes() == (folder / "raw.lm").read_bytes()
-    print(f"lm --store raw.db       the same file as by hand: {same}")
+    is_same_model = (folder / "hand.lm").read_bytes() == (folder / "raw.lm").read_bytes()
+    print(f"lm --store raw.db       the same file as by hand: {is_same_model}")
     (folder / "bare.cdec.gz").write_bytes((folder / "raw.cdec.gz").read_bytes())
     doors: dict[str, tuple[str, ...]] = {
         "by hand": ("translate", "hand.db", "test.hand.fr", "--lm", "hand.lm"),
@@ -241,11 +246,14 @@ def doors(
     tuned = {}
     for kind in ("hand", "raw"):
         texts = (f"dev.{kind}.fr", "-r", f"dev.{kind}.en", "--lm", f"{kind}.lm", "-o", f"{kind}.toml")
-        found = run_command("tune", f"{kind}.db", *texts, "--iterations", "1", "--json", folder=folder)
-        tuned[kind] = json.loads(found)["rounds"][0]["bleu"]
+        report = run_command("tune", f"{kind}.db", *texts, "--iterations", "1", "--json", folder=folder)
+        tuned[kind] = json.loads(report)["rounds"][0]["bleu"]
     print(f"tune, first round       by hand {tuned['hand']:.2f}, raw {tuned['raw']:.2f}")
     divided = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
-    links = [run_command("align", f"test.{k}.fr", f"test.{k}.en", *how, folder=folder) for k, how in divided.items()]
+    links = [
+        run_command("align", f"test.{k}.fr", f"test.{k}.en", *link_options, folder=folder)
+        for k, link_options in divided.items()
+    ]
     print(f"align --tokenize        the same links as by hand: {links[0] == links[1]}")
     # Last, because a daemon continues to sample.
     _served(folder)

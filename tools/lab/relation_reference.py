@@ -34,8 +34,8 @@ The next version may change these tables without notice.
 
 def page() -> str:
     """Return the page as Markdown."""
-    shared = [_section(one) for one in relations() if not one.internal]
-    internal = [_section(one, "###") for one in relations() if one.internal]
+    shared = [_section(relation) for relation in relations() if not relation.internal]
+    internal = [_section(relation, "###") for relation in relations() if relation.internal]
     return "".join([_HEAD, *shared, _INTERNAL, *internal, "Next: [example queries](sql.md).\n"])
 
 

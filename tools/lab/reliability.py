@@ -21,7 +21,7 @@ from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align
 from hierogram.daemon.learning.alignment.evaluation import GoldLinks, read_gold
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences
-from hierogram.tools.lab.compare_aligners import CorpusFiles, corpus_of
+from hierogram.tools.lab.compare_aligners import CorpusFiles, parse_corpus_files
 
 BINS = 10
 
@@ -44,16 +44,16 @@ class Bin(NamedTuple):
 
 def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[GoldLinks]) -> DecodedLinks:
     """Return the links of the pairs with manual links, which are first."""
-    found = [
+    bins = [
         (probability, (i, j) in right.sure, (i, j) in right.possible)
         for links, right in zip(aligned, gold, strict=False)
         for i, j, probability in links
     ]
-    columns = np.array(found, np.float64).reshape(-1, 3).T
+    columns = np.array(bins, np.float64).reshape(-1, 3).T
     return DecodedLinks(columns[0], columns[1] > 0, columns[2] > 0)
 
 
-def bins_of(probabilities: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Bin]:
+def make_bins(probabilities: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Bin]:
     """Return the bins that have links, in ascending order."""
     number = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
     chosen = (np.flatnonzero(number == k) for k in range(BINS))
@@ -64,8 +64,8 @@ def bins_of(probabilities: NDArray[np.float64], right: NDArray[np.bool_]) -> lis
 
 def calibration_error(bins: Sequence[Bin]) -> float:
     """Return the mean difference between probability and share, weighted by links; 0 without links."""
-    links = sum(one.links for one in bins)
-    return sum(one.links * abs(one.probability - one.share) for one in bins) / max(links, 1)
+    links = sum(bucket.links for bucket in bins)
+    return sum(bucket.links * abs(bucket.probability - bucket.share) for bucket in bins) / max(links, 1)
 
 
 def align_corpus(corpus: CorpusFiles, seed: int) -> AlignedCorpus:
@@ -81,17 +81,22 @@ def main(
 ) -> None:
     """Measure the calibration of the probabilities of decoded links."""
     for names in folders:
-        corpus = corpus_of("+".join(str(data / name) for name in names.split("+")))
+        corpus = parse_corpus_files("+".join(str(data / name) for name in names.split("+")))
         if corpus.gold is None:
             raise InputError(f"{names}: has no manual links")
-        found = judge(align_corpus(corpus, seed), read_gold(corpus.gold))
-        of = [bins_of(found.probabilities, right) for right in (found.possible, found.sure)]
-        possible, sure = map(calibration_error, of)
-        typer.echo(f"{corpus.name}: {len(found.sure):,} links, error {possible:.3f} by possible and {sure:.3f} by sure")
+        judged = judge(align_corpus(corpus, seed), read_gold(corpus.gold))
+        bins = [make_bins(judged.probabilities, right) for right in (judged.possible, judged.sure)]
+        possible, sure = map(calibration_error, bins)
+        typer.echo(
+            f"{corpus.name}: {len(judged.sure):,} links, error {possible:.3f} by possible and {sure:.3f} by sure"
+        )
         typer.echo("| links | mean probability | sure or possible | sure |")
         typer.echo("|---:|---:|---:|---:|")
-        for one, other in zip(*of, strict=True):
-            typer.echo(f"| {one.links:,} | {one.probability:.3f} | {one.share:.3f} | {other.share:.3f} |")
+        for possible_bin, sure_bin in zip(*bins, strict=True):
+            typer.echo(
+                f"| {possible_bin.links:,} | {possible_bin.probability:.3f} | {possible_bin.share:.3f} "
+                f"| {sure_bin.share:.3f} |"
+            )
 
 
 if __name__ == "__main__":

@@ -28,31 +28,31 @@ _TOP = ("CONTRIBUTING.md", "CHANGELOG.md")
 
 def pages() -> dict[str, str]:
     """Return the site's Markdown pages by path."""
-    found = {README: (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")}
+    texts = {README: (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")}
     for name in _TOP:
-        found[name] = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        texts[name] = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
     for path in sorted((ROOT / "docs").rglob("*.md")):
-        place = path.relative_to(ROOT / "docs")
-        up = "../" * (len(place.parts) - 1)
+        relative_path = path.relative_to(ROOT / "docs")
+        up = "../" * (len(relative_path.parts) - 1)
         text = path.read_text(encoding="utf-8")
-        for name, other in (("README.md", README), *((name, name) for name in _TOP)):
-            text = text.replace(f"]({up}../{name}", f"]({up}{other}")
-        found[str(place)] = text
+        for name, page_name in (("README.md", README), *((name, name) for name in _TOP)):
+            text = text.replace(f"]({up}../{name}", f"]({up}{page_name}")
+        texts[str(relative_path)] = text
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
-        found[f"notebooks/{path.stem}.md"] = notebook_page(json.loads(path.read_text(encoding="utf-8")))
-    found[REFERENCE] = reference()
-    return {name: _plain_sources(name, text.replace(".ipynb)", ".md)")) for name, text in found.items()}
+        texts[f"notebooks/{path.stem}.md"] = notebook_page(json.loads(path.read_text(encoding="utf-8")))
+    texts[REFERENCE] = reference()
+    return {name: _plain_sources(name, text.replace(".ipynb)", ".md)")) for name, text in texts.items()}
 
 
 def _plain_sources(page: str, text: str) -> str:
     """Replace links that leave the site by their text."""
 
     def kept(link: re.Match[str]) -> str:
-        picture, shown, target = link.groups()
-        place = (ROOT / "docs" / page).parent / target.partition("#")[0]
+        picture, label, target = link.groups()
+        path = (ROOT / "docs" / page).parent / target.partition("#")[0]
         outside = not picture and "://" not in target and not target.startswith("#")
-        inside = place.suffix == ".md" or place.resolve().is_relative_to(ROOT / "docs")
-        return shown if outside and not inside else link.group()
+        inside = path.suffix == ".md" or path.resolve().is_relative_to(ROOT / "docs")
+        return label if outside and not inside else link.group()
 
     return _LINK.sub(kept, text)
 
@@ -71,8 +71,8 @@ def notebook_page(notebook: dict[str, Any]) -> str:
             if "text/html" in data:
                 parts.append("".join(data["text/html"]))
             else:
-                shown = "".join(output.get("text") or data["text/plain"]).rstrip()
-                parts.append(f"```text\n{shown}\n```")
+                output_text = "".join(output.get("text") or data["text/plain"]).rstrip()
+                parts.append(f"```text\n{output_text}\n```")
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,21 +95,21 @@ def _described(name: str, member: Any) -> Iterator[str]:
             yield from _documented(f"{name}.{method}", value)
 
 
-def _documented(shown: str, member: Any) -> Iterator[str]:
+def _documented(name: str, member: Any) -> Iterator[str]:
     if callable(member) and not (inspect.isclass(member) and issubclass(member, Exception)):
         signature = re.sub(r"\b(hierogram|numpy|typing|collections)\.(\w+\.)*", "", str(inspect.signature(member)))
         # Quoted annotations.
         signature = re.sub(r"((?:: |-> ))'([^']*)'", r"\1\2", signature)
         # Declarations of options are only for the command line.
         signature = re.sub(r"Annotated\[(.*?), Option\(.*?\)\]", r"\1", signature)
-        yield f"```python\n{shown}{signature}\n```"
+        yield f"```python\n{name}{signature}\n```"
     yield inspect.getdoc(member) or ""
 
 
-def llms_text(found: dict[str, str]) -> str:
+def llms_text(page_texts: dict[str, str]) -> str:
     """Return the contents of llms.txt: each page with its first sentence or line."""
     lines = ["# Hierogram", "", "> Learn synchronous grammars from growing parallel corpora.", "", "## Pages", ""]
-    for name, text in found.items():
+    for name, text in page_texts.items():
         title, _, rest = text.partition("\n")
         paragraphs = re.sub(r"```.*?```", "", rest, flags=re.DOTALL).split("\n\n")
         prose = next((" ".join(part.split()) for part in paragraphs if part.lstrip()[:1].isalnum()), "")
@@ -121,13 +121,13 @@ def llms_text(found: dict[str, str]) -> str:
 
 def stage(folder: Path) -> None:
     """Write the input files of the site builder."""
-    found = pages()
-    for name, text in found.items():
+    page_texts = pages()
+    for name, text in page_texts.items():
         path = folder / "pages" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "figures", folder / "pages" / "figures")
-    (folder / "pages" / "llms.txt").write_text(llms_text(found), encoding="utf-8")
+    (folder / "pages" / "llms.txt").write_text(llms_text(page_texts), encoding="utf-8")
     (folder / "zensical.toml").write_text(
         '[project]\nsite_name = "Hierogram"\ndocs_dir = "pages"\nsite_dir = "site"\nuse_directory_urls = false\n'
     )

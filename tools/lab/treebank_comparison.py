@@ -66,10 +66,10 @@ class Task:
 
 def run(task: Task) -> dict[str, Any]:
     """Learn and score, and return the results."""
-    how = Transformations(rare=task.rare)
-    trees = [clean_tree(tree, how) for tree in read_trees(task.treebank, task.skip + task.test)]
+    transformations = Transformations(rare=task.rare)
+    trees = [clean_tree(tree, transformations) for tree in read_trees(task.treebank, task.skip + task.test)]
     gold = trees[task.skip :]
-    binary = [transform_tree(tree, how) for tree in trees[: task.train]]
+    binary = [transform_tree(tree, transformations) for tree in trees[: task.train]]
     vocabulary = find_known_words(map(list_words, binary), task.rare)
     train = [vocabulary.in_tree(tree) for tree in binary]
     priors: dict[str, Prior] | None = None
@@ -82,7 +82,7 @@ def run(task: Task) -> dict[str, Any]:
     else:
         grammar, priors, curve = sampled_grammar(train, task)
     learned = time.perf_counter() - started
-    scores = parsed_scores(grammar, priors, gold, how, task)
+    scores = parsed_scores(grammar, priors, gold, transformations, task)
     return {
         "task": asdict(task),
         "grammar": TSG if task.seed else PCFG,
@@ -116,17 +116,21 @@ def sampled_grammar(
         sweeps=task.sweeps,
         report=report,
     )
-    fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]
+    fragments = [(read_tree(counted.fragment, frontiers=True), float(counted.uses)) for counted in chain.fragments()]
     return TreeGrammar(fragments), {label: Prior(*prior) for label, prior in chain.priors().items()}, curve
 
 
 def parsed_scores(
-    grammar: TreeGrammar, priors: dict[str, Prior] | None, gold: Sequence[Tree], how: Transformations, task: Task
+    grammar: TreeGrammar,
+    priors: dict[str, Prior] | None,
+    gold: Sequence[Tree],
+    transformations: Transformations,
+    task: Task,
 ) -> dict[str, Any]:
     """Return scores by method, sentences per second by MER, and the number without a parse."""
-    known = approximate(grammar, how.root, priors, smoothed=task.seed > 0, base=task.base)
-    exact = Parser(known, how.root, 0, task.seed)
-    found: dict[str, list[Tree]] = {}
+    approximation = approximate(grammar, transformations.root, priors, smoothed=task.seed > 0, base=task.base)
+    exact = Parser(approximation, transformations.root, 0, task.seed)
+    trees_by_criterion: dict[str, list[Tree]] = {}
     flat = 0
     seconds = 0.0
     for number, tree in enumerate(gold):
@@ -139,13 +143,17 @@ def parsed_scores(
         flat += not parsed.found
         guesses = {**parsed.trees, **exact.parse(words, number, (MPD,)).trees}
         if task.draws:
-            drawn = Parser(known, how.root, task.draws, max(1, task.seed)).parse(words, number, (MPP, MER)).trees
-            guesses |= {MPP: drawn[MPP], SAMPLED_MER: drawn[MER]}
+            sampled_trees = (
+                Parser(approximation, transformations.root, task.draws, max(1, task.seed))
+                .parse(words, number, (MPP, MER))
+                .trees
+            )
+            guesses |= {MPP: sampled_trees[MPP], SAMPLED_MER: sampled_trees[MER]}
         for method, guess in guesses.items():
-            found.setdefault(method, []).append(restore_tree(guess, how))
+            trees_by_criterion.setdefault(method, []).append(restore_tree(guess, transformations))
     scores = {
         method: {which: asdict(score) for which, score in evaluate(gold, guesses).items()}
-        for method, guesses in found.items()
+        for method, guesses in trees_by_criterion.items()
     }
     speed = (len(gold) - 1) / max(seconds, 1e-9)
     return {"scores": scores, "sentences_per_second": speed, "flat": flat}
@@ -171,9 +179,9 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for kind in dict.fromkeys(map(named, rows)):
-        mine = [row for row in rows if named(row) == kind]
+        chosen_rows = [row for row in rows if named(row) == kind]
         for method, name in METHODS.items():
-            scores = [row["scores"][method] for row in mine if method in row["scores"]]
+            scores = [row["scores"][method] for row in chosen_rows if method in row["scores"]]
             if not scores:
                 continue
             cells = [
@@ -182,7 +190,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
                     ("all", "precision"), ("all", "recall"), ("all", "f1"), ("up_to_cutoff", "f1"), ("all", "exact"),
                 )
             ]  # fmt: skip
-            rules = _cell([row["rules"] for row in mine], "{:,.0f}")
+            rules = _cell([row["rules"] for row in chosen_rows], "{:,.0f}")
             lines.append(f"| {kind} | {rules} | {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -207,9 +215,11 @@ def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path
         panels[1].set(xlabel="sweeps", ylabel="fragments in use")
         if growing:
             for kind, method, style in ((PCFG, MPD, "s--"), (TSG, MPD, "o-."), (TSG, MER, "o-")):
-                mine = sorted((row for row in growing if row["grammar"] == kind), key=lambda row: row["task"]["train"])
-                trees = [row["task"]["train"] for row in mine]
-                f1 = [100 * row["scores"][method]["all"]["f1"] for row in mine]
+                chosen_rows = sorted(
+                    (row for row in growing if row["grammar"] == kind), key=lambda row: row["task"]["train"]
+                )
+                trees = [row["task"]["train"] for row in chosen_rows]
+                f1 = [100 * row["scores"][method]["all"]["f1"] for row in chosen_rows]
                 panels[2].plot(trees, f1, style, label=f"{kind}, {method.upper()}")
             panels[2].set(xlabel="training trees", ylabel="F1, development trees")
             panels[2].legend(loc="lower right")
@@ -261,12 +271,12 @@ def compare(
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
     growing = [runs.task(trees, (bases[-1], seed), size, (train, dev), 0) for size in sizes for seed in (0, 1)]
-    kept = ResultCache(results)
+    cache = ResultCache(results)
     every = [*tasks, *growing]
     names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in every]
     with ProcessPoolExecutor(runs.jobs) as pool:
-        made = {name: pool.submit(run, task) for name, task in zip(names, every, strict=True) if name not in kept}
-        rows: list[Any] = [kept.find(name, made[name].result if name in made else dict) for name in names]
+        made = {name: pool.submit(run, task) for name, task in zip(names, every, strict=True) if name not in cache}
+        rows: list[Any] = [cache.find(name, made[name].result if name in made else dict) for name in names]
     print(table(rows[: len(tasks)]))
     for row in rows[: len(tasks)]:
         task, flat = row["task"], row["flat"]

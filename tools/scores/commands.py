@@ -76,7 +76,11 @@ def score(
         raise UsageError("expected two files, SOURCE TARGET, or no files and optionally --pair")
 
     def wanted(score: PairScore) -> bool:
-        worst = [one.log_odds for one in (score.source_misfit, score.target_misfit) if one is not None]
+        worst = [
+            side_misfit.log_odds
+            for side_misfit in (score.source_misfit, score.target_misfit)
+            if side_misfit is not None
+        ]
         return (
             (doubt is None and below is None and misfit is None)
             or (doubt is not None and score.doubt >= doubt)
@@ -89,22 +93,22 @@ def score(
     with (
         interruptible("pairs not printed are not scored"),
         open_chosen_store(context) as opened,
-        progress("score", "pairs") as shown,
+        progress("score", "pairs") as bar,
     ):
         total = len(pair) if pair else None if files else opened.store.count_pairs()
 
         def report(doing: str, done: int, total: int | None) -> None:
-            shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
+            bar.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
 
         if kept:
-            found = kept_scores(opened, pair or (), after)
+            scores = kept_scores(opened, pair or (), after)
         else:
             texts = _read(opened, files, tokenized) if files else None
-            found = score_pairs(
+            scores = score_pairs(
                 opened, texts, ids=pair or (), after=after, keep=keep, tokenized=tokenized, progress=report
             )  # fmt: skip
-        for number, scored in enumerate(found, 1):
-            shown.update(number, total, number)
+        for number, scored in enumerate(scores, 1):
+            bar.update(number, total, number)
             unscored += scored.score is None
             if scored.score and not wanted(scored.score):
                 continue
@@ -133,17 +137,17 @@ def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[
 
 
 def _cells(scored: "ScoredPair") -> list[str]:
-    found = scored.score
-    if found is None:
+    score = scored.score
+    if score is None:
         return [str(scored.number), "", "", "", "", "", "", scored.source, scored.target]
     return [
         str(scored.number),
-        f"{found.doubt:.2f}",
-        f"{found.evidence:.3f}",
-        f"{found.log_probability:.3f}",
-        f"{found.unseen:.2f}",
-        _word(found.source_misfit, scored.source),
-        _word(found.target_misfit, scored.target),
+        f"{score.doubt:.2f}",
+        f"{score.evidence:.3f}",
+        f"{score.log_probability:.3f}",
+        f"{score.unseen:.2f}",
+        _word(score.source_misfit, scored.source),
+        _word(score.target_misfit, scored.target),
         scored.source,
         scored.target,
     ]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hierogram.daemon.exceptions import NothingLearnedError
-from hierogram.daemon.learning.kinds.kernel_compilation import can_keep, end_with_parent
+from hierogram.daemon.learning.kinds.kernel_compilation import end_with_parent, is_cache_writable
 from hierogram.samplers.compiled.cache import is_cached, notify_listeners
 from hierogram.samplers.scores.scorer import score_pairs
 from hierogram.storage.store import open_store
@@ -26,7 +26,7 @@ def compile_scores(url: str, wait: Callable[[], None]) -> None:
 
     `wait` is called repeatedly until the child ends, and should sleep briefly. An error that it raises ends the child.
     """
-    if is_cached(score_pairs) or not can_keep():
+    if is_cached(score_pairs) or not is_cache_writable():
         return
     notify_listeners()
     command = [sys.executable, "-P", "-m", "hierogram.tools.scores.compiling"]

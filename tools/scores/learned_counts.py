@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
 from hierogram.daemon.learning.kinds.pairs import read_links
-from hierogram.daemon.learning.kinds.stored import load_sound
-from hierogram.daemon.learning.stored_links import fitting_alignments
+from hierogram.daemon.learning.kinds.stored import load_undamaged
+from hierogram.daemon.learning.stored_links import valid_alignments
 from hierogram.daemon.progress import Phases
 from hierogram.samplers.charts.dense import RuleSides
 from hierogram.samplers.grammar.rules import escape_terminal, parse_side
@@ -71,25 +71,25 @@ class _Links:
 
     def _count(self) -> None:
         links, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._met]), return_counts=True)
-        every, place = np.unique(np.concatenate([self._known["link"], links]), return_inverse=True)
-        known = np.zeros(len(every), _LINK)
-        known["link"] = every
-        np.add.at(known["times"], place, np.concatenate([self._known["times"], times]))
-        self._known, self._met, self._waiting = known, [], 0
+        every, position = np.unique(np.concatenate([self._known["link"], links]), return_inverse=True)
+        merged = np.zeros(len(every), _LINK)
+        merged["link"] = every
+        np.add.at(merged["times"], position, np.concatenate([self._known["times"], times]))
+        self._known, self._met, self._waiting = merged, [], 0
 
     def counts(self, words: tuple[int, int]) -> tuple[LinkCounts, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
         """Return the link counts, and for each side the numbers of links and of link partners of each word."""
         self._count()
         links, times = self._known["link"], self._known["times"]
         ends = links >> 32, links & 0xFFFFFFFF
-        found = LinkCounts(
+        counts = LinkCounts(
             np.searchsorted(ends[0], np.arange(words[0] + 1)), ends[1].astype(np.int32), times.astype(np.int32)
         )
         totals = [
             (np.bincount(ends[k], times, words[k]).astype(np.int64), np.bincount(ends[k], minlength=words[k]))
             for k in (0, 1)
         ]
-        return found, totals
+        return counts, totals
 
 
 class LearnedCounts:
@@ -114,8 +114,8 @@ class LearnedCounts:
             if not total:
                 raise NothingLearnedError(store.url)
             report("reading rules", 0, total)
-            known = [{escape_terminal(word): number for word, number in words.items()} for words in self.words]
-            used = _UsedRules.join([_used(stored.rules, known) for stored in snapshot.rule_ranges()])
+            escaped_words = [{escape_terminal(word): number for word, number in words.items()} for words in self.words]
+            used = _UsedRules.join([_used(stored.rules, escaped_words) for stored in snapshot.rule_ranges()])
         order = np.lexsort((used.keys[:, 1], used.keys[:, 0]))
         self._keys, self._number = used.keys[order], order.astype(np.int32)
         self.rules = self._known_rules(used)
@@ -131,9 +131,9 @@ class LearnedCounts:
         while rows := list(islice(every, _BATCH)):
             for row in rows:
                 done += 1
-                place = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
-                if place < _EXAMPLES:
-                    self.examples[place : place + 1] = [row._replace(averages=None)]
+                slot = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
+                if slot < _EXAMPLES:
+                    self.examples[slot : slot + 1] = [row._replace(averages=None)]
             sides = self._column(0, [row.source for row in rows]), self._column(1, [row.target for row in rows])
             ends = _linked_positions(rows, sides)
             links.add(sides[0].words[ends[0]], sides[1].words[ends[1]])
@@ -146,30 +146,30 @@ class LearnedCounts:
         counts, totals = links.counts(sizes)
         joined = [_joined(columns[k]) for k in (0, 1)]
         self.tokens = joined[0].words, joined[1].words
-        known = []
+        side_columns = []
         for k in (0, 1):
             words = np.bincount(joined[k].words, minlength=sizes[k])
             bound = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
-            known.append(SideCounts(words, bound, *totals[k], int(words.sum()), int(bound.sum())))
+            side_columns.append(SideCounts(words, bound, *totals[k], int(words.sum()), int(bound.sum())))
         neighbors = [count_neighbors(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
-        return Lexicon((known[0], known[1]), counts, (neighbors[0], neighbors[1]))
+        return Lexicon((side_columns[0], side_columns[1]), counts, (neighbors[0], neighbors[1]))
 
     def _column(self, side: int, texts: Sequence[str]) -> Column:
-        known = self.words[side]
-        words = [[known.setdefault(word, len(known)) for word in text.split(" ")] for text in texts]
+        numbers = self.words[side]
+        words = [[numbers.setdefault(word, len(numbers)) for word in text.split(" ")] for text in texts]
         return _flat(words)
 
     def number(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
         """Return the words of sentences as numbers, -1 for unknown words."""
-        known = self.words[side]
-        return _flat([[known.get(word, -1) for word in words] for words in texts])
+        numbers = self.words[side]
+        return _flat([[numbers.get(word, -1) for word in words] for words in texts])
 
     def _known_rules(self, used: "_UsedRules") -> KnownRules:
         source, target, uses = used.source, used.target, used.uses
         number = len(uses)
         # The index is by the rarest word of a rule: count, then side, then number.
-        most = np.int64(1) << 62
-        rarest = np.full(number, most)
+        max_count = np.int64(1) << 62
+        rarest = np.full(number, max_count)
         unknown = np.zeros(number, np.bool_)
         for side, (symbols, first) in enumerate((source, target)):
             rule = np.repeat(np.arange(number), np.diff(first))
@@ -179,7 +179,7 @@ class LearnedCounts:
             np.minimum.at(rarest, rule[word], code)
         wordless = len(self.words[0]) + len(self.words[1])
         group = (rarest & 0xFFFFFFFF) + np.where(rarest >> 32 & 1, len(self.words[0]), 0)
-        group[rarest == most] = wordless
+        group[rarest == max_count] = wordless
         usable = (used.scopes <= _MAX_SCOPE) & ~unknown
         near = np.flatnonzero(usable)
         near = near[np.argsort(group[near], kind="stable")]
@@ -188,7 +188,7 @@ class LearnedCounts:
         settings = self.settings
         pooled = settings.model != PITMAN_YOR
         discount = 0.0 if pooled else settings.discount
-        kept = np.where(usable, uses - discount * uses.astype(float) ** discount, 0.0)
+        discounted = np.where(usable, uses - discount * uses.astype(float) ** discount, 0.0)
         every = np.arange(longest)
         log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(every[1:], 1)))))
         prior = np.exp(every * np.log(settings.rate) - settings.rate - log_factorial)
@@ -200,7 +200,7 @@ class LearnedCounts:
             near.astype(np.int32),
             np.searchsorted(group[near], np.arange(wordless + 2)),
             np.bincount(lengths, uses, longest).astype(np.int64),
-            np.asarray(np.bincount(lengths, kept, longest), np.float64),
+            np.asarray(np.bincount(lengths, discounted, longest), np.float64),
             np.ones(longest) if pooled else prior,
             discount,
             settings.strength,
@@ -211,7 +211,7 @@ class LearnedCounts:
         """Return stored pairs with their own contributions to the counts."""
         source = self.number(0, (row.source.split(" ") for row in rows))
         target = self.number(1, (row.target.split(" ") for row in rows))
-        linked, linked_to, first = read_links(fitting_alignments(rows))
+        linked, linked_to, first = read_links(valid_alignments(rows))
         rule, times, rule_first = self._own_rules(rows)
         return ScoredPairs(
             *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rule, times,
@@ -237,48 +237,48 @@ class LearnedCounts:
         return self._numbers(keys[order]), times[order].astype(np.int32), first
 
     def _occurrences(self, rows: list[PairRow]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-        sound, (loaded, state, *_) = load_sound(rows, self.settings)
-        found = loaded.occurrences(state)
+        sound, (loaded, state, *_) = load_undamaged(rows, self.settings)
+        occurrences = loaded.occurrences(state)
         sound_ids = {row.id for row in sound}
-        at = np.array([place for place, row in enumerate(rows) if row.id in sound_ids], np.int64)
-        return at[found.pairs], found.keys, found.uses
+        positions = np.array([position for position, row in enumerate(rows) if row.id in sound_ids], np.int64)
+        return positions[occurrences.pairs], occurrences.keys, occurrences.uses
 
     def _numbers(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the numbers of rules by key, -1 for rules that are not in use."""
-        known, last = self._keys, len(self._keys) - 1
-        place = np.minimum(np.searchsorted(known[:, 0], keys[:, 0]), last)
+        sorted_keys, last = self._keys, len(self._keys) - 1
+        index = np.minimum(np.searchsorted(sorted_keys[:, 0], keys[:, 0]), last)
         while True:
             # Few keys share their first half.
-            others = (known[place, 0] == keys[:, 0]) & (known[place, 1] < keys[:, 1]) & (place < last)
-            if not others.any():
+            is_next = (sorted_keys[index, 0] == keys[:, 0]) & (sorted_keys[index, 1] < keys[:, 1]) & (index < last)
+            if not is_next.any():
                 break
-            place = place + others
-        return np.where((known[place] == keys).all(axis=1), self._number[place], np.int32(-1))
+            index = index + is_next
+        return np.where((sorted_keys[index] == keys).all(axis=1), self._number[index], np.int32(-1))
 
 
-def _used(stored: RuleDeltas, known: Sequence[dict[str, int]]) -> _UsedRules:
-    """Return the rules in use. `known` maps symbols of each side to numbers, and grows."""
+def _used(stored: RuleDeltas, numbers: Sequence[dict[str, int]]) -> _UsedRules:
+    """Return the rules in use. `numbers` maps symbols of each side to numbers, and grows."""
     rows = np.flatnonzero(stored.counts > 0)
     return _UsedRules(
         stored.keys[rows],
-        _symbols(stored.sources.at(rows), known[0]),
-        _symbols(stored.targets.at(rows), known[1]),
+        _symbols(stored.sources.at(rows), numbers[0]),
+        _symbols(stored.targets.at(rows), numbers[1]),
         stored.lengths[rows],
         stored.scopes[rows],
         stored.counts[rows],
     )
 
 
-def _symbols(texts: Sequence[str], known: dict[str, int]) -> Column:
+def _symbols(texts: Sequence[str], numbers: dict[str, int]) -> Column:
     """Return the symbols of one side of rules: word numbers, and -k for nonterminal k."""
     sides = []
     for text in texts:
         symbols = []
         for token in text.split(" "):
-            symbol = known.get(token)
+            symbol = numbers.get(token)
             if symbol is None:
-                [one] = parse_side(token)
-                symbol = known[token] = -one if isinstance(one, int) else _UNKNOWN
+                [parsed_symbol] = parse_side(token)
+                symbol = numbers[token] = -parsed_symbol if isinstance(parsed_symbol, int) else _UNKNOWN
             symbols.append(symbol)
         sides.append(symbols)
     return _flat(sides)
@@ -299,7 +299,7 @@ def _joined(columns: Sequence[Column]) -> Column:
 def _linked_positions(
     rows: Sequence[PairRow], sides: tuple[Column, Column]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    source, target, first = read_links(fitting_alignments(rows))
+    source, target, first = read_links(valid_alignments(rows))
     sizes = np.diff(first)
     begins = np.repeat(sides[0].first[:-1], sizes), np.repeat(sides[1].first[:-1], sizes)
     return source.astype(np.int64) + begins[0], target.astype(np.int64) + begins[1]

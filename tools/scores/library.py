@@ -68,8 +68,8 @@ def score(
     for block, scores in map_in_threads(blocks, lambda block: (block, scorer.score_stored(block)), threads):
         if keep:
             keep_scores(store.store, scorer, block, scores)
-        for row, (found, _) in zip(block, scores, strict=True):
-            yield ScoredPair(row.id, row.source, row.target, found)
+        for row, (pair_score, _) in zip(block, scores, strict=True):
+            yield ScoredPair(row.id, row.source, row.target, pair_score)
 
 
 def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
@@ -80,8 +80,8 @@ def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int =
     while scores := store.store.scores_by_id(chosen) if chosen else store.store.scores(after):
         after = scores[-1].pair_id
         texts = {row.id: row for row in store.store.pairs_by_id([score.pair_id for score in scores])}
-        for kept in scores:
-            if row := texts.get(kept.pair_id):
-                yield ScoredPair(row.id, row.source, row.target, kept.score)
+        for stored in scores:
+            if row := texts.get(stored.pair_id):
+                yield ScoredPair(row.id, row.source, row.target, stored.score)
         if chosen:
             return

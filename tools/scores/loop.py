@@ -30,13 +30,13 @@ class _Pace:
     def rest(self, *_: object) -> None:
         """Rest in proportion to the work since the last rest. Raises `StoppedError` if the loop should end."""
         worked = time.thread_time() - self._worked
-        left = worked * (1 - self._share) / self._share
+        remaining = worked * (1 - self._share) / self._share
         # Each call follows a read or write of the store, which is progress.
         self._beat.progress()
-        while left > 0 and not self._stop.is_set():
+        while remaining > 0 and not self._stop.is_set():
             self._beat()
-            self._stop.wait(min(left, _MAX_WAIT_LENGTH))
-            left -= _MAX_WAIT_LENGTH
+            self._stop.wait(min(remaining, _MAX_WAIT_LENGTH))
+            remaining -= _MAX_WAIT_LENGTH
         self._beat()
         if self._stop.is_set():
             raise StoppedError
@@ -62,16 +62,16 @@ class ScoringLoop(Loop):
         """Run until `stop` is set; see `Loop.run`."""
         options = self._options()
         of_two_languages = self._store.settings().grammar == SYNCHRONOUS
-        seen, again = -1, 0.0
+        seen, next_run = -1, 0.0
         while not stop.is_set():
             position = self._store.position()
-            if of_two_languages and options.share and position != seen and time.monotonic() >= again:
+            if of_two_languages and options.share and position != seen and time.monotonic() >= next_run:
                 try:
                     done = self._round(options, stop, beat)
                 except StoppedError:
                     return
                 if done is not None:
-                    seen, again = position, time.monotonic() + options.pause_seconds
+                    seen, next_run = position, time.monotonic() + options.pause_seconds
                     self._log("pairs scored", pairs=done)
             beat.ok()
             stop.wait(_LOOK_SECONDS)
@@ -99,10 +99,10 @@ class ScoringLoop(Loop):
         after, done = 0, 0
         while rows := self._store.pairs(after, _READ_AT_ONCE, (SETTLED,)):
             after = rows[-1].id
-            wanted = list(find_due(self._store, scorer, rows))
+            due = list(find_due(self._store, scorer, rows))
             pace.rest()
-            for some in batches(wanted, SCORED_BETWEEN_RESTS):
-                keep_scores(self._store, scorer, some, scorer.score_stored(some))
-                done += len(some)
+            for batch in batches(due, SCORED_BETWEEN_RESTS):
+                keep_scores(self._store, scorer, batch, scorer.score_stored(batch))
+                done += len(batch)
                 pace.rest()
         return done

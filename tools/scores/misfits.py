@@ -29,19 +29,19 @@ def _expanded(
 
 
 def learn(
-    kept: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
+    original: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
 ) -> Classifier | None:
     """Train a classifier of replaced words with equal class priors. Returns None for too few words.
 
     Rows are feature vectors of original and of replaced words. `report` is called at each step.
     """
-    if min(len(kept), len(replaced)) < _FEWEST:
+    if min(len(original), len(replaced)) < _FEWEST:
         return None
-    kept, replaced = (rows[:: 1 + len(rows) // _MOST] for rows in (kept, replaced))
-    both = np.vstack([kept, replaced])
-    mean, deviation = both.mean(axis=0), both.std(axis=0) + 1e-9
-    rows = _expanded(both, mean, deviation)
-    wanted = np.concatenate([np.zeros(len(kept)), np.ones(len(replaced))])
+    original, replaced = (rows[:: 1 + len(rows) // _MOST] for rows in (original, replaced))
+    examples = np.vstack([original, replaced])
+    mean, deviation = examples.mean(axis=0), examples.std(axis=0) + 1e-9
+    rows = _expanded(examples, mean, deviation)
+    labels = np.concatenate([np.zeros(len(original)), np.ones(len(replaced))])
     ridge = np.full(rows.shape[1], _RIDGE)
     ridge[-1] = 1e-6
     weights = np.zeros(rows.shape[1])
@@ -49,19 +49,19 @@ def learn(
         report()
         odds = np.clip(rows @ weights, -30, 30)
         probability = 1 / (1 + np.exp(-odds))
-        slope = rows.T @ (wanted - probability) - ridge * weights
+        slope = rows.T @ (labels - probability) - ridge * weights
         curve = (rows * (probability * (1 - probability))[:, None]).T @ rows + np.diag(ridge)
         step = np.linalg.solve(curve, slope)
         weights += step
         if np.abs(step).max() < 1e-6:
             break
-    return mean, deviation, weights, float(np.log(len(replaced) / len(kept)))
+    return mean, deviation, weights, float(np.log(len(replaced) / len(original)))
 
 
 def stack_classifiers(learnt: tuple[Classifier | None, Classifier | None]) -> Classifiers:
     """Return the classifiers of both sides as arrays."""
     nothing = np.zeros(1), np.ones(1), np.zeros(EXPANDED), np.nan
-    mean, deviation, weights, prior = zip(*(one or nothing for one in learnt), strict=True)
+    mean, deviation, weights, prior = zip(*(classifier or nothing for classifier in learnt), strict=True)
     return Classifiers(
         np.array([np.broadcast_to(row, 9) for row in mean]),
         np.array([np.broadcast_to(row, 9) for row in deviation]),
@@ -79,10 +79,10 @@ def corrupt(
     """
     spoiled = words.copy()
     done = []
-    for place in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
+    for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
         for word in tokens[random.integers(len(tokens), size=8)].tolist():
-            if word != spoiled[place]:
-                spoiled[place] = word
-                done.append(place)
+            if word != spoiled[position]:
+                spoiled[position] = word
+                done.append(position)
                 break
     return spoiled, done

@@ -33,13 +33,13 @@ def score_routes(service: Service) -> APIRouter:
     )
     def score(pair_id: PairId) -> ScoreAnswer:
         """Return the stored score of a pair."""
-        found = store.scores_by_id([pair_id])
-        if not found:
+        rows = store.scores_by_id([pair_id])
+        if not rows:
             if store.find_pair(pair_id) is None:
                 raise unknown_pair(pair_id)
             raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has not been scored yet")
-        [row] = found
-        own = {field.name: getattr(row.score, field.name) for field in fields(PairScore)}
-        return ScoreAnswer(pair=pair_id, position=row.position, scored_at=row.scored_at, **own)
+        [row] = rows
+        values = {field.name: getattr(row.score, field.name) for field in fields(PairScore)}
+        return ScoreAnswer(pair=pair_id, position=row.position, scored_at=row.scored_at, **values)
 
     return router

@@ -55,23 +55,23 @@ class ScoreBaseline(NamedTuple):
 
 def make_baseline(evidence: Sequence[float], log_probability: Sequence[float]) -> ScoreBaseline:
     """Return the medians and deviations of these values. Medians are robust against outliers."""
-    found = []
+    baselines = []
     for values in (evidence, log_probability):
         middle = float(np.median(values))
         spread = _OF_NORMAL * float(np.median(np.abs(np.array(values) - middle)))
-        found.append((middle, max(spread, _MIN_DEVIATION)))
-    return ScoreBaseline(*found)
+        baselines.append((middle, max(spread, _MIN_DEVIATION)))
+    return ScoreBaseline(*baselines)
 
 
 def doubt(
-    usual: ScoreBaseline, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]
+    baseline: ScoreBaseline, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]
 ) -> float:
     """Return the doubt of a pair: deviations of its scores from the sample, and differences between its texts."""
-    least = max(
-        (usual.evidence[0] - evidence) / usual.evidence[1],
-        (usual.log_probability[0] - log_probability) / usual.log_probability[1],
+    minimum = max(
+        (baseline.evidence[0] - evidence) / baseline.evidence[1],
+        (baseline.log_probability[0] - log_probability) / baseline.log_probability[1],
     )
-    return least + _DIFFERENT_NUMBERS * (_numbers(source) != _numbers(target)) + _COPIED * _copied(source, target)
+    return minimum + _DIFFERENT_NUMBERS * (_numbers(source) != _numbers(target)) + _COPIED * _copied(source, target)
 
 
 def _numbers(words: Sequence[str]) -> set[str]:
@@ -80,8 +80,8 @@ def _numbers(words: Sequence[str]) -> set[str]:
 
 def _copied(source: Sequence[str], target: Sequence[str]) -> float:
     """Return the share of copied words: words with letters of the shorter side that are also on the other side."""
-    one, other = _with_letters(source), _with_letters(target)
-    return len(one & other) / (min(len(one), len(other)) or 1)
+    source_words, target_words = _with_letters(source), _with_letters(target)
+    return len(source_words & target_words) / (min(len(source_words), len(target_words)) or 1)
 
 
 def _with_letters(words: Sequence[str]) -> set[str]:
@@ -137,11 +137,11 @@ class Scorer:
         self._spaces: list[tuple[ScorerCapacities, ScorerScratch]] = []
         self._classifiers = stack_classifiers((self._learn(0, report), self._learn(1, report)))
         self._usual = ScoreBaseline((0.0, 1.0), (0.0, 1.0))
-        some: list[PairScore] = []
+        scores: list[PairScore] = []
         for pairs in batches(learned.examples[:_SAMPLE], SCORED_BETWEEN_RESTS):
-            report("computing typical scores", len(some), _SAMPLE)
-            some += [one.score for one in self.score_stored(pairs)]
-        self._usual = make_baseline([score.evidence for score in some], [score.log_probability for score in some])
+            report("computing typical scores", len(scores), _SAMPLE)
+            scores += [scored.score for scored in self.score_stored(pairs)]
+        self._usual = make_baseline([score.evidence for score in scores], [score.log_probability for score in scores])
 
     def score_stored(self, rows: Sequence[PairRow]) -> list[StoredScore]:
         """Return the scores of stored pairs without each pair's own contributions: derivation, links and words."""
@@ -161,12 +161,12 @@ class Scorer:
 
         Rules that no other pair uses count as the rarest ones.
         """
-        found = np.empty(len(rows))
+        log_probabilities = np.empty(len(rows))
         pairs = self.learned.pairs_of(rows)
         sizes, space = self._take(pairs)
-        weigh_derivations(pairs, self.learned.rules, space, found)
+        weigh_derivations(pairs, self.learned.rules, space, log_probabilities)
         self._spaces.append((sizes, space))
-        return list(map(_number_or_none, found.tolist()))
+        return list(map(_number_or_none, log_probabilities.tolist()))
 
     def _take(self, pairs: ScoredPairs) -> tuple[ScorerCapacities, ScorerScratch]:
         firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
@@ -191,15 +191,15 @@ class Scorer:
             np.empty((number, FACTS)), np.empty((number, 2, 2)), np.empty((links, 2), np.int32), np.empty(links)
         )
         sizes, space = self._take(pairs)
-        known = self.learned.rules, self.learned.lexicon, self._classifiers, self._exact, _MIN_PROBABILITY
+        model = self.learned.rules, self.learned.lexicon, self._classifiers, self._exact, _MIN_PROBABILITY
         done, written = 0, 0
         while True:
-            done, written = score_pairs(done, pairs, *known, space, scored, written)
+            done, written = score_pairs(done, pairs, *model, space, scored, written)
             if done == number:
                 break
             lacking = int(space.room.sizes[LACKING])
-            more = {"seats": 2 * lacking} if lacking > 0 else {"rules": -2 * lacking}
-            sizes = sizes._replace(**more)
+            padding = {"seats": 2 * lacking} if lacking > 0 else {"rules": -2 * lacking}
+            sizes = sizes._replace(**padding)
             space = self._space(sizes)
         self._spaces.append((sizes, space))
         return scored
@@ -235,7 +235,7 @@ class Scorer:
         """Train the misfit classifier of a side on stored pairs with replaced words."""
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])
-        kept, changed = [], []
+        original, changed = [], []
 
         def report_progress() -> None:
             report("computing word statistics", side, 2)
@@ -243,25 +243,27 @@ class Scorer:
         for rows in batches(learned.examples, SCORED_AT_ONCE):
             report_progress()
             pairs = learned.pairs_of(rows)
-            kept.append(self._features(pairs, side))
+            original.append(self._features(pairs, side))
             words, first = (pairs.target, pairs.target_first) if side else (pairs.source, pairs.source_first)
             spoiled = words.copy()
             replaced = np.zeros(len(words), np.bool_)
             for begin, end in zip(first.tolist(), first[1:].tolist(), strict=False):
-                spoiled[begin:end], places = corrupt(words[begin:end], learned.tokens[side], random)
-                replaced[[begin + place for place in places]] = True
+                spoiled[begin:end], positions = corrupt(words[begin:end], learned.tokens[side], random)
+                replaced[[begin + position for position in positions]] = True
             pairs = pairs._replace(target=spoiled) if side else pairs._replace(source=spoiled)
             changed.append(self._features(pairs, side)[replaced])
         none = np.empty((0, FEATURES))
-        return learn(np.concatenate([none, *kept]), np.concatenate([none, *changed]), report_progress)
+        return learn(np.concatenate([none, *original]), np.concatenate([none, *changed]), report_progress)
 
     def _features(self, pairs: ScoredPairs, side: int) -> NDArray[np.float64]:
         first = pairs.target_first if side else pairs.source_first
-        found = np.empty((int(first[-1]), FEATURES))
-        longest = max(int(np.diff(one).max(initial=1)) for one in (pairs.source_first, pairs.target_first))
+        features = np.empty((int(first[-1]), FEATURES))
+        longest = max(
+            int(np.diff(first_words).max(initial=1)) for first_words in (pairs.source_first, pairs.target_first)
+        )
         facts = make_facts(longest, int(np.diff(pairs.link_first).max(initial=1)))
-        list_features(pairs, self.learned.lexicon, side, facts, found)
-        return found
+        list_features(pairs, self.learned.lexicon, side, facts, features)
+        return features
 
 
 def _number_or_none(number: float) -> float | None:
@@ -302,8 +304,8 @@ def keep_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: S
     """Write scores of stored pairs to the store."""
     moment = now()
     position = scorer.learned.position
-    kept = [ScoreRow(row.id, position, moment, *found) for row, found in zip(rows, scores, strict=True)]
-    store.save_scores(kept)
+    score_rows = [ScoreRow(row.id, position, moment, *score) for row, score in zip(rows, scores, strict=True)]
+    store.save_scores(score_rows)
 
 
 def find_due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
@@ -311,11 +313,11 @@ def find_due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[
 
     Pairs newer than the scorer's state of the store wait for the next round.
     """
-    kept = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
+    stored = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
     for row, present in zip(rows, scorer.derivations(rows), strict=True):
         if row.id > scorer.learned.last_pair:
             continue
-        score = kept.get(row.id)
+        score = stored.get(row.id)
         if score is not None:
             before = score.derivation_log_probability
             if before is None or present is None:

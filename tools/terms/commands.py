@@ -51,32 +51,34 @@ def terms(context: typer.Context, options: TermOptions, written: TermOutput) -> 
     with (
         interruptible("no output was written"),
         open_chosen_store(context) as opened,
-        progress("terms", "pairs") as shown,
+        progress("terms", "pairs") as bar,
     ):
-        found = find_terms(
+        report = find_terms(
             opened, departures=written.departures, options=options,
-            progress=lambda doing, done, total: shown.update(done, total, done, doing),
+            progress=lambda doing, done, total: bar.update(done, total, done, doing),
         )  # fmt: skip
         if form not in (GLOSSARY, JSON):
-            found = found.as_text(make_pipeline(opened.store.settings()).to_words())
+            report = report.as_text(make_pipeline(opened.store.settings()).to_words())
         url = opened.url
     if form != TABLE:
-        _write(written.output, list(format_terms(found, form, written.departures > 0, languages, url)))
+        _write(
+            written.output, list(format_terms(report, form, written.departures > 0, languages, url))
+        )
     elif written.departures:
         rows = [
             (item.term, item.usual, item.rendering, str(item.pair), item.source, item.target)
-            for item in found.departures
+            for item in report.departures
         ]
         print_table(("term", "usual", "here", "pair", "source", "target"), rows, numeric=(3,))
     else:
         reported = [
             (f"{item.score:.1f}", item.source, item.target, f"{item.pairs} of {item.source_pairs}",
              format_renderings(item.renderings[1:4]))
-            for item in found.terms
+            for item in report.terms
         ]  # fmt: skip
         print_table(("score", "source", "target", "pairs", "other renderings"), reported, numeric=(0, 3))
-    departures = f", {plural(len(found.departures), 'departure')}" if written.departures else ""
-    print_note(f"{plural(len(found.terms), 'term')}{departures} of {plural(found.pairs, 'pair')}")
+    departures = f", {plural(len(report.departures), 'departure')}" if written.departures else ""
+    print_note(f"{plural(len(report.terms), 'term')}{departures} of {plural(report.pairs, 'pair')}")
 
 
 def _format(written: TermOutput) -> str:

@@ -62,8 +62,8 @@ class CountSketch:
 
     def may_have_count(self, hashes: HashArray, count: int) -> BoolArray:
         """Return bool[n]: False only for hashes counted fewer than `count` times."""
-        found: BoolArray = self._cells[hashes >> self._shift] >= count
-        return found
+        may_have: BoolArray = self._cells[hashes >> self._shift] >= count
+        return may_have
 
 
 class HashCounter:
@@ -82,9 +82,9 @@ class HashCounter:
         self._pending.append((hashes, counts.reshape(len(hashes), -1), descriptions))
         self._number += len(hashes)
         if self._number > self._rows:
-            kept = self._merge()
+            merged = self._merge()
             # Double the threshold so that the total cost of merging stays linear in the number of rows added.
-            self._rows = max(self._rows, 2 * kept)
+            self._rows = max(self._rows, 2 * merged)
 
     def found(self) -> tuple[HashArray, IntArray, IntArray]:
         """Return the hashes in ascending order, their counts, int64[n, k], and their descriptions."""
@@ -109,8 +109,8 @@ def find_positions(sorted_hashes: HashArray, hashes: HashArray) -> IntArray:
     """Return the index of each hash in a sorted array, -1 if it is missing."""
     if not len(sorted_hashes):
         return np.full(len(hashes), -1)
-    places = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
-    return np.where(sorted_hashes[places] == hashes, places, -1)
+    positions = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
+    return np.where(sorted_hashes[positions] == hashes, positions, -1)
 
 
 class TermCandidates(NamedTuple):
@@ -146,11 +146,11 @@ def count_candidates(
     for pairs in parts():
         pair, sources, targets, source_words, target_words = _candidate_phrases(pairs, words, options)
         hashes = pair_hashes(sources, targets)
-        kept = np.flatnonzero(sketch.may_have_count(hashes, options.min_count))
-        kept = kept[_first_per_pair(pair[kept], hashes[kept])]
-        sides = np.stack((sources[kept], targets[kept])).view(np.int64).T
-        descriptions = np.concatenate((sides, source_words[kept], target_words[kept]), axis=1)
-        tally.add(hashes[kept], np.ones(len(kept), np.int64), descriptions)
+        selected = np.flatnonzero(sketch.may_have_count(hashes, options.min_count))
+        selected = selected[_first_per_pair(pair[selected], hashes[selected])]
+        sides = np.stack((sources[selected], targets[selected])).view(np.int64).T
+        descriptions = np.concatenate((sides, source_words[selected], target_words[selected]), axis=1)
+        tally.add(hashes[selected], np.ones(len(selected), np.int64), descriptions)
     hashes, counts, descriptions = tally.found()
     frequent = counts[:, 0] >= options.min_count
     return _pick_renderings(parts, hashes[frequent], descriptions[frequent], words, options)
@@ -167,16 +167,18 @@ def _candidate_phrases(
     for length in range(1, longest + 1):
         begins = source.phrases(length)
         begins = begins[linked[begins] & linked[begins + length - 1]]
-        begins, others, lengths = linked_phrases(source, target, begins, length)
-        fit = select_by_length(target.allowed, others, lengths) & (np.maximum(lengths, length) >= options.min_words)
-        begins, others, lengths = begins[fit], others[fit], lengths[fit]
+        begins, target_begins, lengths = linked_phrases(source, target, begins, length)
+        fit = select_by_length(target.allowed, target_begins, lengths) & (
+            np.maximum(lengths, length) >= options.min_words
+        )
+        begins, target_begins, lengths = begins[fit], target_begins[fit], lengths[fit]
         parts.append(
             (
                 source.pair[begins],
                 source.hashes[length - 1][begins],
-                select_by_length(target.hashes, others, lengths),
+                select_by_length(target.hashes, target_begins, lengths),
                 word_rows(words[0].folded[source.words], begins, np.full(len(begins), length), longest),
-                word_rows(words[1].folded[target.words], others, lengths, longest),
+                word_rows(words[1].folded[target.words], target_begins, lengths, longest),
             )
         )
     pair, sources, targets, source_words, target_words = map(np.concatenate, zip(*parts, strict=True))
@@ -201,26 +203,26 @@ def _pick_renderings(
     """Return the most frequent rendering of each source phrase, with pair counts; ties: rarer target, then words."""
     longest = options.max_words
     sources, targets = (np.ascontiguousarray(descriptions[:, k]).view(np.uint64) for k in (0, 1))
-    wanted = np.unique(sources), np.unique(targets)
-    both, with_source, with_target = (np.zeros(len(selected), np.int64) for selected in (hashes, *wanted))
+    distinct = np.unique(sources), np.unique(targets)
+    joint, with_source, with_target = (np.zeros(len(selected), np.int64) for selected in (hashes, *distinct))
     for pairs in parts() if len(hashes) else ():
         sides = make_sides(pairs, words, longest)
-        _count_pairs(with_source, _find_hits(sides[0], wanted[0]), len(pairs.ids))
-        _count_pairs(with_target, _find_hits(sides[1], wanted[1]), len(pairs.ids))
-        _count_pairs(both, _pair_hits(*sides, hashes, wanted[0]), len(pairs.ids))
-    of_source = find_positions(wanted[0], sources)
-    of_target = with_target[find_positions(wanted[1], targets)]
+        _count_pairs(with_source, _find_hits(sides[0], distinct[0]), len(pairs.ids))
+        _count_pairs(with_target, _find_hits(sides[1], distinct[1]), len(pairs.ids))
+        _count_pairs(joint, _pair_hits(*sides, hashes, distinct[0]), len(pairs.ids))
+    source_positions = find_positions(distinct[0], sources)
+    target_counts = with_target[find_positions(distinct[1], targets)]
     texts = descriptions[:, 2:]
-    order = np.lexsort((*texts.T[::-1], of_target, -both, of_source))
-    chosen = order[_differs_from_previous(of_source[order])]
+    order = np.lexsort((*texts.T[::-1], target_counts, -joint, source_positions))
+    chosen = order[_differs_from_previous(source_positions[order])]
     return TermCandidates(
         sources[chosen],
         targets[chosen],
         texts[chosen][:, :longest],
         texts[chosen][:, longest:],
-        both[chosen],
-        with_source[of_source[chosen]],
-        of_target[chosen],
+        joint[chosen],
+        with_source[source_positions[chosen]],
+        target_counts[chosen],
     )
 
 
@@ -228,21 +230,21 @@ _PhraseHits = Iterator[tuple[IntArray, IntArray]]
 """Arrays of phrase indices and of the pairs that contain them."""
 
 
-def _find_hits(side: SidePhrases, wanted: HashArray) -> _PhraseHits:
+def _find_hits(side: SidePhrases, hashes: HashArray) -> _PhraseHits:
     for length in range(1, len(side.hashes) + 1):
         begins = side.phrases(length)
-        places = find_positions(wanted, side.hashes[length - 1][begins])
-        yield places[places >= 0], side.pair[begins[places >= 0]]
+        positions = find_positions(hashes, side.hashes[length - 1][begins])
+        yield positions[positions >= 0], side.pair[begins[positions >= 0]]
 
 
-def _pair_hits(source: SidePhrases, target: SidePhrases, wanted: HashArray, sources: HashArray) -> _PhraseHits:
+def _pair_hits(source: SidePhrases, target: SidePhrases, hashes: HashArray, sources: HashArray) -> _PhraseHits:
     for length in range(1, len(source.hashes) + 1):
         begins = source.phrases(length)
         begins = begins[find_positions(sources, source.hashes[length - 1][begins]) >= 0]
-        begins, others, lengths = linked_phrases(source, target, begins, length)
-        targets = select_by_length(target.hashes, others, lengths)
-        places = find_positions(wanted, pair_hashes(source.hashes[length - 1][begins], targets))
-        yield places[places >= 0], source.pair[begins[places >= 0]]
+        begins, target_begins, lengths = linked_phrases(source, target, begins, length)
+        targets = select_by_length(target.hashes, target_begins, lengths)
+        positions = find_positions(hashes, pair_hashes(source.hashes[length - 1][begins], targets))
+        yield positions[positions >= 0], source.pair[begins[positions >= 0]]
 
 
 def _count_pairs(counts: IntArray, occurrences: _PhraseHits, pairs: int) -> None:
@@ -259,7 +261,7 @@ Scores = tuple[FloatArray, FloatArray, FloatArray]
 """Scores, log-likelihood ratios and cohesions of terms, float64[n] each."""
 
 
-def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
+def likelihood_ratio(joint: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
     """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993].
 
     Natural log, at least 0; 0 if the two co-occur less often than by chance.
@@ -273,7 +275,7 @@ def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: i
     pairs
         Total number of pairs.
     """
-    cells = np.stack((both, first - both, second - both, pairs - first - second + both)).astype(np.float64)
+    cells = np.stack((joint, first - joint, second - joint, pairs - first - second + joint)).astype(np.float64)
     cells = np.maximum(cells, 0)
     expected = np.stack((first * second, first * (pairs - second), (pairs - first) * second,
                          (pairs - first) * (pairs - second))).astype(np.float64) / max(pairs, 1)  # fmt: skip
@@ -284,75 +286,77 @@ def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: i
 
 
 def rank_terms(
-    found: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
+    candidates: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
 ) -> tuple[TermCandidates, Scores]:
     """Return the best terms with scores, log-likelihood ratio times the smaller cohesion, highest first."""
-    found = found.at((found.both >= options.min_count) & (found.both >= options.consistency * found.with_source))
-    found = found.at(~_nested_terms(found, words))
-    ratios = likelihood_ratio(found.both, found.with_source, found.with_target, pairs)
+    candidates = candidates.at(
+        (candidates.both >= options.min_count) & (candidates.both >= options.consistency * candidates.with_source)
+    )
+    candidates = candidates.at(~_nested_terms(candidates, words))
+    ratios = likelihood_ratio(candidates.both, candidates.with_source, candidates.with_target, pairs)
     cohesions = np.minimum(
-        cohesion(found.source_words, found.with_source, words[0]),
-        cohesion(found.target_words, found.with_target, words[1]),
+        cohesion(candidates.source_words, candidates.with_source, words[0]),
+        cohesion(candidates.target_words, candidates.with_target, words[1]),
     )
     scores = ratios * np.maximum(cohesions, 0)
-    order = np.lexsort((found.sources, -found.both, -scores))[: options.top]
-    return found.at(order), (scores[order], ratios[order], cohesions[order])
+    order = np.lexsort((candidates.sources, -candidates.both, -scores))[: options.top]
+    return candidates.at(order), (scores[order], ratios[order], cohesions[order])
 
 
-def cohesion(words: IntArray, counts: IntArray, known: TermVocabulary) -> FloatArray:
+def cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> FloatArray:
     """Return the normalized pointwise mutual information of each phrase's first and last word [Bouma 2009].
 
     1 if the two words never occur apart, 0 if they co-occur as by chance, 1 for single words. `counts` are the pair
     counts of the phrases.
     """
     lengths = (words >= 0).sum(axis=1)
-    first = known.counts[words[:, 0]]
-    last = known.counts[words[np.arange(len(words)), lengths - 1]]
+    first = vocabulary.counts[words[:, 0]]
+    last = vocabulary.counts[words[np.arange(len(words)), lengths - 1]]
     # Expected number of co-occurrences of the two words at this distance if they were independent.
-    total = float(known.counts[np.unique(known.folded)].sum())
+    total = float(vocabulary.counts[np.unique(vocabulary.folded)].sum())
     expected = first.astype(np.float64) * last / total
     information = np.log(np.maximum(counts, 1) / np.maximum(expected, 1e-9))
     upper_bound = np.log(total / np.maximum(counts, 1))
-    found: FloatArray = np.where(lengths > 1, np.minimum(information / np.maximum(upper_bound, 1e-9), 1), 1.0)
-    return found
+    values: FloatArray = np.where(lengths > 1, np.minimum(information / np.maximum(upper_bound, 1e-9), 1), 1.0)
+    return values
 
 
-def _nested_terms(found: TermCandidates, words: Vocabularies) -> BoolArray:
+def _nested_terms(candidates: TermCandidates, words: Vocabularies) -> BoolArray:
     """Return bool[n]: whether both sides lie within a longer term that has most of the phrase's pairs."""
-    order = np.argsort(found.sources)
-    ordered = found.sources[order]
-    target_parts = _subphrases(found.target_words, words[1])
+    order = np.argsort(candidates.sources)
+    ordered = candidates.sources[order]
+    target_parts = _subphrases(candidates.target_words, words[1])
     inside = np.zeros(len(ordered), np.bool_)
-    for hashes, rows, whole in _subphrases(found.source_words, words[0]):
-        if whole:
+    for hashes, rows, is_whole in _subphrases(candidates.source_words, words[0]):
+        if is_whole:
             continue
-        places = find_positions(ordered, hashes)
-        shorter, longer = order[places[places >= 0]], rows[places >= 0]
-        frequent = found.both[longer] >= _NESTED_SHARE * found.both[shorter]
+        positions = find_positions(ordered, hashes)
+        shorter, longer = order[positions[positions >= 0]], rows[positions >= 0]
+        frequent = candidates.both[longer] >= _NESTED_SHARE * candidates.both[shorter]
         shorter, longer = shorter[frequent], longer[frequent]
-        for others, other_rows, _ in target_parts:
-            place = np.full(len(ordered), -1)
-            place[other_rows] = np.arange(len(other_rows))
-            there = place[longer] >= 0
-            same = others[place[longer[there]]] == found.targets[shorter[there]]
-            inside[shorter[there][same]] = True
+        for target_hashes, other_rows, _ in target_parts:
+            position = np.full(len(ordered), -1)
+            position[other_rows] = np.arange(len(other_rows))
+            is_present = position[longer] >= 0
+            is_same = target_hashes[position[longer[is_present]]] == candidates.targets[shorter[is_present]]
+            inside[shorter[is_present][is_same]] = True
     return inside
 
 
-def _subphrases(words: IntArray, known: TermVocabulary) -> "list[tuple[HashArray, IntArray, bool]]":
+def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> "list[tuple[HashArray, IntArray, bool]]":
     """Return all subphrases: hashes, rows of their phrases, and whether they span the whole phrase."""
     lengths = (words >= 0).sum(axis=1)
     parts = []
-    values = known.values[np.maximum(words, 0)]
+    values = vocabulary.values[np.maximum(words, 0)]
     for begin in range(words.shape[1]):
         hashes = np.zeros(len(words), np.uint64)
         for length in range(1, words.shape[1] - begin + 1):
             column = values[:, begin + length - 1]
             hashes = column if length == 1 else extend_hashes(hashes, column)
             longer = np.flatnonzero(lengths >= begin + length)
-            whole = longer[lengths[longer] == length] if begin == 0 else longer[:0]
-            part = np.setdiff1d(longer, whole)
-            parts += [(hashes[rows], rows, rows is whole) for rows in (part, whole) if len(rows)]
+            whole_rows = longer[lengths[longer] == length] if begin == 0 else longer[:0]
+            part = np.setdiff1d(longer, whole_rows)
+            parts += [(hashes[rows], rows, rows is whole_rows) for rows in (part, whole_rows) if len(rows)]
     return parts
 
 
@@ -420,22 +424,24 @@ class TermDetails:
             np.ones(len(once.term), np.int64),
             np.stack((once.term, corpora), axis=1),
         )
-        usual = (occurrences.other_length > 0) & (hashes == self._terms.targets[occurrences.term])
-        apart = ~np.isin(met_once, occurrences.term[usual] * size + occurrences.pair[usual])
-        self._record_variants(pairs, once.at(apart), target)
+        is_rendered = (occurrences.other_length > 0) & (hashes == self._terms.targets[occurrences.term])
+        is_variant = ~np.isin(met_once, occurrences.term[is_rendered] * size + occurrences.pair[is_rendered])
+        self._record_variants(pairs, once.at(is_variant), target)
 
     def _find_hits(self, source: SidePhrases, target: SidePhrases) -> _Occurrences:
         parts = []
         for length in range(1, self._longest + 1):
             begins = source.phrases(length)
-            places = find_positions(self._terms.sources[self._order], source.hashes[length - 1][begins])
-            begins, terms = begins[places >= 0], self._order[places[places >= 0]]
-            with_one, others, lengths = linked_phrases(source, target, begins, length)
-            other, other_length = np.zeros((2, len(begins)), np.int64)
-            places = np.searchsorted(begins, with_one)
-            other[places], other_length[places] = others, lengths
+            positions = find_positions(self._terms.sources[self._order], source.hashes[length - 1][begins])
+            begins, terms = begins[positions >= 0], self._order[positions[positions >= 0]]
+            with_one, target_begins, lengths = linked_phrases(source, target, begins, length)
+            other_begins, other_length = np.zeros((2, len(begins)), np.int64)
+            positions = np.searchsorted(begins, with_one)
+            other_begins[positions], other_length[positions] = target_begins, lengths
             parts.append(
-                _Occurrences(terms, source.pair[begins], begins, np.full(len(begins), length), other, other_length)
+                _Occurrences(
+                    terms, source.pair[begins], begins, np.full(len(begins), length), other_begins, other_length
+                )
             )
         return _Occurrences(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -450,17 +456,19 @@ class TermDetails:
         counts = np.stack((np.ones(len(terms), np.int64), weights), axis=1)
         tally.add(pair_hashes(terms.astype(np.uint64), hashes), counts, np.concatenate((terms[:, None], rows), axis=1))
 
-    def _record_variants(self, pairs: TermPairs, apart: _Occurrences, target: SidePhrases) -> None:
-        for row in np.lexsort((apart.begin, apart.term)).tolist():
-            term, pair, begin, length = (int(c[row]) for c in (apart.term, apart.pair, apart.begin, apart.length))
+    def _record_variants(self, pairs: TermPairs, variants: _Occurrences, target: SidePhrases) -> None:
+        for row in np.lexsort((variants.begin, variants.term)).tolist():
+            term, pair, begin, length = (
+                int(c[row]) for c in (variants.term, variants.pair, variants.begin, variants.length)
+            )
             if self._room[term] == 0:
                 continue
             self._room[term] -= 1
             reach = np.searchsorted(pairs.source_links, (begin, begin + length))
             linked = np.unique(pairs.target_links[reach[0] : reach[1]])
             runs = np.split(linked, np.flatnonzero(np.diff(linked) > 1) + 1)
-            there = GAP.join(self._words[1].text(target.words[run]) for run in runs if len(run))
-            self._variants.append((term, int(pairs.ids[pair]), there, *pairs.texts(pair, self._words)))
+            text = GAP.join(self._words[1].text(target.words[run]) for run in runs if len(run))
+            self._variants.append((term, int(pairs.ids[pair]), text, *pairs.texts(pair, self._words)))
 
     def make_terms(self, scores: Scores, names: Mapping[int, str]) -> list[Term]:
         """Return the terms; `names` maps corpus ids to names."""
@@ -471,14 +479,14 @@ class TermDetails:
         for (term, corpus), (number,) in zip(descriptions.tolist(), counts.tolist(), strict=True):
             corpora[term][corpus] = number
         terms = self._terms
-        found = []
+        terms_made = []
         for k, (score, ratio, cohesive) in enumerate(zip(*scores, strict=True)):
-            usual = self._words[1].text(terms.target_words[k]).lower()
-            shown = sorted(renderings[k], key=lambda item: item.text.lower() != usual)[:_MAX_RENDERINGS]
-            found.append(
+            target_text = self._words[1].text(terms.target_words[k]).lower()
+            listed = sorted(renderings[k], key=lambda item: item.text.lower() != target_text)[:_MAX_RENDERINGS]
+            terms_made.append(
                 Term(
                     sources[k][0].text,
-                    shown[0].text,
+                    listed[0].text,
                     int(terms.both[k]),
                     int(terms.with_source[k]),
                     int(terms.with_target[k]),
@@ -486,48 +494,48 @@ class TermDetails:
                     round(float(score), 2),
                     round(float(ratio), 2),
                     round(float(cohesive), 4),
-                    tuple(shown),
+                    tuple(listed),
                     {names[corpus]: number for corpus, number in sorted(corpora[k].items())},
                     _EPOCH + timedelta(days=int(self._first[k])),
                     _EPOCH + timedelta(days=int(self._last[k])),
                 )
             )
-        return found
+        return terms_made
 
     def departures(self, snapshot: Snapshot, terms: Sequence[Term]) -> list[VariantUse]:
         """Return the pairs that lack the usual rendering of a term, in the order of the terms."""
-        places = snapshot.places([pair for _, pair, *_ in self._variants])
+        places_by_pair = snapshot.places([pair for _, pair, *_ in self._variants])
         return [
             VariantUse(
                 terms[term].source,
                 terms[term].target,
-                there,
+                variant,
                 pair,
-                places[pair].external_id,
-                places[pair].corpus,
-                places[pair].origin,
+                places_by_pair[pair].external_id,
+                places_by_pair[pair].corpus,
+                places_by_pair[pair].origin,
                 source,
                 target,
             )
-            for term, pair, there, source, target in sorted(self._variants, key=lambda item: item[:2])
+            for term, pair, variant, source, target in sorted(self._variants, key=lambda item: item[:2])
         ]
 
 
-def _group_renderings(tally: HashCounter, known: TermVocabulary) -> dict[int, list[Rendering]]:
+def _group_renderings(tally: HashCounter, vocabulary: TermVocabulary) -> dict[int, list[Rendering]]:
     """Return the phrases of each term, most frequent first, each in its most frequent mid-sentence case."""
     _, counts, descriptions = tally.found()
     cases: dict[int, dict[tuple[int, ...], list[tuple[int, int, str]]]] = defaultdict(lambda: defaultdict(list))
     for (term, *words), (number, weight) in zip(descriptions.tolist(), counts.tolist(), strict=True):
-        folded = tuple(int(known.folded[word]) for word in words if word >= 0)
-        cases[term][folded].append((weight, number, " ".join(known.tokens[word] for word in words if word >= 0)))
-    found = {}
+        folded = tuple(int(vocabulary.folded[word]) for word in words if word >= 0)
+        cases[term][folded].append((weight, number, " ".join(vocabulary.tokens[word] for word in words if word >= 0)))
+    renderings = {}
     for term, phrases in cases.items():
-        shown = [
+        listed = [
             Rendering(max(forms, key=lambda form: (form[0], form[2]))[2], sum(number for _, number, _ in forms))
             for forms in phrases.values()
         ]
-        found[term] = sorted(shown, key=lambda phrase: (-phrase.pairs, phrase.text))
-    return found
+        renderings[term] = sorted(listed, key=lambda phrase: (-phrase.pairs, phrase.text))
+    return renderings
 
 
 def extract_terms(store: Store, options: TermOptions, departures: int = 0, report: Phases | None = None) -> TermReport:
@@ -563,8 +571,8 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         def next_pass(doing: str = "counting") -> Iterator[TermPairs]:
             return spool.read((lambda done: report(doing, done, spool.pairs)) if report else None)
 
-        found = count_candidates(next_pass, sketch, words, options)
-        best, scores = rank_terms(found, spool.pairs, options, words)
+        candidates = count_candidates(next_pass, sketch, words, options)
+        best, scores = rank_terms(candidates, spool.pairs, options, words)
         details = TermDetails(best, words, options.max_words, departures)
         for pairs in next_pass("reporting"):
             details.add(pairs)
@@ -586,15 +594,15 @@ def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tupl
 def _in_words(block: Block, view: WordView) -> Block:
     if not view.merges:
         return block
-    number, (*others, sources, targets, alignments) = block
+    number, (*leading, sources, targets, alignments) = block
     lines = zip(*(column.split("\n") for column in (sources, targets, alignments)), strict=True)
     pairs = [view.pair(*line)[:3] for line in lines]
-    return number, [*others, *("\n".join(column) for column in zip(*pairs, strict=True))]
+    return number, [*leading, *("\n".join(column) for column in zip(*pairs, strict=True))]
 
 
 def _find_corpus(snapshot: Snapshot, name: str | None) -> int | None:
-    found = None if name is None else snapshot.corpus_id(name)
-    if name is not None and found is None:
-        known = ", ".join(sorted(snapshot.status().corpora)) or "none"
-        raise InputError(f"corpus {name!r} not found; available corpora: {known}")
-    return found
+    corpus_id = None if name is None else snapshot.corpus_id(name)
+    if name is not None and corpus_id is None:
+        names = ", ".join(sorted(snapshot.status().corpora)) or "none"
+        raise InputError(f"corpus {name!r} not found; available corpora: {names}")
+    return corpus_id

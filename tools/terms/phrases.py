@@ -100,8 +100,8 @@ class TermPairs(NamedTuple):
     def texts(self, pair: int, words: Vocabularies) -> tuple[str, str]:
         """Return the source and target text of one pair."""
         source, target = (
-            known.text(side[ends[pair - 1] if pair else 0 : ends[pair]])
-            for side, ends, known in zip(
+            vocabulary.text(side[ends[pair - 1] if pair else 0 : ends[pair]])
+            for side, ends, vocabulary in zip(
                 (self.source, self.target), (self.source_ends, self.target_ends), words, strict=True
             )
         )
@@ -213,7 +213,7 @@ def make_sides(pairs: TermPairs, words: Vocabularies, longest: int) -> tuple[Sid
 
 
 def _side(
-    words: IntArray, ends: IntArray, known: TermVocabulary, links: tuple[IntArray, IntArray], longest: int
+    words: IntArray, ends: IntArray, vocabulary: TermVocabulary, links: tuple[IntArray, IntArray], longest: int
 ) -> SidePhrases:
     size = len(words)
     lengths = np.diff(ends, prepend=0)
@@ -221,23 +221,23 @@ def _side(
     room = ends[pair] - np.arange(size)
     first = np.zeros(size, np.bool_)
     first[(ends - lengths)[lengths > 0]] = True
-    values, end, barred = known.values[words], known.ends[words], np.cumsum(~known.inside[words])
-    own, other = links
+    values, end, barred = vocabulary.values[words], vocabulary.ends[words], np.cumsum(~vocabulary.inside[words])
+    own_links, other_links = links
     low, high = np.full(size, _NO_LINK), np.full(size, -1)
-    np.minimum.at(low, own, other)
-    np.maximum.at(high, own, other)
-    side = SidePhrases(words, pair, first, [values], [end & known.inside[words]], [low], [high])
+    np.minimum.at(low, own_links, other_links)
+    np.maximum.at(high, own_links, other_links)
+    side = SidePhrases(words, pair, first, [values], [end & vocabulary.inside[words]], [low], [high])
     for length in range(2, longest + 1):
         last = np.minimum(np.arange(size) + length - 1, size - 1)
         side.hashes.append(extend_hashes(side.hashes[-1], values[last]))
-        side.allowed.append((room >= length) & end & end[last] & known.inside[words] & (barred[last] == barred))
+        side.allowed.append((room >= length) & end & end[last] & vocabulary.inside[words] & (barred[last] == barred))
         side.low.append(np.minimum(side.low[-1], low[last]))
         side.high.append(np.maximum(side.high[-1], high[last]))
     return side
 
 
 def linked_phrases(
-    side: SidePhrases, other: SidePhrases, begins: IntArray, length: int
+    side: SidePhrases, other_side: SidePhrases, begins: IntArray, length: int
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return the phrases of a given length that have a rendering, and the start and length of each rendering.
 
@@ -246,9 +246,12 @@ def linked_phrases(
     """
     low, high = side.low[length - 1][begins], side.high[length - 1][begins]
     lengths = high - low + 1
-    short = (lengths >= 1) & (lengths <= len(other.low))
+    short = (lengths >= 1) & (lengths <= len(other_side.low))
     begins, low, lengths = begins[short], low[short], lengths[short]
-    back_low, back_high = select_by_length(other.low, low, lengths), select_by_length(other.high, low, lengths)
+    back_low, back_high = (
+        select_by_length(other_side.low, low, lengths),
+        select_by_length(other_side.high, low, lengths),
+    )
     closed = (back_low >= begins) & (back_high < begins + length)
     return begins[closed], low[closed], lengths[closed]
 
@@ -258,15 +261,15 @@ _Value = TypeVar("_Value", bound=np.generic)
 
 def select_by_length(columns: list[NDArray[_Value]], begins: IntArray, lengths: IntArray) -> NDArray[_Value]:
     """Return the values of phrases of several lengths, `columns[k]` for length k + 1, or 0 without a column."""
-    found = np.zeros(len(begins), columns[0].dtype)
+    values = np.zeros(len(begins), columns[0].dtype)
     for number, column in enumerate(columns, 1):
         chosen = lengths == number
-        found[chosen] = column[begins[chosen]]
-    return found
+        values[chosen] = column[begins[chosen]]
+    return values
 
 
 def word_rows(words: IntArray, begins: IntArray, lengths: IntArray, longest: int) -> IntArray:
     """Return the words of phrases as rows, int64[n, longest], padded with -1."""
-    places = begins[:, None] + np.arange(longest)
+    positions = begins[:, None] + np.arange(longest)
     inside = np.arange(longest) < lengths[:, None]
-    return np.where(inside, words[np.minimum(places, max(len(words) - 1, 0))], -1)
+    return np.where(inside, words[np.minimum(positions, max(len(words) - 1, 0))], -1)

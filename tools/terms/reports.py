@@ -127,16 +127,17 @@ _TBX_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 _TBX_FOOT = "    </body>\n  </text>\n</martif>\n"
 
 
-def make_tbx(found: TermReport, languages: tuple[str, ...], store: str) -> Iterator[str]:
+def make_tbx(report: TermReport, languages: tuple[str, ...], store: str) -> Iterator[str]:
     """Yield a TBX document in pieces."""
-    names = languages or found.languages or UNKNOWN
+    names = languages or report.languages or UNKNOWN
     tags = [name.replace("_", "-") for name in names]
-    yield _TBX_HEAD.format(origin=xml_text(f"{len(found.terms)} terms of {found.pairs} pairs of {store}, by hierogram"))
-    for number, term in enumerate(found.terms, 1):
+    origin = f"{len(report.terms)} terms of {report.pairs} pairs of {store}, by hierogram"
+    yield _TBX_HEAD.format(origin=xml_text(origin))
+    for number, term in enumerate(report.terms, 1):
         yield f'      <termEntry id="t{number}">\n'
         yield _tbx_term(tags[0], term.source, f"in {term.source_pairs} pairs, from {term.first} to {term.last}")
-        others = "".join(f"; {other.text}: {other.pairs}" for other in term.renderings[1:])
-        yield _tbx_term(tags[1], term.target, f"in {term.pairs} of these pairs{others}")
+        other_renderings = "".join(f"; {rendering.text}: {rendering.pairs}" for rendering in term.renderings[1:])
+        yield _tbx_term(tags[1], term.target, f"in {term.pairs} of these pairs{other_renderings}")
         yield "      </termEntry>\n"
     yield _TBX_FOOT
 
@@ -162,21 +163,21 @@ DEPARTURE_COLUMNS = (
 
 
 def format_terms(
-    found: TermReport, form: str, departures: bool, languages: tuple[str, ...], store: str
+    report: TermReport, form: str, departures: bool, languages: tuple[str, ...], store: str
 ) -> Iterator[str]:
     """Yield the report in any format except the table, in pieces. `languages` only apply to TBX."""
     if form == TBX:
-        yield from make_tbx(found, languages, store)
+        yield from make_tbx(report, languages, store)
     elif form == GLOSSARY:
         yield f"{TOKENS_LINE}\n"
-        for term in found.terms:
+        for term in report.terms:
             yield f"{term.source}\t{term.target}\n"
     elif form == JSON:
-        shown = ("pairs", "terms", *(["departures"] if departures else []))
-        made = {name: values for name, values in asdict(found).items() if name in shown}
+        columns = ("pairs", "terms", *(["departures"] if departures else []))
+        made = {name: values for name, values in asdict(report).items() if name in columns}
         yield json.dumps(made, ensure_ascii=False, indent=2, default=date.isoformat) + "\n"
     else:
-        for row in _cells(found, departures):
+        for row in _cells(report, departures):
             line = io.StringIO()
             if form == CSV:
                 csv.writer(line, lineterminator="\n").writerow(row)
@@ -188,10 +189,10 @@ def format_renderings(renderings: Sequence[Rendering]) -> str:
     return "; ".join(f"{rendering.text}: {rendering.pairs}" for rendering in renderings)
 
 
-def _cells(found: TermReport, departures: bool) -> Iterator[Sequence[str]]:
+def _cells(report: TermReport, departures: bool) -> Iterator[Sequence[str]]:
     columns = DEPARTURE_COLUMNS if departures else TERM_COLUMNS
     yield columns
-    for item in found.departures if departures else found.terms:
+    for item in report.departures if departures else report.terms:
         values = asdict(item)
         if isinstance(item, Term):
             values["renderings"] = format_renderings(item.renderings)

@@ -55,8 +55,8 @@ class Casing:
 
     def within(self, word: str) -> str:
         """Return a word as the corpus writes it within sentences."""
-        known = self.forms.get(self.lower(word))
-        return word if not known or word in known else known[0]
+        forms = self.forms.get(self.lower(word))
+        return word if not forms or word in forms else forms[0]
 
     def lower(self, word: str) -> str:
         """Return a word in lowercase."""
@@ -75,15 +75,15 @@ class Casing:
 
     def capitalize(self, word: str) -> str:
         """Return a word with its first letter capitalized. Words such as `3rd` and `iPhone` are unchanged."""
-        place = next((k for k, letter in enumerate(word) if _begins_word(letter)), len(word))
-        letter, rest = word[place : place + 1], word[place + 1 :]
+        first_letter = next((k for k, letter in enumerate(word) if _begins_word(letter)), len(word))
+        letter, rest = word[first_letter : first_letter + 1], word[first_letter + 1 :]
         if not letter or not is_cased(letter) or is_mixed(word):
             return word
         if self.language in _DOTTED_I and letter == "i":
-            return f"{word[:place]}İ{rest}"
-        if self.language in _DUTCH and word[place : place + 2] == "ij":
-            return f"{word[:place]}IJ{rest[1:]}"
-        return word[:place] + letter.title() + rest
+            return f"{word[:first_letter]}İ{rest}"
+        if self.language in _DUTCH and word[first_letter : first_letter + 2] == "ij":
+            return f"{word[:first_letter]}IJ{rest[1:]}"
+        return word[:first_letter] + letter.title() + rest
 
     def uncapitalize(self, word: str) -> str:
         """Return a word in lowercase if only its first letter is a capital, else unchanged."""
@@ -128,7 +128,7 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
 
     The first word of a sentence and words after a full stop, a colon or a quotation mark are not counted.
     """
-    own = default_casing(language)
+    casing = default_casing(language)
     lines = [sentence for sentence in sentences if sentence]
     words = [word for line in lines for word in (_BETWEEN, *line.split(" "))]
     anywhere = set(words) - {_BETWEEN}
@@ -140,9 +140,9 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
             capitals[_ENDS.search(line) is not None].append(not letter.islower())
     fragments, complete = capitals[False], capitals[True]
     return Casing(
-        _forms(own, anywhere, within),
-        own.language,
-        own.nouns or _has_nouns(within),
+        _forms(casing, anywhere, within),
+        casing.language,
+        casing.nouns or _has_nouns(within),
         2 * sum(fragments) >= len(fragments),
         len(complete) < _ENOUGH_SENTENCES or sum(complete) > _RARE * len(complete),
     )
@@ -158,9 +158,9 @@ def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str
     within
         For each word, the number of rules that have it behind another word.
     """
-    own = default_casing(language)
+    casing = default_casing(language)
     counts = Counter({word: count for word, count in zip(words, within, strict=True) if count})
-    return Casing(_forms(own, set(words), counts), own.language, own.nouns)
+    return Casing(_forms(casing, set(words), counts), casing.language, casing.nouns)
 
 
 def may_begin(before: str) -> bool:
@@ -168,21 +168,21 @@ def may_begin(before: str) -> bool:
     return before[-1:] in _BEGINNING
 
 
-def _forms(own: Casing, anywhere: Iterable[str], within: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+def _forms(casing: Casing, anywhere: Iterable[str], within: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     anywhere = set(anywhere)
-    capital = {small for word in anywhere if (small := own.lower(word)) != word}
+    capital = {small for word in anywhere if (small := casing.lower(word)) != word}
     forms: dict[str, list[tuple[int, str]]] = {}
     for word, count in within.items():
-        if (small := own.lower(word)) in capital:
+        if (small := casing.lower(word)) in capital:
             forms.setdefault(small, []).append((-count, word))
-    found = {small: _most_frequent(sorted(some)) for small, some in forms.items()}
+    forms_by_word = {small: _most_frequent(sorted(counted_forms)) for small, counted_forms in forms.items()}
     # A word that never occurs within a sentence, but begins some line in lowercase.
-    return found | {small: (small,) for small in capital & anywhere if small not in found}
+    return forms_by_word | {small: (small,) for small in capital & anywhere if small not in forms_by_word}
 
 
-def _most_frequent(found: list[tuple[int, str]]) -> tuple[str, ...]:
-    total = sum(count for count, _ in found)
-    return tuple(word for count, word in found if count <= _RARE * total)
+def _most_frequent(counted_forms: list[tuple[int, str]]) -> tuple[str, ...]:
+    total = sum(count for count, _ in counted_forms)
+    return tuple(word for count, word in counted_forms if count <= _RARE * total)
 
 
 def _has_nouns(within: Mapping[str, int]) -> bool:
@@ -244,6 +244,6 @@ def all_capital(words: Sequence[str]) -> bool:
 
     Words with digits do not count. A word in a script without case is not in capitals.
     """
-    found = [word for word in words if any(map(str.isalpha, word)) and not any(map(str.isdigit, word))]
-    long = [word for word in found if sum(map(str.isalpha, word)) > 1]
-    return len(long) > 1 and all(map(is_upper, found))
+    letter_words = [word for word in words if any(map(str.isalpha, word)) and not any(map(str.isdigit, word))]
+    long = [word for word in letter_words if sum(map(str.isalpha, word)) > 1]
+    return len(long) > 1 and all(map(is_upper, letter_words))

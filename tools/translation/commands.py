@@ -72,18 +72,18 @@ class TranslateOutput:
         if self.html and self.text is False:
             raise OptionError("html", "cannot be combined with --no-text")
 
-    def format(self, usual: str) -> str:
-        """Return the text format that these options select, or `usual` by default."""
+    def format(self, default: str) -> str:
+        """Return the text format that these options select, or `default` by default."""
         if self.html:
             return "html"
-        return usual if self.text is None else "text" if self.text else "tokens"
+        return default if self.text is None else "text" if self.text else "tokens"
 
 
 @with_options
 def translate(
     context: typer.Context,
     options: TranslateOptions,
-    wanted: TranslateOutput,
+    output_options: TranslateOutput,
     files: Annotated[
         list[str] | None,
         Option(
@@ -107,32 +107,32 @@ def translate(
 
     with ExitStack() as stack, interruptible("the remaining lines were not translated"):
         grammar, sentences = grammar_and_sentences(context, files or (), stack, is_grammar)
-        if options.tokenized and (wanted.text or wanted.html):
+        if options.tokenized and (output_options.text or output_options.html):
             raise UsageError("--tokenized cannot be combined with --text or --html")
         decoder = Decoder(grammar, options=options)
         _print_notes(decoder)
-        writer = stack.enter_context(_Writer(wanted, sentences))
+        writer = stack.enter_context(_Writer(output_options, sentences))
         texts = decoder.texts()
-        format = wanted.format(texts.usual)
+        format = output_options.format(texts.usual)
         side = (texts.translator.texts if format == TOKENS else texts.texts).source
-        if sentences == STANDARD and not wanted.html:
+        if sentences == STANDARD and not output_options.html:
             # Translate each line as soon as it is read.
             for number, line in enumerate(_typed_lines(), 1):
                 if number == 1:
                     advise_tokenization(side, STANDARD_INPUT_NAME, [line], options.tokenized)
-                writer.write(number, decoder.translate(line, wanted.best, format=format))
+                writer.write(number, decoder.translate(line, output_options.best, format=format))
             return
         lines = read_sentences(sentences)
-        if wanted.html:
+        if output_options.html:
             lines = ["\n".join(lines)]
         advise_tokenization(side, sentences, lines, options.tokenized)
-        with progress("translate", "sentences") as shown:
-            done = decoder.translate_all(lines, wanted.best, wanted.threads or 0, format=format)
+        with progress("translate", "sentences") as bar:
+            done = decoder.translate_all(lines, output_options.best, output_options.threads or 0, format=format)
             for number, translation in enumerate(done, 1):
                 writer.write(number, translation)
-                shown.update(number, len(lines), number)
-        if wanted.output != STANDARD:
-            print_note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
+                bar.update(number, len(lines), number)
+        if output_options.output != STANDARD:
+            print_note(f"{output_options.output}: {plural(len(lines), 'sentence')}")
 
 
 def _typed_lines() -> Iterator[str]:
@@ -179,8 +179,8 @@ def _print_notes(decoder: "Decoder") -> None:
 class _Writer:
     """Context manager that writes translations in input order and in the selected output format."""
 
-    def __init__(self, wanted: TranslateOutput, name: str) -> None:
-        self.wanted = wanted
+    def __init__(self, output: TranslateOutput, name: str) -> None:
+        self.wanted = output
         self._name = name
         self._stack = ExitStack()
         self._put: Any = None
@@ -189,11 +189,11 @@ class _Writer:
     def __enter__(self) -> "_Writer":
         from hierogram.daemon.compressing import open_output
 
-        wanted = self.wanted
-        if wanted.output != STANDARD:
-            self._put = self._stack.enter_context(open_output(Path(wanted.output)))
-        if wanted.alignments is not None:
-            self._links = self._stack.enter_context(open_output(wanted.alignments))
+        output = self.wanted
+        if output.output != STANDARD:
+            self._put = self._stack.enter_context(open_output(Path(output.output)))
+        if output.alignments is not None:
+            self._links = self._stack.enter_context(open_output(output.alignments))
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -288,8 +288,14 @@ def tune(
         print_json(tuned._asdict())
         return
     rows = [
-        [f"{number}", f"{own['bleu']:.2f}", f"{own['ratio']:.3f}", f"{own['candidates']:,}", f"{own['sentences']:,}"]
-        for number, own in enumerate(tuned.rounds, 1)
+        [
+            f"{number}",
+            f"{round_weights['bleu']:.2f}",
+            f"{round_weights['ratio']:.3f}",
+            f"{round_weights['candidates']:,}",
+            f"{round_weights['sentences']:,}",
+        ]
+        for number, round_weights in enumerate(tuned.rounds, 1)
     ]
     print_table(["round", "BLEU", "ratio", "candidates", "sentences"], rows, numeric=range(5))
     print_note(

@@ -40,10 +40,10 @@ def add_class_scores(
 
     Most of the class model's length bias is removed; see docs/model.md, section 9.
     """
-    found = math.log(10) * classes.scores(texts)
+    class_scores = math.log(10) * classes.scores(texts)
     letters = np.array([sum(map(len, text)) for text in texts])
-    mean: float = found.sum() / max(int(letters.sum()), 1)
-    return scores + _OF_CLASSES * (found - _PER_LETTER * mean * letters)
+    mean: float = class_scores.sum() / max(int(letters.sum()), 1)
+    return scores + _OF_CLASSES * (class_scores - _PER_LETTER * mean * letters)
 
 
 def choose_consensus(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> int:
@@ -61,16 +61,16 @@ def pairwise_chrf(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
     number = len(texts)
     precision, recall, orders = np.zeros((3, number, number))
     letters = [[ord(letter) for word in text for letter in word] for text in texts]
-    known: dict[str, int] = {}
-    words = [[known.setdefault(word, len(known)) for word in text] for text in texts]
+    numbers: dict[str, int] = {}
+    words = [[numbers.setdefault(word, len(numbers)) for word in text] for text in texts]
     for units, longest in ((letters, _LETTERS), (words, _WORDS)):
         for counts in _ngram_counts(units, longest):
             totals = counts.sum(axis=1)
-            shared = np.array([np.minimum(own, counts).sum(axis=1) for own in counts])
-            both = np.minimum.outer(totals, totals) > 0
-            precision += np.where(both, shared / np.maximum(totals, 1)[:, None], 0)
-            recall += np.where(both, shared / np.maximum(totals, 1)[None, :], 0)
-            orders += both
+            shared = np.array([np.minimum(candidate_counts, counts).sum(axis=1) for candidate_counts in counts])
+            are_nonempty = np.minimum.outer(totals, totals) > 0
+            precision += np.where(are_nonempty, shared / np.maximum(totals, 1)[:, None], 0)
+            recall += np.where(are_nonempty, shared / np.maximum(totals, 1)[None, :], 0)
+            orders += are_nonempty
     weighed = _RECALL**2 * precision + recall
     likeness = (1 + _RECALL**2) * precision * recall / np.where(weighed, weighed, 1)
     return likeness / np.maximum(orders, 1)
@@ -78,18 +78,23 @@ def pairwise_chrf(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
 
 def _ngram_counts(units: Sequence[Sequence[int]], longest: int) -> list[NDArray[np.int32]]:
     """Return the n-gram counts of each text, int32[text, n-gram], for each length up to `longest`."""
-    _, flat = np.unique(np.array([unit for own in units for unit in own], np.int64), return_inverse=True)
+    _, flat = np.unique(
+        np.array([unit for candidate_units in units for unit in candidate_units], np.int64), return_inverse=True
+    )
     bounds = [0, *accumulate(map(len, units))]
     singles = [flat[start:stop] for start, stop in pairwise(bounds)]
     different = int(flat.max(initial=0)) + 1
-    grams, found = singles, []
+    grams, counts = singles, []
     for length in range(1, longest + 1):
         if length > 1:
             # Extend each n-gram by the unit after it.
-            grams = [own[:-1] * different + single[length - 1 :] for own, single in zip(grams, singles, strict=True)]
+            grams = [
+                candidate_units[:-1] * different + single[length - 1 :]
+                for candidate_units, single in zip(grams, singles, strict=True)
+            ]
         _, flat = np.unique(np.concatenate(grams), return_inverse=True)
         bounds = [0, *accumulate(map(len, grams))]
         grams = [flat[start:stop] for start, stop in pairwise(bounds)]
         width = int(flat.max(initial=0)) + 1
-        found.append(np.array([np.bincount(own, minlength=width) for own in grams], np.int32))
-    return found
+        counts.append(np.array([np.bincount(candidate_units, minlength=width) for candidate_units in grams], np.int32))
+    return counts

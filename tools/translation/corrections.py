@@ -56,11 +56,11 @@ class Corrections:
         # Imported here because storing corrections does not need these modules.
         from hierogram.tools.translation.casing import default_casing, first_cased
 
-        found = self._found(text)
-        if not found:
+        pairs = self._found(text)
+        if not pairs:
             return None
         target = make_pipeline(self._store.settings()).running().target
-        written = target.text_of(found[0].target)
+        written = target.text_of(pairs[0].target)
         if first_cased(TAG.sub("", text) if html else text).isupper():
             start = 0
             while html and (tag := _LEADING_TAG.match(written, start)):
@@ -72,10 +72,10 @@ class Corrections:
         """Store a correction that replaces earlier ones of the same text. Raises `InputError` if it is invalid."""
         check_input_kind(self._store, PAIRS)
         earlier = self._found(text)
-        own = _half(text) + _half(translation)
-        if earlier and earlier[0].external_id == own:
+        identifier = _half(text) + _half(translation)
+        if earlier and earlier[0].external_id == identifier:
             return TranslationCorrection(earlier[0].id, [])
-        if any(pair.external_id == own for pair in earlier):
+        if any(pair.external_id == identifier for pair in earlier):
             # The same correction is older than the one it replaces now, so it is withdrawn and stored as the newest.
             self._withdraw([pair.id for pair in earlier])
         texts = make_pipeline(self._store.settings())
@@ -83,15 +83,15 @@ class Corrections:
         if texts.rules is None:
             # The store takes tokens, but corrections are running text.
             source, target = texts.running().pair(source, target)
-        given = GivenPairs([{"source": source, "target": target, "id": own}], origin)
-        report = ingest(self._store, given, CORPUS)
+        new_pair = GivenPairs([{"source": source, "target": target, "id": identifier}], origin)
+        report = ingest(self._store, new_pair, CORPUS)
         if report.first_rejected:
             raise InputError(f"the correction cannot be stored: {report.first_rejected[0].message}")
         newest, *older = self._found(text)
-        left = [pair.id for pair in older]
-        if left:
-            self._store.request_withdrawals(left)
-        return TranslationCorrection(newest.id, left)
+        outdated = [pair.id for pair in older]
+        if outdated:
+            self._store.request_withdrawals(outdated)
+        return TranslationCorrection(newest.id, outdated)
 
     def _found(self, text: str) -> list[PairDetails]:
         with self._reader.read() as transaction:

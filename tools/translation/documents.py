@@ -82,15 +82,15 @@ class _Piece(NamedTuple):
 def _pieces(text: str, markup: bool) -> list[_Piece]:
     if "<" not in text:
         return [_Piece(_TEXT, text)]
-    pieces, at = [], 0
+    pieces, position = [], 0
     for match in (MARKED if markup else TAG).finditer(text):
-        if match.start() < at:
+        if match.start() < position:
             continue
-        between = text[at : match.start()]
+        between = text[position : match.start()]
         pieces += _pieces(between, False) if markup else [_Piece(_TEXT, between)]
         pieces.append(_given(match) if markup else _tag(match))
-        at = match.end()
-    return [*pieces, *(_pieces(text[at:], False) if markup else [_Piece(_TEXT, text[at:])])]
+        position = match.end()
+    return [*pieces, *(_pieces(text[position:], False) if markup else [_Piece(_TEXT, text[position:])])]
 
 
 def _given(match: re.Match[str]) -> _Piece:
@@ -125,10 +125,10 @@ def _partners(pieces: list[_Piece]) -> dict[int, int]:
         if piece.kind == _OPEN:
             opened.append(k)
         elif piece.kind == _CLOSE:
-            for place in range(len(opened) - 1, -1, -1):
-                if pieces[opened[place]].name == piece.name:
-                    partner[k], partner[opened[place]] = opened[place], k
-                    del opened[place:]
+            for index in range(len(opened) - 1, -1, -1):
+                if pieces[opened[index]].name == piece.name:
+                    partner[k], partner[opened[index]] = opened[index], k
+                    del opened[index:]
                     break
     return partner
 
@@ -140,11 +140,13 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
     tagged = closed = reopened = False
     k = start
     while k < end:
-        piece, at = pieces[k], len(made.text)
+        piece, position = pieces[k], len(made.text)
         around = opened[-1].inside if opened else made.pairs
         after = partner[k] + 1 if k in partner and piece.kind == _OPEN else k + 1
         if _has_no_words(pieces, k, after, partner, made.text):
-            attached.append(TagPair("".join(one.written for one in pieces[k:after]), "", at, at))
+            attached.append(
+                TagPair("".join(piece_or_span.written for piece_or_span in pieces[k:after]), "", position, position)
+            )
             around.append(attached[-1])
             tagged |= piece.kind == _OPEN
             k = after
@@ -153,24 +155,29 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
             text = unicodedata.normalize("NFC", html.unescape(piece.written) if is_html else piece.written)
             if _are_apart(made.text, text, tagged, reopened):
                 made.text += " "
-                at += 1
+                position += 1
             tagged = closed = reopened = False
-            found = find_protected(text, tags=False)
-            made.kept += [ProtectedSpan(at + one.start, at + one.end, made.written(one.written)) for one in found]
+            protected = find_protected(text, tags=False)
+            made.kept += [
+                ProtectedSpan(
+                    position + piece_or_span.start, position + piece_or_span.end, made.written(piece_or_span.written)
+                )
+                for piece_or_span in protected
+            ]
             made.text += text
         elif k in partner and piece.kind == _OPEN:
-            pair = TagPair(piece.written, pieces[partner[k]].written, at)
+            pair = TagPair(piece.written, pieces[partner[k]].written, position)
             around.append(pair)
             opened.append(pair)
             reopened |= closed and piece.name != "rb"
             tagged = True
         elif k in partner:
-            opened.pop().end = at
+            opened.pop().end = position
             tagged = closed = True
         else:
-            made.kept.append(ProtectedSpan(at, at + len(piece.written), piece.written))
+            made.kept.append(ProtectedSpan(position, position + len(piece.written), piece.written))
             if piece.kind == _GIVEN:
-                made.given[at] = list(piece.given)
+                made.given[position] = list(piece.given)
             made.text += piece.written
             tagged = closed = reopened = False
         k += 1
@@ -201,9 +208,9 @@ def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int,
         return True
     inside = pieces[start + 1 : end - 1]
     if first.name == "sup":
-        text = "".join(one.written for one in inside if one.kind == _TEXT)
+        text = "".join(piece.written for piece in inside if piece.kind == _TEXT)
         is_mark = _MARK.fullmatch(text) or (_LETTER_MARK.fullmatch(text) and not before[-1:].isalnum())
-        return bool(is_mark) and all(one.kind in (_TEXT, _OPEN, _CLOSE) for one in inside)
+        return bool(is_mark) and all(piece.kind in (_TEXT, _OPEN, _CLOSE) for piece in inside)
     # An empty element, or an element around such elements, such as the link around a footnote mark.
     k, found = start + 1, not inside
     while k < end - 1:
@@ -264,10 +271,10 @@ class _Blocks:
         self._pieces: list[_Piece] = []
 
     def parts(self, text: str) -> list[Part]:
-        at = 0
-        while match := (_MARKED_OR_PIECE if self._markup else _HTML_PIECE).search(text, at):
-            self._add(_TEXT, text[at : match.start()])
-            at = match.end()
+        position = 0
+        while match := (_MARKED_OR_PIECE if self._markup else _HTML_PIECE).search(text, position):
+            self._add(_TEXT, text[position : match.start()])
+            position = match.end()
             if self._markup and match["given"] is not None:
                 self._pieces.append(_given(match))
                 continue
@@ -277,13 +284,13 @@ class _Blocks:
                 self._add(_KEPT, match.group())
             elif name in _AS_IT_IS or _NOT_TRANSLATED.search(match["rest"]):
                 if not match["close"] and not match["empty"] and name not in _VOID:
-                    at = _end_of(text, name, at)
-                self._stand(name, text[match.start() : at])
+                    position = _end_of(text, name, position)
+                self._stand(name, text[match.start() : position])
             elif name in _INLINE:
                 self._pieces.append(_tag(match))
             else:
                 self._stand(name, match.group())
-        self._add(_TEXT, text[at:])
+        self._add(_TEXT, text[position:])
         self._end()
         return self._parts
 
@@ -309,13 +316,13 @@ _MARKED_OR_PIECE = re.compile(
 )
 
 
-def _end_of(text: str, name: str, at: int) -> int:
-    """Return the end of the element that begins before `at`, or the end of the text if it is not closed."""
+def _end_of(text: str, name: str, position: int) -> int:
+    """Return the end of the element that begins before `position`, or the end of the text if it is not closed."""
     deep = 1
-    for match in re.finditer(rf"<(/)?{re.escape(name)}(?=[\s/>])[^>]*>", text[at:], re.IGNORECASE):
+    for match in re.finditer(rf"<(/)?{re.escape(name)}(?=[\s/>])[^>]*>", text[position:], re.IGNORECASE):
         if match.group().endswith("/>"):
             continue
         deep += -1 if match[1] else 1
         if deep == 0:
-            return at + match.end()
+            return position + match.end()
     return len(text)

@@ -61,20 +61,20 @@ def _evaluate_translations(
     from hierogram.tools.translation.library import evaluate as compare
 
     with interruptible("nothing was compared"):
-        found = compare(translations, reference, options=options)
+        scores = compare(translations, reference, options=options)
     if as_json:
-        print_json([{**metric._asdict(), "scores": [score._asdict() for score in metric.scores]} for metric in found])
+        print_json([{**metric._asdict(), "scores": [score._asdict() for score in metric.scores]} for metric in scores])
         return
     rows = []
     for number, name in enumerate(translations):
         row = [name]
-        for score in (metric.scores[number] for metric in found):
+        for score in (metric.scores[number] for metric in scores):
             row += [f"{score.score:.2f}", f"{(score.high - score.low) / 2:.2f}"]
             row.append("" if score.p is None else f"{score.p:.3f}")
         rows.append(row)
-    columns = ["translation", *(title for metric in found for title in (metric.metric, "±", "p"))]
+    columns = ["translation", *(title for metric in scores for title in (metric.metric, "±", "p"))]
     print_table(columns, rows, numeric=range(1, len(columns)))
-    for metric in found:
+    for metric in scores:
         print(f"{metric.metric}: {metric.signature}")
 
 
@@ -82,10 +82,10 @@ def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) 
     from hierogram.daemon.learning.alignment.evaluation import evaluate_links
 
     result = evaluate_links(hypothesis, gold, one_based=one_based)
-    for one in result.notes:
-        print_note(f"{one.code}: {one.text}")
+    for note in result.notes:
+        print_note(f"{note.code}: {note.text}")
     if as_json:
-        print_json({**asdict(result), "notes": [one._asdict() for one in result.notes]})
+        print_json({**asdict(result), "notes": [note._asdict() for note in result.notes]})
         return
     print(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
     manual = f"{result.sure:,} sure, {result.possible:,} possible"

@@ -45,14 +45,14 @@ def marked_parts(line: str, texts: TextPipeline = UNCHANGED_TEXT) -> list[Senten
     Two bars separate alternative translations. An empty alternative drops the words.
     """
     parts: list[SentencePart] = []
-    at = 0
+    position = 0
     for match in MARKED.finditer(line):
-        parts.append(SentencePart(split_words(texts.source.tokens(line[at : match.start()]))))
+        parts.append(SentencePart(split_words(texts.source.tokens(line[position : match.start()]))))
         choices = map(unescape, match["given"].split(_ALTERNATIVES))
-        given = tuple(split_words(texts.target.tokens(choice)) for choice in choices)
-        parts.append(SentencePart(split_words(texts.source.tokens(match["inside"])), given))
-        at = match.end()
-    parts.append(SentencePart(split_words(texts.source.tokens(line[at:]))))
+        choice_words = tuple(split_words(texts.target.tokens(choice)) for choice in choices)
+        parts.append(SentencePart(split_words(texts.source.tokens(match["inside"])), choice_words))
+        position = match.end()
+    parts.append(SentencePart(split_words(texts.source.tokens(line[position:]))))
     return [part for part in parts if part.words]
 
 
@@ -88,18 +88,18 @@ class Glossary:
         self._letters = max(map(len, self._unspaced), default=0)
         self._longest = max(map(len, self._entries), default=0)
         self._small: dict[Words, tuple[Words, ...]] = {}
-        for words, given in self._entries.items():
-            self._small.setdefault(self._lower(words), given)
+        for words, choices in self._entries.items():
+            self._small.setdefault(self._lower(words), choices)
 
     def through(self, texts: TextPipeline) -> "Glossary":
         """Return this glossary with its entries processed by a text pipeline as sentences are."""
         if self._tokens or not texts.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
-        for words, given in self._entries.items():
-            own = split_words(texts.source.tokens(" ".join(words)))
-            found = (split_words(texts.target.tokens(" ".join(choice))) for choice in given)
-            entries[own] = tuple(dict.fromkeys((*entries.get(own, ()), *found)))
+        for words, choices in self._entries.items():
+            source_words = split_words(texts.source.tokens(" ".join(words)))
+            prepared = (split_words(texts.target.tokens(" ".join(choice))) for choice in choices)
+            entries[source_words] = tuple(dict.fromkeys((*entries.get(source_words, ()), *prepared)))
         return Glossary(entries, casing=default_casing(texts.source.language), segmented=texts.source.rules.segmented)
 
     def divide(self, words: Sequence[TextWord]) -> list[TextWord]:
@@ -109,11 +109,11 @@ class Glossary:
         """
         if not self._unspaced:
             return list(words)
-        found: list[TextWord] = []
+        divided_words: list[TextWord] = []
         for unspaced, run in groupby(words, lambda word: not word.is_protected and is_unspaced(word.token)):
-            own = list(run)
-            found += self._divided_run(own) if unspaced else own
-        return found
+            run_words = list(run)
+            divided_words += self._divided_run(run_words) if unspaced else run_words
+        return divided_words
 
     def divide_words(self, words: Words) -> Words:
         """Return the words of a sentence split as by `divide`."""
@@ -128,35 +128,39 @@ class Glossary:
         def cut(first: int, last: int) -> TextWord:
             return TextWord(text[first:last], starts[first], ends[last - 1], False)
 
-        at = 0
+        position = 0
         for first, last, entry in [*self._within(text, self._places(run)), (len(text), len(text), ())]:
-            edges = [at, *(place for place in begins if at < place < first), first]
+            edges = [position, *(begin for begin in begins if position < begin < first), first]
             yield from (cut(*edge) for edge in pairwise(edges) if edge[0] < edge[1])
             for number, word in enumerate(entry, 1):
                 following = first + len(word)
                 yield cut(first, last if number == len(entry) else following)._replace(token=word)
                 first = following
-            at = last
+            position = last
 
-    def _within(self, text: str, places: Sequence[int]) -> Iterator[tuple[int, int, Words]]:
-        """Yield the spans and entries found in a text from left to right, longest first, between `places`."""
-        at = 0
-        for first in places:
-            for last in reversed(places):
-                if at <= first < last <= first + self._letters + 1 and (
+    def _within(self, text: str, boundaries: Sequence[int]) -> Iterator[tuple[int, int, Words]]:
+        """Yield the spans and entries found in a text from left to right, longest first, between `boundaries`."""
+        position = 0
+        for first in boundaries:
+            for last in reversed(boundaries):
+                if position <= first < last <= first + self._letters + 1 and (
                     entry := self._unspaced.get(text[first:last].rstrip(SYLLABLE_ENDS))
                 ):
                     yield first, last, entry
-                    at = last
+                    position = last
                     break
 
     def _places(self, run: Sequence[TextWord]) -> list[int]:
-        places, at = [], 0
+        boundaries, position = [], 0
         for word in run:
-            whole = self._segmented or word.token[-1] in SYLLABLE_ENDS
-            places += [at] if whole else [at + cluster.start() for cluster in _CLUSTER.finditer(word.token)]
-            at += len(word.token)
-        return [*places, at]
+            at_words_only = self._segmented or word.token[-1] in SYLLABLE_ENDS
+            boundaries += (
+                [position]
+                if at_words_only
+                else [position + cluster.start() for cluster in _CLUSTER.finditer(word.token)]
+            )
+            position += len(word.token)
+        return [*boundaries, position]
 
     def divided(self, parts: Sequence[SentencePart]) -> Iterator[SentencePart]:
         """Yield the parts. Parts without a given translation are split at glossary matches."""
@@ -172,10 +176,10 @@ class Glossary:
             written = part.written or words
             while start < len(words):
                 for size in range(min(self._longest, len(words) - start), 0, -1):
-                    if given := self._given(written[start : start + size], shouted):
+                    if choices := self._given(written[start : start + size], shouted):
                         if plain < start:
                             yield SentencePart(words[plain:start])
-                        yield SentencePart(words[start : start + size], given)
+                        yield SentencePart(words[start : start + size], choices)
                         start = plain = start + size
                         break
                 else:
@@ -185,10 +189,10 @@ class Glossary:
 
     def _given(self, words: Words, shouted: bool) -> tuple[Words, ...]:
         """Return the translations of words, or nothing if no entry matches. `shouted`: the sentence is in capitals."""
-        begun = tuple(map(self._casing.uncapitalize, words))
-        for form in (words, (begun[0], *words[1:]), begun):
-            if given := self._entries.get(form):
-                return given
+        lowercased = tuple(map(self._casing.uncapitalize, words))
+        for form in (words, (lowercased[0], *words[1:]), lowercased):
+            if choices := self._entries.get(form):
+                return choices
         return self._small.get(self._lower(words), ()) if shouted else ()
 
     def _lower(self, words: Words) -> Words:
@@ -217,4 +221,4 @@ def read_glossary(path: str) -> Glossary:
         if len(fields) != 2 or not split_words(fields[0]):
             raise InputError(f"{name}, line {number}: expected words, a tab, and their translation")
         entries.setdefault(split_words(fields[0]), []).append(split_words(fields[1]))
-    return Glossary({words: tuple(given) for words, given in entries.items()}, tokens=tokens)
+    return Glossary({words: tuple(choices) for words, choices in entries.items()}, tokens=tokens)

@@ -168,11 +168,11 @@ def pack_grammar(
     )
 
 
-def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None = None) -> TranslationGrammar:
+def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = None) -> TranslationGrammar:
     """Return the grammar of a binary file, a rule file, or a version's folder. Raises `InputError`."""
     if has_kind(path, _KIND):
         return read_grammar(path)
-    table, settings = read_rule_file(Path(path), shown, format)
+    table, settings = read_rule_file(Path(path), bar, format)
     texts = make_pipeline(settings)
     return pack_grammar(table, max_scope, texts, _casings_of_rules(table, texts))
 
@@ -183,7 +183,7 @@ def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, 
     if texts.lower or texts.merges:
         return default_casing(languages[0]), default_casing(languages[1])
     rules = table.columns
-    found = []
+    casings = []
     for words, symbols, start, language in (
         (table.source_words, rules.source, rules.source_start, languages[0]),
         (table.target_words, rules.target, rules.target_start, languages[1]),
@@ -194,8 +194,8 @@ def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, 
         before = np.roll(symbols, 1)
         follows &= (symbols >= 0) & ~((before >= 0) & begins[np.maximum(before, 0)])
         within = np.bincount(symbols[follows], minlength=len(words))
-        found.append(learn_rule_casing(words, within.tolist(), language))
-    return found[0], found[1]
+        casings.append(learn_rule_casing(words, within.tolist(), language))
+    return casings[0], casings[1]
 
 
 def is_grammar(path: str) -> bool:
@@ -253,7 +253,7 @@ class StoreGrammar:
     position: int
     """Store position of the last full read."""
 
-    def __init__(self, store: Store, options: ExportOptions, max_scope: int, shown: Progress) -> None:
+    def __init__(self, store: Store, options: ExportOptions, max_scope: int, bar: Progress) -> None:
         notation = find_notation(store.settings().grammar)
         if TRANSLATION not in notation.offers:
             raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
@@ -270,7 +270,7 @@ class StoreGrammar:
                 raise NothingLearnedError(store.url)
 
             def report(what: str, done: int, total: int | None) -> None:
-                shown.update(done, total, done, unit="rules" if what == "read" else "pairs")
+                bar.update(done, total, done, unit="rules" if what == "read" else "pairs")
 
             score_rules(database, snapshot, self._plan, report)
             trim_malloc()
@@ -303,10 +303,10 @@ class StoreGrammar:
             self._since = ReadState(*newest, seen or self._since.seen)
         if self._reader.rules == before:
             return False
-        whole = self.grammar
-        casings = whole.source_casing, whole.casing
-        grown = pack_grammar(self._reader.table(self._values), self._max_scope, whole.texts, casings)
-        self.grammar = replace(grown, lengths=whole.lengths)
+        grammar = self.grammar
+        casings = grammar.source_casing, grammar.casing
+        grown = pack_grammar(self._reader.table(self._values), self._max_scope, grammar.texts, casings)
+        self.grammar = replace(grown, lengths=grammar.lengths)
         return True
 
     @contextmanager

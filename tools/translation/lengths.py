@@ -44,14 +44,14 @@ def text_lengths(grammar: TranslationGrammar) -> TextLengths | None:
     rules = grammar.packed
     source, target, words = 0.0, 0.0, 0.0
     uses = np.exp(rules.features[:, grammar.features.index("count")])
-    known, made, begun = (
+    known_lengths, made, word_starts = (
         count_letters(grammar.source_words), count_letters(grammar.target_words), mark_word_starts(grammar.target_words)
     )  # fmt: skip
     for rule in range(rules.rules):
         symbols = [symbol for symbol in rules.target_of(rule) if symbol >= 0]
-        source += uses[rule] * sum(known[symbol] for symbol in rules.source_of(rule) if symbol >= 0)
+        source += uses[rule] * sum(known_lengths[symbol] for symbol in rules.source_of(rule) if symbol >= 0)
         target += uses[rule] * made[symbols].sum()
-        words += uses[rule] * begun[symbols].sum()
+        words += uses[rule] * word_starts[symbols].sum()
     return TextLengths(target / source, target / words) if source and words else None
 
 
@@ -85,45 +85,46 @@ class LengthFitter:
         self,
         sentence: InputSentence,
         source: Sequence[str],
-        own: Sequence[str],
+        input_words: Sequence[str],
         best: int = 1,
         *,
         distinct: bool = False,
     ) -> Decoded:
         """Return derivations under the tried weight of words whose length is nearest to the wanted length.
 
-        `source` are the sentence's words. `own` are the target words outside the grammar's vocabulary, by number.
+        `source` are the sentence's words. `input_words` are the target words outside the grammar's vocabulary, by
+        number.
         """
-        lengths = np.concatenate([self._known, self._of(own)])
+        lengths = np.concatenate([self._known, self._of(input_words)])
         step = self._nearest(sentence, self._lengths.ratio * float(count_letters(source).sum()), lengths)
         return self._decoder(step, 1).decode(sentence, best, distinct=distinct)
 
     def _of(self, words: Sequence[str]) -> NDArray[np.float64]:
         """Return the length of each token: half its letters, plus half an average word if it begins a word."""
-        found: NDArray[np.float64] = (count_letters(words) + self._lengths.word * mark_word_starts(words)) / 2
-        return found
+        lengths: NDArray[np.float64] = (count_letters(words) + self._lengths.word * mark_word_starts(words)) / 2
+        return lengths
 
-    def _nearest(self, sentence: InputSentence, wanted: float, lengths: NDArray[np.float64]) -> int:
+    def _nearest(self, sentence: InputSentence, target: float, lengths: NDArray[np.float64]) -> int:
         """Return the step whose best translation is nearest to the wanted length, found with fewer pops."""
         low, high, step = 0, HIGHEST, 0
         nearest, off = 0, float("inf")
         shorter, longer = (0, 0.0), None
         while low <= high:
-            found = self._decoder(step, NARROWER).decode(sentence).outputs
-            length = float(lengths[found.words[found.word_start[0] : found.word_start[1]]].sum())
-            if abs(length - wanted) < off:
-                nearest, off = step, abs(length - wanted)
-            if off <= max(SLACK, NEAR * wanted):
+            candidates = self._decoder(step, NARROWER).decode(sentence).outputs
+            length = float(lengths[candidates.words[candidates.word_start[0] : candidates.word_start[1]]].sum())
+            if abs(length - target) < off:
+                nearest, off = step, abs(length - target)
+            if off <= max(SLACK, NEAR * target):
                 break
             # The length of the best translation increases with the weight of words.
-            if length < wanted:
+            if length < target:
                 low, shorter, step = step + 1, (step, length), step + STRIDE
             else:
                 # The search ends here if the first translation is too long.
                 high, longer = step - 1, (step, length)
             if longer is not None:
-                (left, few), (right, many) = shorter, longer
-                step = round(left + (right - left) * (wanted - few) / (many - few))
+                (low_weight, few), (high_weight, many) = shorter, longer
+                step = round(low_weight + (high_weight - low_weight) * (target - few) / (many - few))
             step = min(max(step, low), high)
         return nearest
 

@@ -57,10 +57,10 @@ class Decoder:
         **chosen: Unpack[TranslateKeywords],
     ) -> None:
         names = {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
-        wanted = resolve_options(TranslateOptions, options, names)
+        resolved = resolve_options(TranslateOptions, options, names)
         self._follower: GrammarFollower | None = None
         with silence():
-            self._resources = load_resources(wanted)
+            self._resources = load_resources(resolved)
             self._corrected = Corrections(grammar).known if isinstance(grammar, GrammarStore) else None
             if isinstance(grammar, GrammarStore):
                 self._follower = GrammarFollower(grammar.store, self._resources)
@@ -133,10 +133,10 @@ def lm(
     side = TOKENS if tokenize is None else make_side(tokenize)
     if store is not None and not tokenized:
         side = make_pipeline(store.settings()).target
-    wanted, paths = resolve_options(EstimationOptions, options, chosen), _paths(texts)
+    resolved, paths = resolve_options(EstimationOptions, options, chosen), _paths(texts)
     check_readable(*paths)
-    with silence(), progress("lm", "n-grams") as shown:
-        report = make(paths, list(map(Path, _paths(outputs))), wanted, shown, side)
+    with silence(), progress("lm", "n-grams") as bar:
+        report = make(paths, list(map(Path, _paths(outputs))), resolved, bar, side)
     advice = text_advice(side, ", ".join(paths), report.beginning, "--tokenize en", "--tokenized")
     if advice is not None and not tokenized:
         advise(advice)
@@ -157,10 +157,12 @@ def evaluate(
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate
 
-    files, against = ([(path, read_sentences(path)) for path in _paths(given)] for given in (translations, references))
-    wanted = resolve_options(EvaluationOptions, options, chosen)
-    with silence(), progress("evaluate", "metrics") as shown:
-        return evaluate(files, against, wanted, shown)
+    files, against = (
+        [(path, read_sentences(path)) for path in _paths(outputs)] for outputs in (translations, references)
+    )
+    resolved = resolve_options(EvaluationOptions, options, chosen)
+    with silence(), progress("evaluate", "metrics") as bar:
+        return evaluate(files, against, resolved, bar)
 
 
 class TunedWeights(NamedTuple):
@@ -203,25 +205,23 @@ def tune(
     )
 
     need_scipy()
-    wanted = resolve_options(TuningOptions, options, chosen)
+    resolved = resolve_options(TuningOptions, options, chosen)
     translate = translate or TranslateOptions()
     inputs: dict[str, Any] = {"lm": translate.lm}
     with ExitStack() as stack:
         stack.enter_context(silence())
         if sentences is None:
             if not isinstance(grammar, GrammarStore) or _paths(references):
-                raise UsageError(
-                    "expected sentences and references, or only a store, some of whose pairs are held out"
-                )
-            shown = stack.enter_context(progress("hold out", "pairs"))
-            held = stack.enter_context(held_out(grammar.store, wanted.held_out, wanted.seed, shown))
+                raise UsageError("expected sentences and references, or only a store, some of whose pairs are held out")
+            bar = stack.enter_context(progress("hold out", "pairs"))
+            held = stack.enter_context(held_out(grammar.store, resolved.held_out, resolved.seed, bar))
             translate = replace(translate, lm=held.model, tokenize=None, tokenized=True)
-            given, against = ("held-out pairs", held.sentences), [("held-out pairs", held.references)]
+            sentence_source, against = ("held-out pairs", held.sentences), [("held-out pairs", held.references)]
             inputs |= {"lm": None, "sentences": f"{len(held.sentences)} pairs of the store"}
         else:
-            given = str(sentences), read_sentences(str(sentences))
+            sentence_source = str(sentences), read_sentences(str(sentences))
             against = [(path, read_sentences(path)) for path in _paths(references)]
-            check_lines([given], against)
+            check_lines([sentence_source], against)
             inputs |= {"sentences": str(sentences), "references": _paths(references)}
         resources = load_resources(translate)
         if isinstance(grammar, GrammarStore):
@@ -232,17 +232,23 @@ def tune(
         else:
             rules, named = resources.grammar(str(grammar)), str(grammar)
         texts = resources.texts(rules)
-        for side, (path, lines) in ((texts.source, given), *((texts.target, of) for of in against)):
+        for side, (path, lines) in ((texts.source, sentence_source), *((texts.target, of) for of in against)):
             advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
             if advice is not None and not translate.tokenized:
                 advise(advice)
-        with progress("tune", "sentences") as shown:
+        with progress("tune", "sentences") as bar:
             decode = GrammarDecoder(
-                resources, rules, given[1], shown, best=wanted.best, rounds=wanted.iterations + 1, threads=threads
+                resources,
+                rules,
+                sentence_source[1],
+                bar,
+                best=resolved.best,
+                rounds=resolved.iterations + 1,
+                threads=threads,
             )
-            divided = ([texts.target.tokens(line) for line in own] for _, own in against)
-            units = split_references(divided, len(given[1]), decode.tokens)
-            tuned = tune(decode, units, decode.start(), wanted, decode.words)
-    write_tuned(Path(output), tuned, decode.by_name, wanted, {"grammar": named, **inputs})
+            divided = ([texts.target.tokens(line) for line in reference_lines] for _, reference_lines in against)
+            units = split_references(divided, len(sentence_source[1]), decode.tokens)
+            tuned = tune(decode, units, decode.start(), resolved, decode.words)
+    write_tuned(Path(output), tuned, decode.by_name, resolved, {"grammar": named, **inputs})
     rounds = [as_plain(iteration) for iteration in tuned.history]
     return TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds)

@@ -18,17 +18,19 @@ SHARED = 4
 _INDEXED = 3
 
 
-def shared_beginning(one: str, other: str) -> int:
+def shared_beginning(first: str, second: str) -> int:
     """Return the length of the common prefix of two words."""
-    return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )
 
 
-def shared_letters(one: str, other: str) -> int:
+def shared_letters(first: str, second: str) -> int:
     """Return the length of the common prefix and suffix of two words, without overlap."""
-    most = min(len(one), len(other))
-    before = shared_beginning(one, other)
+    shorter = min(len(first), len(second))
+    before = shared_beginning(first, second)
     behind = 0
-    while behind < most - before and one[-1 - behind] == other[-1 - behind]:
+    while behind < shorter - before and first[-1 - behind] == second[-1 - behind]:
         behind += 1
     return before + behind
 
@@ -96,8 +98,8 @@ class SubstituteFinder:
         if noun and (not self._casing.nouns or word in self._target_words):
             return ()
         if (folded, noun) not in self._found:
-            known = [part.word for part in self._compounds.split(folded)] or self._similar(folded, noun)
-            self._found[folded, noun] = tuple(self._numbers[self._folded[own]] for own in known)
+            words = [part.word for part in self._compounds.split(folded)] or self._similar(folded, noun)
+            self._found[folded, noun] = tuple(self._numbers[self._folded[word]] for word in words)
         return self._found[folded, noun]
 
     def _similar(self, folded: str, noun: bool) -> list[str]:
@@ -106,18 +108,18 @@ class SubstituteFinder:
             return []
         near = {*self._alike.get(f"{folded[:_INDEXED]}-", ()), *self._alike.get(f"-{folded[-_INDEXED:]}", ())}
         best: tuple[float, int, str] | None = None
-        for known in near:
-            if noun and not self._is_noun(self._folded[known]):
+        for candidate in near:
+            if noun and not self._is_noun(self._folded[candidate]):
                 continue
-            shared = shared_beginning(folded, known) if noun else shared_letters(folded, known)
-            oov_similarity = shared / max(len(folded), len(known))
-            least = self._least if shared_beginning(folded, known) >= _INDEXED else (1 + self._least) / 2
+            shared = shared_beginning(folded, candidate) if noun else shared_letters(folded, candidate)
+            oov_similarity = shared / max(len(folded), len(candidate))
+            min_similarity = self._least if shared_beginning(folded, candidate) >= _INDEXED else (1 + self._least) / 2
             if (
                 shared >= SHARED
-                and oov_similarity >= least
-                and (best is None or (oov_similarity, shared, known) > best)
+                and oov_similarity >= min_similarity
+                and (best is None or (oov_similarity, shared, candidate) > best)
             ):
-                best = oov_similarity, shared, known
+                best = oov_similarity, shared, candidate
         return [] if best is None else [best[2]]
 
     def _is_noun(self, word: str) -> bool:

@@ -62,8 +62,8 @@ def translation_routes(
     @router.get("/translate.json")
     async def translate_page(request: Request) -> Response:
         """Return the translation form, with the translation of a given text."""
-        given = texts(request, "q", "corrected")
-        typed = given.get("q", "")
+        parameters = texts(request, "q", "corrected")
+        typed = parameters.get("q", "")
         content: dict[str, Any] = {
             "text": typed,
             "translation": "",
@@ -74,7 +74,7 @@ def translation_routes(
             "sql": [],
             "_trouble": None,
             "_most": MAX_LETTERS,
-            "_corrected": given.get("corrected"),
+            "_corrected": parameters.get("corrected"),
             "_correct": _CORRECT,
             "_form_token": page.sessions.form_token(request.cookies.get(COOKIE), _CORRECT),
             "_near": address("/translate/near", q=typed),
@@ -92,13 +92,13 @@ def translation_routes(
 
     def translated(typed: str) -> dict[str, Any]:
         translator, position = translations.now()
-        found = translator.translate(typed, format="text")
+        translation = translator.translate(typed, format="text")
         with page.reader.read() as transaction:
             settings = transaction.settings()
             return {
-                "translation": found.text,
-                "paragraphs": _paragraphs(transaction, found),
-                "corrections": [corrections.known(one.text) for one in found.paragraphs],
+                "translation": translation.text,
+                "paragraphs": _paragraphs(transaction, translation),
+                "corrections": [corrections.known(item.text) for item in translation.paragraphs],
                 "position": position,
                 "language_model": translations.language_model(),
                 "_symbols": lambda side: split_symbols(side, settings),
@@ -127,14 +127,16 @@ def translation_routes(
                 if words
                 else []
             )
-            shown = [{"id": one.id, "corpus": one.corpus, "source": one.source, "target": one.target} for one in pairs]
+            rows = [
+                {"id": item.id, "corpus": item.corpus, "source": item.source, "target": item.target} for item in pairs
+            ]
             sides = translator.texts.source, translator.texts.target
-            for one in shown:
+            for item in rows:
                 for name, side in zip(("source", "target"), sides, strict=True):
-                    one[f"{name}_text"] = side.text_of(str(one[name]))
+                    item[f"{name}_text"] = side.text_of(str(item[name]))
             return {
                 "text": typed,
-                "pairs": shown,
+                "pairs": rows,
                 "sql": transaction.statements,
                 "_back": address("/translate", q=typed),
             }
@@ -160,12 +162,12 @@ def _put(corrections: Corrections, source: str, target: str) -> str:
     return _STORED
 
 
-def _paragraphs(transaction: ReadTransaction, found: "TextTranslation") -> list[dict[str, Any]]:
-    links = found.alignment()
-    uses = found.derivation()
+def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") -> list[dict[str, Any]]:
+    links = translation.alignment()
+    uses = translation.derivation()
     stored = count_uses(transaction, {(use.source, use.target) for use in uses})
-    shown = []
-    for paragraph in found.paragraphs:
+    paragraphs = []
+    for paragraph in translation.paragraphs:
         (first, last), begin = paragraph.sources, paragraph.targets[0]
         to_target: dict[int, list[int]] = defaultdict(list)
         to_source: dict[int, list[int]] = defaultdict(list)
@@ -190,7 +192,7 @@ def _paragraphs(transaction: ReadTransaction, found: "TextTranslation") -> list[
                     " ".join(keys),
                 )
             )
-        shown.append(
+        paragraphs.append(
             {
                 "source": paragraph.text.strip(),
                 "target": "".join(part for pair in paragraph.written for part in pair).strip(),
@@ -206,12 +208,12 @@ def _paragraphs(transaction: ReadTransaction, found: "TextTranslation") -> list[
                 ],
             }
         )
-    return shown
+    return paragraphs
 
 
 def _source_words(paragraph: "TextParagraph") -> list[tuple[str, str]]:
-    at, found = 0, []
+    position, words = 0, []
     for start, end in paragraph.spots:
-        found.append((paragraph.text[at:start], paragraph.text[start:end]))
-        at = end
-    return found
+        words.append((paragraph.text[position:start], paragraph.text[start:end]))
+        position = end
+    return words

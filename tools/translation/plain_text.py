@@ -93,9 +93,9 @@ class PlainTranslator:
         """Translate a text, with up to `alternatives` alternative translations."""
         if not text.strip():
             return PlainTranslation(text, [])
-        found = self._now().translate(text, format=form, alternatives=alternatives)
-        best, *others = dict.fromkeys((found.text, *found.texts))
-        return PlainTranslation(best, others[:alternatives])
+        translation = self._now().translate(text, format=form, alternatives=alternatives)
+        best, *further = dict.fromkeys((translation.text, *translation.texts))
+        return PlainTranslation(best, further[:alternatives])
 
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return the store's languages and their probabilities, the likelier language of the text first.
@@ -105,8 +105,8 @@ class PlainTranslator:
         settings = self._store.settings()
         texts = make_pipeline(settings).to_words().running()
         words = [side.tokens(text).split() for side in (texts.source, texts.target)]
-        spelled = dict.fromkeys(form for own in words for word in own for form in (word, word.lower()))
+        spelled = dict.fromkeys(form for text_words in words for word in text_words for form in (word, word.lower()))
         odds = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP)).log_odds
         source = 1 / (1 + exp(-max(-_MAX_ODDS, min(_MAX_ODDS, odds))))
-        found = zip(settings.languages or (), (source, 1 - source), strict=False)
-        return sorted(found, key=lambda one: -one[1])
+        shares = zip(settings.languages or (), (source, 1 - source), strict=False)
+        return sorted(shares, key=lambda share: -share[1])

@@ -78,9 +78,9 @@ class Recaser:
         words: Sequence[str],
         units: Sequence[SourceWord],
         linked: Sequence[Sequence[int]],
-        kept: Collection[int] = (),
+        protected: Collection[int] = (),
         tags: Collection[int] = (),
-        given: Collection[int] = (),
+        fixed: Collection[int] = (),
     ) -> list[str]:
         """Return the target words of a sentence in their case.
 
@@ -107,9 +107,9 @@ class Recaser:
             Positions of target words from a glossary or markup, which keep their capitals.
         """
         if all_capital([unit.text for unit in units if not unit.kept]):
-            return [word if j in kept else self.target.upper(word) for j, word in enumerate(words)]
-        sentence = _Sentence(self, words, units, linked, kept, tags, given)
-        return [word if j in kept else sentence.cased(j, word) for j, word in enumerate(words)]
+            return [word if j in protected else self.target.upper(word) for j, word in enumerate(words)]
+        sentence = _Sentence(self, words, units, linked, protected, tags, fixed)
+        return [word if j in protected else sentence.cased(j, word) for j, word in enumerate(words)]
 
     def case_of(self, unit: SourceWord, start: StartContext | None) -> _Case:
         """Return the case information of a source word, given its position."""
@@ -125,8 +125,8 @@ class Recaser:
         if not is_capital(word):
             return _Case.NOTHING
         if start is not None:
-            usual = forms[0] == word if forms else self.source.nouns and unit.known == word
-            return _Case.NOTHING if usual else _Case.CAPITAL
+            is_usual_form = forms[0] == word if forms else self.source.nouns and unit.known == word
+            return _Case.NOTHING if is_usual_form else _Case.CAPITAL
         if self.source.nouns or sum(map(str.isalpha, word)) < 2:
             return _Case.NOTHING
         copied = word not in forms if forms else unit.known != word
@@ -142,14 +142,14 @@ class _Sentence:
         words: Sequence[str],
         units: Sequence[SourceWord],
         linked: Sequence[Sequence[int]],
-        kept: Collection[int],
+        protected: Collection[int],
         tags: Collection[int],
-        given: Collection[int],
+        fixed_positions: Collection[int],
     ) -> None:
         self._recaser = recaser
         self._target = recaser.target
         self._words = words
-        self._given = given
+        self._given = fixed_positions
         self._units = units
         self._sources: list[list[int]] = [[] for _ in words]
         for i, targets in enumerate(linked):
@@ -157,11 +157,11 @@ class _Sentence:
                 self._sources[j].append(i)
         fixed = [{i for i, unit in enumerate(units) if unit.kept}, {i for i, unit in enumerate(units) if unit.is_tag}]
         self._source_starts = dict(_starts([unit.text for unit in units], *fixed))
-        self._starts = dict(_starts(words, kept, tags))
+        self._starts = dict(_starts(words, protected, tags))
         self._cases = [recaser.case_of(unit, self._source_starts.get(i)) for i, unit in enumerate(units)]
         self._copied: dict[int, _Case] = {}
         for i, targets in enumerate(linked):
-            worded = [j for j in targets if j not in kept and _has_letter(words[j])]
+            worded = [j for j in targets if j not in protected and _has_letter(words[j])]
             if self._cases[i] is _Case.UPPER:
                 self._copied |= dict.fromkeys(worded, _Case.UPPER)
             elif self._cases[i] is _Case.CAPITAL and i not in self._source_starts and worded and not self._target.nouns:
@@ -174,17 +174,17 @@ class _Sentence:
     def cased(self, j: int, word: str) -> str:
         if not _has_letter(word):
             return word
-        found = self._within(j, word)
+        form = self._within(j, word)
         copied = self._copied.get(j)
         if copied is _Case.UPPER:
-            return self._target.upper(found)
+            return self._target.upper(form)
         if j in self._shortened:
-            return found
+            return form
         start = self._starts.get(j)
         if start is None and j - 1 in self._shortened:
             start = self._starts.get(j - 1)
         begins = start is not None and self._begins(j, start)
-        return self._target.capitalize(found) if begins or copied is _Case.CAPITAL else found
+        return self._target.capitalize(form) if begins or copied is _Case.CAPITAL else form
 
     def _within(self, j: int, word: str) -> str:
         target, sources = self._target, self._sources[j]
@@ -203,8 +203,8 @@ class _Sentence:
         """Return whether a word at a position that allows a capital has one."""
         if not self._target.capital_sentences:
             return False
-        place = self._source_place(j, start)
-        case = _Case.NOTHING if place is None else self._cases[place]
+        source_position = self._source_place(j, start)
+        case = _Case.NOTHING if source_position is None else self._cases[source_position]
         if case is not _Case.NOTHING:
             return case is not _Case.LOWER
         if start is StartContext.SENTENCE:
@@ -218,21 +218,23 @@ class _Sentence:
 
     def _source_place(self, j: int, start: StartContext) -> int | None:
         """Return the index of the source word at the position that corresponds to a target word's position."""
-        places = self._source_starts
+        source_starts = self._source_starts
         if start is StartContext.SENTENCE:
-            return next(iter(places), None) if places else None
-        places = {i: own for i, own in places.items() if own is not StartContext.SENTENCE}
+            return next(iter(source_starts), None) if source_starts else None
+        source_starts = {i: context for i, context in source_starts.items() if context is not StartContext.SENTENCE}
         before = j - 1
         while before >= 0 and not _is_word(self._words[before]):
             for i in self._sources[before]:
                 after = next((k for k in range(i + 1, len(self._units)) if _is_word(self._units[k].text)), None)
-                if not _is_word(self._units[i].text) and after in places:
+                if not _is_word(self._units[i].text) and after in source_starts:
                     return after
             before -= 1
-        same = [[k for k, own in some.items() if own is start] for some in (places, self._starts)]
-        if len(same[0]) == len(same[1]) and j in same[1]:
-            return same[0][same[1].index(j)]
-        return next((i for i in self._sources[j] if i in places), None)
+        matching = [
+            [k for k, context in starts.items() if context is start] for starts in (source_starts, self._starts)
+        ]
+        if len(matching[0]) == len(matching[1]) and j in matching[1]:
+            return matching[0][matching[1].index(j)]
+        return next((i for i in self._sources[j] if i in source_starts), None)
 
     def _enclosed(self, j: int, closing: Collection[str]) -> Sequence[str]:
         end = next((k for k in range(j, len(self._words)) if _is_sign(self._words[k], closing)), len(self._words))
@@ -265,7 +267,9 @@ def _is_end(tokens: Sequence[str]) -> bool:
     return "".join(tokens).rstrip("".join(_QUOTES | _CLOSING))[-1:] in tuple(_ENDS)
 
 
-def _starts(tokens: Sequence[str], kept: Collection[int], tags: Collection[int]) -> Iterator[tuple[int, StartContext]]:
+def _starts(
+    tokens: Sequence[str], protected: Collection[int], tags: Collection[int]
+) -> Iterator[tuple[int, StartContext]]:
     """Yield the positions of words that may begin with a capital because of their position."""
     state: StartContext | None = StartContext.SENTENCE
     number: re.Match[str] | None = None
@@ -273,9 +277,9 @@ def _starts(tokens: Sequence[str], kept: Collection[int], tags: Collection[int])
     for k, token in enumerate(tokens):
         if k in tags:
             continue
-        if k in kept or _is_word(token):
+        if k in protected or _is_word(token):
             first = state in (StartContext.SENTENCE, StartContext.NEXT_SENTENCE, StartContext.ITEM)
-            number = _NUMBER.fullmatch(token) if first and k not in kept else None
+            number = _NUMBER.fullmatch(token) if first and k not in protected else None
             is_letter = number is not None and token.isalpha()
             if state is not None and not (is_letter and tokens[k + 1 : k + 2] == [")"]):
                 yield k, state

@@ -97,19 +97,19 @@ def translate_routes(translations: Translations, pool: WorkPool) -> APIRouter:
         translator = texts.translator
         format = TOKENS if body.tokenized else body.format or texts.usual
         if body.tokenized:
-            found = [
+            results = [
                 wrap_translation(line, translator.translate(line, best, markup=body.markup, texts=UNCHANGED_TEXT))
                 for line in body.sentences
             ]
             advice = None
         else:
-            found = [
+            results = [
                 texts.translate(line, format=format, alternatives=best - 1, markup=body.markup)
                 for line in body.sentences
             ]
             side = (translator.texts if format == TOKENS else texts.texts).source
             advice = text_advice(side, "sentences", body.sentences, *IN_REQUESTS)
-        return {"position": position, "sentences": [as_plain(one) for one in found], "advice": advice}
+        return {"position": position, "sentences": [as_plain(translation) for translation in results], "advice": advice}
 
     @router.post(
         "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)

@@ -120,21 +120,23 @@ class RuleReader:
     def _take(self, data: bytes) -> bytes:
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[AT] = 0
-        source, target, given = growing = self._source, self._target, self._given
+        source, target, names = growing = self._source, self._target, self._given
         while True:
-            known = Vocabularies(source.arrays, source.size, target.arrays, target.size, given.arrays, given.size)
-            outcome = read_rules(text, self._cursor, self._layout, known, self._rules)
+            vocabularies = Vocabularies(
+                source.arrays, source.size, target.arrays, target.size, names.arrays, names.size
+            )
+            outcome = read_rules(text, self._cursor, self._layout, vocabularies, self._rules)
             if outcome == MORE:
                 return data[int(self._cursor[AT]) :]
             if outcome == NO_ROOM:
                 self._rules = room_for(2 * len(self._rules.line), self._rules)
             elif outcome == NO_VOCABULARY:
                 # Grow each vocabulary that may lack space for a word of this number of bytes.
-                for own in growing:
-                    words, (letters, starts, slots) = len(own), own.arrays
+                for vocabulary in growing:
+                    words, (letters, starts, slots) = len(vocabulary), vocabulary.arrays
                     room = len(letters) - int(starts[words])
                     if words + 2 > len(starts) or 2 * (words + 1) > len(slots) or len(data) > room:
-                        own.grow(len(data))
+                        vocabulary.grow(len(data))
             else:
                 raise self._fault(int(self._cursor[LINE]), _FAULTS[outcome])
 
@@ -190,16 +192,16 @@ class RuleReader:
     def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         value, name = rules.value[: rules.values], rules.value_name[: rules.values]
         if self._layout.named:
-            given = self._given.finish()
+            given_names = self._given.finish()
             # Entries of the initial vocabulary were not read as names.
-            names = tuple(given.word(number) for number in range(len(given)))
+            names = tuple(given_names.word(number) for number in range(len(given_names)))
         else:
-            most = int(name.max(initial=-1)) + 1
+            columns = int(name.max(initial=-1)) + 1
             names = self._names
-            if len(names) < most or (self._format == MOSES.name and len(names) > most):
+            if len(names) < columns or (self._format == MOSES.name and len(names) > columns):
                 # Tables of other programs begin with the standard Moses scores.
-                known = MOSES_SCORES if self._format == MOSES.name else ()
-                names = (*known[:most], *(f"value_{k + 1}" for k in range(len(known), most)))
+                moses_names = MOSES_SCORES if self._format == MOSES.name else ()
+                names = (*moses_names[:columns], *(f"value_{k + 1}" for k in range(len(moses_names), columns)))
         dense = np.zeros((rules.rules, len(names)))
         dense[rules.value_rule[: rules.values], name] = value
         used = np.ones(len(names), np.bool_)
@@ -219,17 +221,17 @@ class RuleReader:
             key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k]),
         )
         columns = np.empty((len(dense), len(order)))
-        for at, k in enumerate(order):
+        for column, k in enumerate(order):
             # Moses takes the logarithm of every score.
-            taken = canonical[k] in _LOGARITHMIC or self._format == MOSES.name
-            columns[:, at] = logarithm(dense[:, k]) if taken else dense[:, k]
+            is_logarithm = canonical[k] in _LOGARITHMIC or self._format == MOSES.name
+            columns[:, column] = logarithm(dense[:, k]) if is_logarithm else dense[:, k]
         return tuple(canonical[k] for k in order), columns
 
 
 _ORDER = {feature.name: k for k, feature in enumerate(FEATURES)}
 
 
-def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tuple[WordedRules, dict[str, Any]]:
+def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tuple[WordedRules, dict[str, Any]]:
     """Return the rules of a file or version folder, and the store's settings (empty without a manifest)."""
     manifest: dict[str, Any] = {}
     if path.is_dir():
@@ -248,20 +250,20 @@ def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tu
             f"{', '.join(FORMATS[name].suffix for name in (*LAYOUTS, *TABLES))}"
         )
     if named not in (*LAYOUTS, *TABLES):
-        known = ", ".join((*LAYOUTS, *TABLES))
-        raise InputError(f"{path}: {named} is not a format of translation rules: expected {known}")
+        formats = ", ".join((*LAYOUTS, *TABLES))
+        raise InputError(f"{path}: {named} is not a format of translation rules: expected {formats}")
     names = tuple(manifest.get("features") or FORMATS[named].features)
     with open_lines(str(path)) as file:
         if named in TABLES:
-            reader = _read_table(path, named, names, shown)
+            reader = _read_table(path, named, names, bar)
         else:
             reader = RuleReader(file.name, named, names, LAYOUTS[named])
             for rules in reader.read(file.text_blocks()):
-                shown.update(file.bytes_read, file.size, rules)
+                bar.update(file.bytes_read, file.size, rules)
     return reader.table(), manifest.get("settings") or {}
 
 
-def _read_table(file: Path, format: str, names: tuple[str, ...], shown: Progress) -> RuleReader:
+def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) -> RuleReader:
     import tempfile
 
     import duckdb
@@ -275,18 +277,18 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], shown: Progress
     }
     with duckdb.connect(":memory:") as connection, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         try:
-            there = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {tables[format]}").fetchall()]
+            columns = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {tables[format]}").fetchall()]
             for column in _COLUMNS[:2]:
-                if column not in there:
+                if column not in columns:
                     raise InputError(f"{file}: column {column} not found: not a table of rules")
-            names = tuple(name for name in names if name in there)
+            names = tuple(name for name in names if name in columns)
             reader = RuleReader(str(file), format, names, TABBED)
             # Write lines in the layout `TABBED`.
-            texts = ", ".join(f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS)
+            texts = ", ".join(f"coalesce({name}, '')" if name in columns else "''" for name in _COLUMNS)
             values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
             query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values})) FROM {tables[format]}"
             for rules in reader.read(Scratch(connection, Path(folder), 1 << 30).lines(query)):
-                shown.update(rules, None, rules)
+                bar.update(rules, None, rules)
         except duckdb.Error as error:
             raise InputError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
     return reader

@@ -43,14 +43,14 @@ class StoreModel(NamedTuple):
 
 def count_model_pairs(pairs: int) -> int:
     """Return the number of pairs to build a model from, given the number of pairs of a store."""
-    found = following = min(pairs, 1)
+    pairs_used = following = min(pairs, 1)
     while following <= min(pairs, MAX_PAIRS):
-        found, following = following, max(following + 1, int(following * _STEP))
-    return found
+        pairs_used, following = following, max(following + 1, int(following * _STEP))
+    return pairs_used
 
 
 def load_store_model(
-    store: Store, classes: bool, shown: Progress, known: StoreModel | None = None
+    store: Store, classes: bool, bar: Progress, previous: StoreModel | None = None
 ) -> StoreModel | None:
     """Return the language model of a store's target side, from the cache folder if it is there.
 
@@ -74,12 +74,12 @@ def load_store_model(
         with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
             text = Path(folder, "target")
             sentences, digest = _write_text(store, text, classes)
-            if known is not None and known.digest == digest:
-                return known
+            if previous is not None and previous.digest == digest:
+                return previous
             if not sentences:
                 return None
             path = cache_folder() / "language-models" / f"{digest}.lm"
-            model = _kept(path, shown) or _built(text, path, classes, shown)
+            model = _kept(path, bar) or _built(text, path, classes, bar)
     except (DaemonError, OSError) as error:
         _log.warning("cannot build a language model of the target side of the store: %s", error)
         return None
@@ -101,22 +101,22 @@ def _write_text(store: Store, path: Path, classes: bool) -> tuple[int, str]:
     return sentences, digest.hexdigest()
 
 
-def _kept(path: Path, shown: Progress) -> NamedModel | None:
+def _kept(path: Path, bar: Progress) -> NamedModel | None:
     """Return the cached model of a file, or None if it is missing or damaged."""
     if not path.is_file():
         return None
     try:
-        model = open_language_model(str(path), shown)
+        model = open_language_model(str(path), bar)
         os.utime(path)
     except (InputError, OSError):
         return None
     return model
 
 
-def _built(text: Path, path: Path, classes: bool, shown: Progress) -> NamedModel:
+def _built(text: Path, path: Path, classes: bool, bar: Progress) -> NamedModel:
     made: list[NamedModel] = []
     writer = partial(BinaryWriter, made.append)
-    estimate([str(text)], EstimationOptions(), [writer], text.parent, shown, classes=classes)
+    estimate([str(text)], EstimationOptions(), [writer], text.parent, bar, classes=classes)
     with suppress(ExportError, InputError, OSError):
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         write_binary(path, made[0])
@@ -124,5 +124,5 @@ def _built(text: Path, path: Path, classes: bool, shown: Progress) -> NamedModel
         for file in files[_KEPT_FILES:]:
             file.unlink(missing_ok=True)
         # Load the file, because it is memory-mapped.
-        return open_language_model(str(path), shown)
+        return open_language_model(str(path), bar)
     return made[0]

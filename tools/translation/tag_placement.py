@@ -41,15 +41,15 @@ def _inside(pairs: Sequence[TagPair], around: Span, sides: _Sides, within: Span)
     """Yield the target words of a span with its tags. `around` is the corresponding span of source words."""
     sources = [sides.words(pair) for pair in pairs]
     targets = _spans(sources, around, sides.linked, within)
-    at = within[0]
+    position = within[0]
     for number in sorted(range(len(pairs)), key=lambda k: (*targets[k], k)):
         pair, (start, end) = pairs[number], targets[number]
-        yield from range(at, start)
+        yield from range(position, start)
         yield pair.opening
         yield from _inside(pair.inside, sources[number], sides, (start, end))
         yield pair.closing
-        at = end
-    yield from range(at, within[1])
+        position = end
+    yield from range(position, within[1])
 
 
 def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:
@@ -65,12 +65,12 @@ def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]
         for word in range(first, last):
             for target in linked[word]:
                 if within[0] <= target < within[1]:
-                    own = votes.setdefault(target, {})
-                    own[number] = own.get(number, 0) + 1
-    owner = {target: max(own, key=lambda k: (own[k], -k)) for target, own in votes.items()}
-    found = [_longest(owner, number) for number in range(len(sources))]
-    taken = [span for span in found if span]
-    return [span or _between(source, linked, within, taken) for source, span in zip(sources, found, strict=True)]
+                    source_votes = votes.setdefault(target, {})
+                    source_votes[number] = source_votes.get(number, 0) + 1
+    owner = {target: max(source_votes, key=lambda k: (source_votes[k], -k)) for target, source_votes in votes.items()}
+    spans = [_longest(owner, number) for number in range(len(sources))]
+    occupied = [span for span in spans if span]
+    return [span or _between(source, linked, within, occupied) for source, span in zip(sources, spans, strict=True)]
 
 
 def _longest(owner: dict[int, int], number: int) -> Span | None:
@@ -84,12 +84,20 @@ def _longest(owner: dict[int, int], number: int) -> Span | None:
     return (best[0], best[-1] + 1) if best else None
 
 
-def _between(source: Span, linked: Sequence[Sequence[int]], within: Span, taken: Sequence[Span]) -> Span:
+def _between(source: Span, linked: Sequence[Sequence[int]], within: Span, occupied: Sequence[Span]) -> Span:
     """Return the empty target span for tags without words: after the words that precede them in the source."""
     before = (target + 1 for word in range(source[0] - 1, -1, -1) for target in sorted(linked[word], reverse=True))
     after = (target for word in range(source[1], len(linked)) for target in linked[word])
-    place = next((found for some in (before, after) for found in some if within[0] <= found <= within[1]), within[0])
-    for start, end in taken:
-        if start < place < end:
-            place = end
-    return place, place
+    position = next(
+        (
+            candidate
+            for candidates in (before, after)
+            for candidate in candidates
+            if within[0] <= candidate <= within[1]
+        ),
+        within[0],
+    )
+    for start, end in occupied:
+        if start < position < end:
+            position = end
+    return position, position

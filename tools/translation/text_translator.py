@@ -141,18 +141,18 @@ class TextTranslator:
         format = format or self.usual
         if format == TOKENS:
             return wrap_translation(text, self.translator.translate(text, alternatives + 1, markup=markup))
-        found = self._by_rules(text, format, alternatives, markup)
+        result = self._by_rules(text, format, alternatives, markup)
         if markup or self._corrected is None:
-            return found
-        return replace(found, corrected=self._corrected(text, format == HTML))
+            return result
+        return replace(result, corrected=self._corrected(text, format == HTML))
 
     def _by_rules(self, text: str, format: str, alternatives: int, markup: bool) -> TextTranslation:
         best = 1 if not alternatives else _SPARE * (alternatives + 1)
-        found = self._by_candidates(text, format, alternatives, markup, best)
+        result = self._by_candidates(text, format, alternatives, markup, best)
         # Candidates with different tokens can have the same text.
-        if len(found.texts) <= alternatives and len(found.translation.candidates) == best:
-            found = self._by_candidates(text, format, alternatives, markup, _SPARE * best)
-        return found
+        if len(result.texts) <= alternatives and len(result.translation.candidates) == best:
+            result = self._by_candidates(text, format, alternatives, markup, _SPARE * best)
+        return result
 
     def _by_candidates(self, text: str, format: str, alternatives: int, markup: bool, best: int) -> TextTranslation:
         parts = divide(text, format, markup)
@@ -162,27 +162,36 @@ class TextTranslator:
         for number, part in enumerate(parts):
             if not isinstance(part, Paragraph) or not _has_letters(part):
                 continue
-            own = sentences.setdefault(number, [])
+            sentences_of_paragraph = sentences.setdefault(number, [])
             for before, units in self._sentences(part):
                 made, numbers = self._decoded(units, best)
                 pieces += made
                 chosen += numbers
-                own.append(_Sentence(before, bool(own), units, len(made)))
-        words = tuple(unit.word for own in sentences.values() for sentence in own for unit in sentence.units)
+                sentences_of_paragraph.append(_Sentence(before, bool(sentences_of_paragraph), units, len(made)))
+        words = tuple(
+            unit.word
+            for sentences_of_paragraph in sentences.values()
+            for sentence in sentences_of_paragraph
+            for unit in sentence.units
+        )
         translation = self.translator.joined(words, pieces, best, chosen)
         texts: list[str] = []
-        taken: list[int] = []
+        chosen_candidates: list[int] = []
         paragraphs: list[TextParagraph] = []
         for candidate in range(max(1, len(translation.candidates))):
-            written, found = self._written(parts, sentences, translation, candidate)
+            written, written_paragraphs = self._written(parts, sentences, translation, candidate)
             if written not in texts:
                 texts.append(written)
-                taken.append(candidate)
-                paragraphs = paragraphs or found
+                chosen_candidates.append(candidate)
+                paragraphs = paragraphs or written_paragraphs
             if len(texts) > alternatives:
                 break
-        divided = sum(sentence.pieces > 1 for own in sentences.values() for sentence in own)
-        return TextTranslation(text, texts, taken if translation.candidates else [], translation, paragraphs, divided)
+        divided = sum(
+            sentence.pieces > 1 for sentences_of_paragraph in sentences.values() for sentence in sentences_of_paragraph
+        )
+        return TextTranslation(
+            text, texts, chosen_candidates if translation.candidates else [], translation, paragraphs, divided
+        )
 
     def translate_all(
         self,
@@ -200,9 +209,9 @@ class TextTranslator:
     def _sentences(self, paragraph: Paragraph) -> Iterator[tuple[str, list[_Unit]]]:
         end = 0
         for start, stop in self._spots(paragraph):
-            kept = [one for one in paragraph.kept if start <= one.start < stop]
+            protected = [span for span in paragraph.kept if start <= span.start < stop]
             # A sentence of control characters has no words.
-            if units := list(self._units(paragraph, start, stop, kept)):
+            if units := list(self._units(paragraph, start, stop, protected)):
                 yield paragraph.written(paragraph.text[end:start]), units
                 end = stop
 
@@ -212,54 +221,58 @@ class TextTranslator:
         A tag such as a line break belongs to the sentence after it.
         """
         text = paragraph.text
-        tags = [one for one in paragraph.kept if _is_tag(one.written)]
-        kept = [one for one in paragraph.kept if not _is_tag(one.written)]
-        for one in tags:
-            text = text[: one.start] + " " * (one.end - one.start) + text[one.end :]
+        tags = [span for span in paragraph.kept if _is_tag(span.written)]
+        protected = [span for span in paragraph.kept if not _is_tag(span.written)]
+        for span in tags:
+            text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
         spots: list[Spot] = []
         for start, end in self.texts.source.rules.sentences(text):
-            if spots and any(one.start < spots[-1][1] < one.end for one in kept):
+            if spots and any(span.start < spots[-1][1] < span.end for span in protected):
                 start = spots.pop()[0]
             before = spots[-1][1] if spots else 0
-            spots.append((min([start, *(one.start for one in tags if before <= one.start)]), end))
+            spots.append((min([start, *(span.start for span in tags if before <= span.start)]), end))
         if spots:
-            spots[-1] = (spots[-1][0], max([spots[-1][1], *(one.end for one in tags)]))
+            spots[-1] = (spots[-1][0], max([spots[-1][1], *(span.end for span in tags)]))
         together = [spots[k : k + self._together] for k in range(0, len(spots), self._together)]
-        return [(some[0][0], some[-1][1]) for some in together]
+        return [(spot_group[0][0], spot_group[-1][1]) for spot_group in together]
 
-    def _units(self, paragraph: Paragraph, start: int, stop: int, kept: Sequence[ProtectedSpan]) -> Iterator[_Unit]:
+    def _units(
+        self, paragraph: Paragraph, start: int, stop: int, protected: Sequence[ProtectedSpan]
+    ) -> Iterator[_Unit]:
         source, target = self.texts.source, self.texts.target
-        written = {one.start: one.written for one in kept}
+        written = {span.start: span.written for span in protected}
         words: list[tuple[TextWord, Spot]] = []
         # Text on both sides of a tag is tokenized separately.
-        tags = [one for one in kept if _is_tag(one.written)]
-        bounds = [start, *(place for one in tags for place in (one.start, one.end)), stop]
+        tags = [span for span in protected if _is_tag(span.written)]
+        bounds = [start, *(boundary for span in tags for boundary in (span.start, span.end)), stop]
         for offset, end in pairwise(bounds):
             inner = [
-                ProtectedSpan(one.start - offset, one.end - offset, paragraph.text[one.start : one.end])
-                for one in kept
-                if offset <= one.start and one.end <= end
+                ProtectedSpan(span.start - offset, span.end - offset, paragraph.text[span.start : span.end])
+                for span in protected
+                if offset <= span.start and span.end <= end
             ]
-            found = self.translator.glossary.divide(source.words(paragraph.text[offset:end], inner))
-            words += [(word, (word.start + offset, word.end + offset)) for word in found]
+            divided = self.translator.glossary.divide(source.words(paragraph.text[offset:end], inner))
+            words += [(word, (word.start + offset, word.end + offset)) for word in divided]
         shouted = all_capital([word.token for word, _ in words if not word.is_protected])
         for word, spot in words:
             if not word.is_protected:
                 yield _Unit(self._known(word.token, shouted), word.token, spot)
             elif (choices := paragraph.given.get(spot[0])) is not None:
-                given = tuple(split_words(target.tokens(choice)) for choice in choices)
-                yield _Unit(word.token, word.token, spot, None, given)
+                choice_words = tuple(split_words(target.tokens(choice)) for choice in choices)
+                yield _Unit(word.token, word.token, spot, None, choice_words)
             else:
                 yield _Unit(word.token, word.token, spot, written[spot[0]], ((word.token,),))
 
     def _known(self, word: str, shouted: bool) -> str:
         """Return the grammar's form of a source word, else the word itself, in lowercase if it is `shouted`."""
-        numbers, alone = self.translator.grammar.source_numbers, self.translator.grammar.alone
+        numbers, standalone = self.translator.grammar.source_numbers, self.translator.grammar.alone
         casing = self.translator.grammar.source_casing
         small = casing.lower(word)
         forms = [small, casing.capitalize(small), word] if shouted else [word, small, casing.capitalize(word)]
-        known = [form for form in forms if form in numbers]
-        return next((form for form in known if numbers[form] in alone), known[0] if known else forms[0])
+        known_forms = [form for form in forms if form in numbers]
+        return next(
+            (form for form in known_forms if numbers[form] in standalone), known_forms[0] if known_forms else forms[0]
+        )
 
     def _decoded(self, units: Sequence[_Unit], best: int) -> tuple[list[DecodedPart], list[list[int]]]:
         """Decode a sentence. Returns its parts, and the derivations of each part that keep its numbers.
@@ -284,13 +297,15 @@ class TextTranslator:
         links: list[list[int]] = [[] for _ in translation.source]
         for i, j in translation.alignment(candidate):
             links[i].append(j)
-        given = {
-            place + j for part, number, _, place in translation.placed(candidate) for j in given_places(part, number)
+        fixed_positions = {
+            first_word + j
+            for part, number, _, first_word in translation.placed(candidate)
+            for j in given_places(part, number)
         }
         words = translation.candidates[candidate].words if translation.candidates else ()
         ends = [target for *_, target in translation.placed(candidate)] + [len(words)]
         out: list[str] = []
-        found: list[TextParagraph] = []
+        paragraphs: list[TextParagraph] = []
         source = piece = 0
         for number, part in enumerate(parts):
             if isinstance(part, str) or not sentences.get(number):
@@ -301,9 +316,9 @@ class TextTranslator:
             spots: list[Spot] = []
             for sentence in sentences[number]:
                 start, end = ends[piece], ends[piece + sentence.pieces]
-                own = links[source : source + len(sentence.units)]
-                linked = [[j - start for j in some] for some in own]
-                fixed = {j - start for j in given if start <= j < end}
+                unit_links = links[source : source + len(sentence.units)]
+                linked = [[j - start for j in unit_targets] for unit_targets in unit_links]
+                fixed = {j - start for j in fixed_positions if start <= j < end}
                 written += self._sentence(part, sentence, words[start:end], linked, fixed)
                 spots += [unit.spot for unit in sentence.units]
                 source += len(sentence.units)
@@ -312,8 +327,8 @@ class TextTranslator:
             tags, tagged = _tagged_words(part, spots, pairs, written)
             out += _assembled(place_tags(tags, spots, pairs, len(written)), tagged)
             out.append(part.written(part.text[spots[-1][1] :]))
-            found.append(TextParagraph(part.text, (first, source), (begin, ends[piece]), spots, written))
-        return "".join(out), found
+            paragraphs.append(TextParagraph(part.text, (first, source), (begin, ends[piece]), spots, written))
+        return "".join(out), paragraphs
 
     def _sentence(
         self,
@@ -321,24 +336,24 @@ class TextTranslator:
         sentence: _Sentence,
         words: Sequence[str],
         linked: Sequence[Sequence[int]],
-        given: Collection[int],
+        fixed: Collection[int],
     ) -> Iterator[tuple[str, str]]:
-        """Yield displayed target words, each with the text before it; `given` are positions of given translations."""
+        """Yield displayed target words, each with the text before it; `fixed` are positions of given translations."""
         units = sentence.units
         protected = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
-        cased = self._cased(paragraph, units, words, linked, protected, given)
+        cased = self._cased(paragraph, units, words, linked, protected, fixed)
         # Drop signs that the translation repeats or does not pair, unless the source does so.
         sources = [unit.word for unit in units]
         for find in (find_repeated, find_unpaired):
             if not find(sources):
-                for j in find(cased) - {*protected} - {*given}:
+                for j in find(cased) - {*protected} - {*fixed}:
                     cased[j] = ""
         separators = self.texts.target.separators(cased)
         if separators:
             separators[0] = self._before(sentence)
-        usual = self.texts.source.separators(sources)
+        default_separators = self.texts.source.separators(sources)
         for (first, second), to_first, to_second, separator in zip(
-            pairwise(units), linked, linked[1:], usual[1:], strict=False
+            pairwise(units), linked, linked[1:], default_separators[1:], strict=False
         ):
             if first.spot[1] == second.spot[0]:
                 self._touch(first, second, to_first, to_second, cased, separators)
@@ -378,11 +393,18 @@ class TextTranslator:
             return
         for j in to_second:
             if j - 1 in to_first and separators[j] == " ":
-                same = (words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower())
-                kept = (same[0] and not first.word[-1:].isalnum()) or (same[1] and not second.word[:1].isalnum())
+                is_same = (words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower())
+                is_preserved = (is_same[0] and not first.word[-1:].isalnum()) or (
+                    is_same[1] and not second.word[:1].isalnum()
+                )
                 # A punctuation mark that is translated by a word is spaced as a word.
                 oov_similarity = [*map(_is_sign, words[j - 1 : j + 1])] == [_is_sign(first.word), _is_sign(second.word)]
-                if all(same) or (kept and oov_similarity) or first.written is not None or second.written is not None:
+                if (
+                    all(is_same)
+                    or (is_preserved and oov_similarity)
+                    or first.written is not None
+                    or second.written is not None
+                ):
                     separators[j] = ""
 
     def _cased(
@@ -392,7 +414,7 @@ class TextTranslator:
         words: Sequence[str],
         linked: Sequence[Sequence[int]],
         protected: Mapping[int, int],
-        given: Collection[int],
+        fixed: Collection[int],
     ) -> list[str]:
         """Return the recased target words of a sentence. `protected` maps positions of kept words to their units."""
         sources = []
@@ -401,7 +423,7 @@ class TextTranslator:
             text = paragraph.text[slice(*unit.spot)].replace(SOFT_HYPHEN, "")
             sources.append(SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written)))
         tags = {j for j, k in protected.items() if sources[k].is_tag}
-        return self._recaser.recase(words, sources, linked, protected, tags, given)
+        return self._recaser.recase(words, sources, linked, protected, tags, fixed)
 
 
 def _is_tag(written: str | None) -> bool:
@@ -444,24 +466,24 @@ def _is_sign(word: str) -> bool:
 
 def _has_letters(paragraph: Paragraph) -> bool:
     """Return whether a paragraph has a letter or digit outside kept text, so that it must be translated."""
-    at = 0
-    for one in paragraph.kept:
-        if any(map(str.isalnum, paragraph.text[at : one.start])) or one.start in paragraph.given:
+    position = 0
+    for span in paragraph.kept:
+        if any(map(str.isalnum, paragraph.text[position : span.start])) or span.start in paragraph.given:
             return True
-        at = one.end
-    return any(map(str.isalnum, paragraph.text[at:]))
+        position = span.end
+    return any(map(str.isalnum, paragraph.text[position:]))
 
 
 def _unchanged_text(paragraph: Paragraph) -> str:
-    kept = {one.start: one for one in paragraph.kept}
+    span_by_start = {span.start: span for span in paragraph.kept}
     spots: list[Spot] = []
     written: list[tuple[str, str]] = []
-    at = 0
-    while at < len(paragraph.text):
-        one = kept.get(at)
-        spots.append((at, one.end if one else at + 1))
-        written.append(("", one.written if one else paragraph.written(paragraph.text[at])))
-        at = spots[-1][1]
+    position = 0
+    while position < len(paragraph.text):
+        span = span_by_start.get(position)
+        spots.append((position, span.end if span else position + 1))
+        written.append(("", span.written if span else paragraph.written(paragraph.text[position])))
+        position = spots[-1][1]
     links = [(k, k) for k in range(len(spots))]
     return "".join(_assembled(place_tags(paragraph.pairs, spots, links, len(spots)), written))
 
@@ -537,11 +559,11 @@ def _with_inner(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end:
 
 def _parts(units: Sequence[_Unit], fixed: bool) -> list[SentencePart]:
     parts: list[SentencePart] = []
-    for given, some in groupby(units, partial(_given, fixed=fixed)):
-        if given:
-            parts += [SentencePart((unit.word,), given) for unit in some]
+    for is_fixed, group in groupby(units, partial(_given, fixed=fixed)):
+        if is_fixed:
+            parts += [SentencePart((unit.word,), is_fixed) for unit in group]
         else:
-            words, tokens = zip(*((unit.word, unit.token) for unit in some), strict=True)
+            words, tokens = zip(*((unit.word, unit.token) for unit in group), strict=True)
             parts.append(SentencePart(words, (), tokens))
     return parts
 
@@ -556,8 +578,8 @@ def _candidates(piece: DecodedPart) -> int:
 
 def _keep_numbers(piece: DecodedPart) -> list[int]:
     """Return the derivations whose target words contain the numbers of the source words."""
-    wanted = _numbers(piece.source_words())
-    return [k for k in range(_candidates(piece)) if _numbers(piece.words(k)) == wanted]
+    source_numbers = _numbers(piece.source_words())
+    return [k for k in range(_candidates(piece)) if _numbers(piece.words(k)) == source_numbers]
 
 
 def _numbers(words: Sequence[str]) -> Counter[str]:

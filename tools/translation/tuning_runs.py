@@ -49,8 +49,8 @@ class HeldOut:
 
 
 @contextmanager
-def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[HeldOut]:
-    """Hold out up to `most` random pairs, in a copy that is deleted when the context ends."""
+def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator[HeldOut]:
+    """Hold out up to `max_pairs` random pairs, in a copy that is deleted when the context ends."""
     notation = find_notation(store.settings().grammar)
     if TRANSLATION not in notation.offers:
         raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
@@ -60,18 +60,18 @@ def held_out(store: Store, most: int, seed: int, shown: Progress) -> Iterator[He
         store.back_up(Path(folder, "copy.db"))
         with open_store(str(Path(folder, "copy.db"))) as copy:
             rows = copy.pairs()
-            chosen = random.Random(seed).sample(rows, min(most, len(rows) // MAX_SHARE))
+            chosen = random.Random(seed).sample(rows, min(max_pairs, len(rows) // MAX_SHARE))
             if not chosen:
                 raise UsageError(
                     f"{store.url}: too few pairs ({len(rows)}) to hold some out: pass sentences to tune on"
                 )
             out = {row.id for row in chosen}
             view = WordView(copy.settings().bpe_merges)
-            kept = [row.target for row in rows if row.id not in out]
-            withdraw_all(copy, sorted(out), lambda pairs: shown.update(pairs, len(out), pairs))
+            training_targets = [row.target for row in rows if row.id not in out]
+            withdraw_all(copy, sorted(out), lambda pairs: bar.update(pairs, len(out), pairs))
             text, model = Path(folder, "target"), Path(folder, "target.lm")
-            write_lines(text, kept)
-            make([str(text)], [model], EstimationOptions(), shown)
+            write_lines(text, training_targets)
+            make([str(text)], [model], EstimationOptions(), bar)
             yield HeldOut(
                 copy, str(model), [view.line(row.source) for row in chosen], [view.line(row.target) for row in chosen]
             )
@@ -88,7 +88,7 @@ class GrammarDecoder:
         resources: TranslationResources,
         grammar: TranslationGrammar,
         lines: Sequence[str],
-        shown: Progress,
+        bar: Progress,
         *,
         best: int,
         rounds: int,
@@ -100,7 +100,7 @@ class GrammarDecoder:
         self._equipment = resources
         self._grammar = grammar
         self._lines = lines
-        self._shown = shown
+        self._shown = bar
         self._best = best
         self._rounds = rounds
         self._threads = threads
@@ -127,12 +127,12 @@ class GrammarDecoder:
         self._done += 1
         done = translator.translate_all(self._lines, self._best, markup=markup, threads=self._threads)
         for number, translation in enumerate(done, 1):
-            rows = [[own.features.get(name, 0.0) for name in self.names] for own in translation.candidates]
+            rows = [[candidate.features.get(name, 0.0) for name in self.names] for candidate in translation.candidates]
             features = np.array(rows, np.float64).reshape(-1, len(self.names))
             self._translated += 1
             part = self._done - 1 + number / len(self._lines)
             self._shown.update(part, self._rounds, self._translated, f"round {self._done}")
-            yield KBest([self.tokens(own.words) for own in translation.candidates], features)
+            yield KBest([self.tokens(candidate.words) for candidate in translation.candidates], features)
 
 
 def split_references(
@@ -141,10 +141,10 @@ def split_references(
     """Return the tokenized references of each sentence. Empty lines are skipped unless a sentence has no others."""
     split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
     for lines in references:
-        for own, line in zip(split, lines, strict=True):
+        for references_of_line, line in zip(split, lines, strict=True):
             if words := split_words(line):
-                own.append(tokens(words))
-    return [own or [()] for own in split]
+                references_of_line.append(tokens(words))
+    return [references_of_line or [()] for references_of_line in split]
 
 
 def write_tuned(

@@ -186,12 +186,12 @@ def approximate(
         raise InputError(f"no fragment has the root label {root}: choose the root label with --root")
     prior_of = {**estimate_priors(grammar), **(priors or {})}
     p0 = _Base(_base_probabilities(grammar, base), prior_of)
-    whole = dict.fromkeys(interning.labels, 0.0)
+    label_totals = dict.fromkeys(interning.labels, 0.0)
     for fragment, count in fragments:
-        whole[fragment.label] += count
+        label_totals[fragment.label] += count
     if smoothed:
-        for label in whole:
-            whole[label] += prior_of[label].strength
+        for label in label_totals:
+            label_totals[label] += prior_of[label].strength
     masses = []
     for number, (fragment, count) in enumerate(fragments):
         mass = count
@@ -199,8 +199,8 @@ def approximate(
             mass += prior_of[fragment.label].strength * p0.of(fragment)
         masses.append(mass)
         symbol = interning.labels[fragment.label]
-        interning.enter(symbol, interning.add_fragment(fragment), mass / whole[fragment.label], number)
-    return _pack(interning, masses, [fragment for fragment, _ in fragments], whole, productions, root)
+        interning.enter(symbol, interning.add_fragment(fragment), mass / label_totals[fragment.label], number)
+    return _pack(interning, masses, [fragment for fragment, _ in fragments], label_totals, productions, root)
 
 
 class _Base(NamedTuple):
@@ -239,16 +239,16 @@ def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, flo
         child for _, children, lexical in counts for child in children if not lexical
     }
     words = {children[0] for _, children, lexical in counts if lexical}
-    most = max(len(children) for _, children, _ in counts)
+    max_children = max(len(children) for _, children, _ in counts)
     symbols = len(labels) + len(words)
-    return {production: 1 / (most * symbols ** len(production[1])) for production in counts}
+    return {production: 1 / (max_children * symbols ** len(production[1])) for production in counts}
 
 
 def _pack(
     interning: _RuleInterner,
     masses: list[float],
     fragments: list[Tree],
-    whole: dict[str, float],
+    label_totals: dict[str, float],
     counted: Mapping[Production, float],
     root: str,
 ) -> Approximation:
@@ -263,23 +263,23 @@ def _pack(
     )
     names = [*interning.labels, *interning.tops]
     numbers: dict[Production, int] = {}
-    most = max(map(len, interning.rules))
-    start = np.zeros((3, most + 1), np.int64)
-    fragment = np.full((3, most), -1, np.int32)
+    max_size = max(map(len, interning.rules))
+    start = np.zeros((3, max_size + 1), np.int64)
+    fragment = np.full((3, max_size), -1, np.int32)
     production: list[int] = []
-    places: list[int] = []
+    span_kinds: list[int] = []
     for kind, rules in enumerate(interning.rules):
         for number, rule in enumerate(rules):
             start[kind, number] = len(production)
-            for of_symbols, place in _list_productions(rule, names):
+            for of_symbols, span_kind in _list_productions(rule, names):
                 production.append(numbers.setdefault(of_symbols, len(numbers)))
-                places.append(place)
+                span_kinds.append(span_kind)
         start[kind, len(rules) :] = len(production)
         fragment[kind, : len(rules)] = interning.fragments[kind]
     processes = FragmentMasses(
         np.array(masses),
         np.array([interning.labels[tree.label] for tree in fragments], np.int32),
-        np.array([whole[label] for label in interning.labels]),
+        np.array([label_totals[label] for label in interning.labels]),
     )
     tags: dict[str, tuple[float, str]] = {}
     for (label, right, lexical), count in counted.items():
@@ -288,7 +288,7 @@ def _pack(
     return Approximation(
         sort_rules(chart, len(interning.words)),
         interning.rules,
-        Productions(start, np.array(production, np.int32), np.array(places, np.int8), fragment),
+        Productions(start, np.array(production, np.int32), np.array(span_kinds, np.int8), fragment),
         list(numbers),
         processes,
         interning.words,
@@ -298,16 +298,16 @@ def _pack(
 
 
 def _list_productions(rule: FragmentRule, names: list[str]) -> list[tuple[Production, int]]:
-    found = _chain(rule.top, WHOLE_SPAN)
+    productions = _chain(rule.top, WHOLE_SPAN)
     if rule.kind == LEXICAL_EDGE:
-        found.append(((rule.top[-1], (rule.word,), True), WHOLE_SPAN))
+        productions.append(((rule.top[-1], (rule.word,), True), WHOLE_SPAN))
     elif rule.kind == BINARY_EDGE:
         children = tuple((*part.above, names[part.symbol])[0] for part in rule.parts)
-        found.append(((rule.top[-1], children, False), WHOLE_SPAN))
-        for part, place in zip(rule.parts, (LEFT_SPAN, RIGHT_SPAN), strict=True):
-            found += _chain((*part.above, names[part.symbol]), place)
-    return found
+        productions.append(((rule.top[-1], children, False), WHOLE_SPAN))
+        for part, span_kind in zip(rule.parts, (LEFT_SPAN, RIGHT_SPAN), strict=True):
+            productions += _chain((*part.above, names[part.symbol]), span_kind)
+    return productions
 
 
-def _chain(labels: tuple[str, ...], place: int) -> list[tuple[Production, int]]:
-    return [((above, (below,), False), place) for above, below in pairwise(labels)]
+def _chain(labels: tuple[str, ...], span_kind: int) -> list[tuple[Production, int]]:
+    return [((above, (below,), False), span_kind) for above, below in pairwise(labels)]

@@ -52,12 +52,12 @@ def parse(
                 f"{grammar}: the base distribution of a grammar file is unknown: smoothing with {PCFG} (use --base "
                 "for another)"
             )
-        shown = stack.enter_context(progress("parse", "sentences"))
-        parsed = find_trees(lines, grammar, options=request, progress=lambda done: shown.update(done, len(lines), done))
-        flat = [number for number, one in enumerate(parsed, 1) if not one.found]
+        bar = stack.enter_context(progress("parse", "sentences"))
+        parsed = find_trees(lines, grammar, options=request, progress=lambda done: bar.update(done, len(lines), done))
+        flat = [number for number, result in enumerate(parsed, 1) if not result.found]
         for number in flat:
             print_note(f"{sentences}, line {number}: no parse: the output is a flat tree")
-        trees = [one.tree for one in parsed]
+        trees = [result.tree for result in parsed]
         if output == STANDARD:
             sys.stdout.writelines(tree + "\n" for tree in trees)
             return

@@ -31,11 +31,11 @@ class Brackets(NamedTuple):
 
     def over(self, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
         """Return the brackets over the counted words only, by their new positions. Empty brackets are dropped."""
-        place = [0, *accumulate(map(int, counted))]
+        offsets = [0, *accumulate(map(int, counted))]
         spans: Counter[tuple[str, int, int]] = Counter()
         for (label, start, end), number in self.spans.items():
-            if place[end] > place[start]:
-                spans[label, place[start], place[end]] += number
+            if offsets[end] > offsets[start]:
+                spans[label, offsets[start], offsets[end]] += number
         return spans
 
 
@@ -85,12 +85,12 @@ def collect_brackets(tree: Tree) -> Brackets:
     return Brackets(spans, words, tags)
 
 
-def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> dict[str, BracketScore]:
+def evaluate(gold: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, BracketScore]:
     """Return the scores of `all` sentences, and of those of up to `CUTOFF_WORDS` words as `up_to_cutoff`."""
-    if len(gold) != len(found):
-        raise InputError(f"expected one parse per gold tree, got {len(gold)} gold trees and {len(found)} parses")
+    if len(gold) != len(guesses):
+        raise InputError(f"expected one parse per gold tree, got {len(gold)} gold trees and {len(guesses)} parses")
     pairs = []
-    for number, (right, guess) in enumerate(zip(gold, found, strict=True), 1):
+    for number, (right, guess) in enumerate(zip(gold, guesses, strict=True), 1):
         pair = collect_brackets(right), collect_brackets(guess)
         if len(pair[0].words) != len(pair[1].words):
             raise InputError(
@@ -103,21 +103,21 @@ def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> dict[str, BracketSc
 
 
 def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> BracketScore:
-    sentences = matched = right = found = exact = tags = tagged = 0
+    sentences = matched = right = guessed = exact = tags = tagged = 0
     for gold, guess in pairs:
         counted = [tag not in DELETED_TAGS for tag in gold.tags]
         gold_spans, guess_spans = gold.over(counted), guess.over(counted)
-        same = (gold_spans & guess_spans).total()
+        matching = (gold_spans & guess_spans).total()
         sentences += 1
-        matched += same
+        matched += matching
         right += gold_spans.total()
-        found += guess_spans.total()
-        exact += same == gold_spans.total() == guess_spans.total()
+        guessed += guess_spans.total()
+        exact += matching == gold_spans.total() == guess_spans.total()
         tags += sum(counted)
         tagged += sum(compress(map(str.__eq__, gold.tags, guess.tags), counted))
-    precision = matched / found if found else 1.0
+    precision = matched / guessed if guessed else 1.0
     recall = matched / right if right else 1.0
     f1 = 2 * precision * recall / (precision + recall) if matched else 0.0
     return BracketScore(
-        sentences, precision, recall, f1, exact / max(1, sentences), tagged / max(1, tags), matched, right, found
+        sentences, precision, recall, f1, exact / max(1, sentences), tagged / max(1, tags), matched, right, guessed
     )

@@ -46,10 +46,10 @@ def parse(
     """
     request = resolve_options(ParseRequest, options, chosen)
     lines = open_sentences(sentences)
-    priors, how, base = None, Transformations(), request.base
+    priors, transformations, base = None, Transformations(), request.base
     if isinstance(grammar, GrammarStore):
         url = grammar.store.engine.url.render_as_string(hide_password=False)
-        fragments, priors, how, trained = load_grammar(url, request.current_sample)
+        fragments, priors, transformations, trained = load_grammar(url, request.current_sample)
         base = base or trained
     elif request.current_sample:
         raise UsageError(
@@ -57,8 +57,8 @@ def parse(
         )
     else:
         fragments = read_grammar(str(grammar))
-    top = request.root or how.root
-    how = replace(how, root=top)
+    top = request.root or transformations.root
+    transformations = replace(transformations, root=top)
     parser = Parser(
         approximate(binarize(fragments), top, priors, base=base or PCFG), top, request.draws_taken, request.seed
     )
@@ -66,8 +66,8 @@ def parse(
     for number, line in enumerate(lines):
         words = [word for word in line.replace("\t", " ").split(" ") if word]
         if words:
-            found = parser.parse(words, number, (request.method,))
-            parsed.append(ParsedText(str(restore_tree(found.trees[request.method], how)), found.found))
+            parses = parser.parse(words, number, (request.method,))
+            parsed.append(ParsedText(str(restore_tree(parses.trees[request.method], transformations)), parses.found))
         else:
             parsed.append(ParsedText("", True))
         progress(number + 1)
@@ -76,7 +76,7 @@ def parse(
 
 def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
     """Evaluate a file of trees like EVALB: `all` sentences, and those `up_to_cutoff` words. Raises `InputError`."""
-    right, found = read_trees(str(reference)), read_trees(str(trees))
-    if len(found) != len(right):
-        raise InputError(f"{trees} has {len(found):,} trees, but {reference} has {len(right):,}")
-    return evaluate(right, found)
+    right, parses = read_trees(str(reference)), read_trees(str(trees))
+    if len(parses) != len(right):
+        raise InputError(f"{trees} has {len(parses):,} trees, but {reference} has {len(right):,}")
+    return evaluate(right, parses)

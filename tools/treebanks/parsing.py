@@ -40,29 +40,35 @@ def _best_by_label(
     cell: _Cell, best: dict[tuple[int, int], dict[str, _BestSpan]], start: int, end: int
 ) -> dict[str, _BestSpan]:
     """Return the best subtree of each label over a span. Unary chains never repeat a label, so that they are finite."""
-    here: dict[str, _BestSpan] = {}
+    best_spans: dict[str, _BestSpan] = {}
     single = []
     for ((label, right, lexical), split), count in cell.items():
         if lexical:
-            if label not in here or count > here[label].score:
-                here[label] = _BestSpan(count, (label,), right[0])
+            if label not in best_spans or count > best_spans[label].score:
+                best_spans[label] = _BestSpan(count, (label,), right[0])
         elif len(right) == 1:
             single.append((label, right[0], count))
         else:
-            one, other = best.get((start, split), {}).get(right[0]), best.get((split, end), {}).get(right[1])
-            if one and other and (label not in here or count + one.score + other.score > here[label].score):
-                here[label] = _BestSpan(count + one.score + other.score, (label,), (right[0], right[1], split))
+            left_span, right_span = best.get((start, split), {}).get(right[0]), best.get((split, end), {}).get(right[1])
+            if (
+                left_span
+                and right_span
+                and (label not in best_spans or count + left_span.score + right_span.score > best_spans[label].score)
+            ):
+                best_spans[label] = _BestSpan(
+                    count + left_span.score + right_span.score, (label,), (right[0], right[1], split)
+                )
     changed = bool(single)
     while changed:
         changed = False
         for label, child, count in single:
-            below = here.get(child)
+            below = best_spans.get(child)
             if below is None or label in below.chain:
                 continue
-            if label not in here or count + below.score > here[label].score:
-                here[label] = _BestSpan(count + below.score, (label, *below.chain), below.content)
+            if label not in best_spans or count + below.score > best_spans[label].score:
+                best_spans[label] = _BestSpan(count + below.score, (label, *below.chain), below.content)
                 changed = True
-    return here
+    return best_spans
 
 
 def _build_tree(best: dict[tuple[int, int], dict[str, _BestSpan]], root: str, words: int) -> Tree:
@@ -75,10 +81,10 @@ def _build_tree(best: dict[tuple[int, int], dict[str, _BestSpan]], root: str, wo
             done.append(_wrap(entry.chain[:-1], Tree(entry.chain[-1], below)))
             continue
         label, start, end = entry
-        found = best[start, end][label]
-        stack.append(found)
-        if not isinstance(found.content, str):
-            left, right, split = found.content
+        best_span = best[start, end][label]
+        stack.append(best_span)
+        if not isinstance(best_span.content, str):
+            left, right, split = best_span.content
             stack += [(right, split, end), (left, start, split)]
     [tree] = done
     assert isinstance(tree, Tree)
@@ -118,18 +124,18 @@ class Parser:
         if MPP in methods and not self.draws:
             raise UsageError("mpp requires draws: pass --draws 1000")
         words = [ESCAPES.get(word, word) for word in words]
-        known = self.numbers(words, self.grammar.words)
-        if known is None:
+        numbers = self.numbers(words, self.grammar.words)
+        if numbers is None:
             return self._flat(words, methods)
         trees: dict[str, Tree] = {}
         log_probability = -np.inf
         if MPD in methods:
-            forest = self._forest(known, best=True)
+            forest = self._forest(numbers, best=True)
             if forest is None:
                 return self._flat(words, methods)
             trees[MPD] = self._tree(forest, forest.best())
         if MPP in methods or MER in methods:
-            forest = self._forest(known, best=False)
+            forest = self._forest(numbers, best=False)
             if forest is None:
                 return self._flat(words, methods)
             log_probability = forest.graph.chart.log_weight(self.grammar.root, 0, len(words))
@@ -144,14 +150,14 @@ class Parser:
                 trees[MER] = self._expected_tree(forest, forest.expected())
         return ParseResult({name: with_words(tree, words) for name, tree in trees.items()}, log_probability, True)
 
-    def numbers(self, words: Sequence[str], known: dict[str, int]) -> NDArray[np.int32] | None:
+    def numbers(self, words: Sequence[str], word_numbers: dict[str, int]) -> NDArray[np.int32] | None:
         """Return word ids. Unknown words have the id of their finest known class; None if a word has no known class."""
         numbers = []
         for position, word in enumerate(words):
-            found: str | None = self._vocabulary.of(word, position)
-            while found is not None and found not in known:
-                found = coarser_class(found) if found.startswith(UNKNOWN) else None
-            numbers.append(known.get(found or UNKNOWN))
+            word_class: str | None = self._vocabulary.of(word, position)
+            while word_class is not None and word_class not in word_numbers:
+                word_class = coarser_class(word_class) if word_class.startswith(UNKNOWN) else None
+            numbers.append(word_numbers.get(word_class or UNKNOWN))
         return None if None in numbers else np.array(numbers, np.int32)
 
     def _forest(self, words: NDArray[np.int32], best: bool) -> Forest | None:
@@ -163,9 +169,9 @@ class Parser:
 
     def _run_chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
         """Return the Metropolis-Hastings chain's visits to each draw, and a draw of its most frequent tree."""
-        drawn = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
-        times = count_repeats(key, drawn)
-        trees, first, which = np.unique(drawn.tree, return_index=True, return_inverse=True)
+        samples = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
+        times = count_repeats(key, samples)
+        trees, first, which = np.unique(samples.tree, return_index=True, return_inverse=True)
         frequency = np.bincount(which, times, len(trees))
         # Break ties by the first draw.
         best = max(range(len(trees)), key=lambda k: (frequency[k], -first[k]))
@@ -175,16 +181,16 @@ class Parser:
         rows = forest.items.edge[derivation]
         done: list[Node] = []
         for kind, rule in zip(reversed(rows["kind"].tolist()), reversed(rows["rule"].tolist()), strict=True):
-            found: FragmentRule = self.grammar.rules[kind][rule]
+            fragment_rule: FragmentRule = self.grammar.rules[kind][rule]
             if kind == LEXICAL_EDGE:
-                done.append(_wrap(found.top, found.word))
+                done.append(_wrap(fragment_rule.top, fragment_rule.word))
             elif kind == UNARY_EDGE:
-                done.append(_wrap(found.top[:-1], done.pop()))
+                done.append(_wrap(fragment_rule.top[:-1], done.pop()))
             else:
                 left, right = done.pop(), done.pop()
-                left_part, right_part = found.parts
+                left_part, right_part = fragment_rule.parts
                 children = (_wrap(left_part.above, left), _wrap(right_part.above, right))
-                done.append(_wrap(found.top[:-1], Tree(found.top[-1], children)))
+                done.append(_wrap(fragment_rule.top[:-1], Tree(fragment_rule.top[-1], children)))
         [tree] = done
         assert isinstance(tree, Tree)
         return tree
@@ -207,10 +213,16 @@ class Parser:
             strict=True,
         ):
             for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
-                place = productions.place[p]
-                found = self.grammar.production_list[productions.production[p]]
-                span = (start, end) if place == WHOLE_SPAN else (start, split) if place == LEFT_SPAN else (split, end)
-                key = found, split if len(found[1]) == 2 else 0
+                span_kind = productions.place[p]
+                production = self.grammar.production_list[productions.production[p]]
+                span = (
+                    (start, end)
+                    if span_kind == WHOLE_SPAN
+                    else (start, split)
+                    if span_kind == LEFT_SPAN
+                    else (split, end)
+                )
+                key = production, split if len(production[1]) == 2 else 0
                 cells[span][key] = cells[span].get(key, 0.0) + count
         best: dict[tuple[int, int], dict[str, _BestSpan]] = {}
         for span in sorted(cells, key=lambda span: (span[1] - span[0], span)):

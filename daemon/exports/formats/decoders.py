@@ -91,7 +91,8 @@ def _configure_cdec(grammar: str | None, _: str | None, features: FeatureSet) ->
     """Return `cdec.ini`, which names the weights, and the file of weights. The user adds the language model."""
     # cdec takes logarithms to base 10, and counts a word as -1 / ln 10.
     weights = {
-        NAMES[own.name]: DEFAULT_WEIGHTS.get(own.name, 0.0) * (_LN_10 if own.logarithmic else 1.0) for own in features
+        NAMES[feature.name]: DEFAULT_WEIGHTS.get(feature.name, 0.0) * (_LN_10 if feature.logarithmic else 1.0)
+        for feature in features
     }
     weights |= {
         "LanguageModel": DEFAULT_WEIGHTS[LM] * _LN_10,
@@ -114,8 +115,8 @@ def _configure_cdec(grammar: str | None, _: str | None, features: FeatureSet) ->
 
 def _read_cdec(line: str, _: FeatureSet) -> ReadRule:
     fields, count = line.split(" ||| "), f"{NAMES['count']}="
-    found = (float(10.0 ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
-    return ReadRule(fields[1], fields[2], next(found, None))
+    values = (float(10.0 ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
+    return ReadRule(fields[1], fields[2], next(values, None))
 
 
 CDEC = Format(
@@ -147,7 +148,7 @@ def _moses_side(side: str) -> str:
 
 
 def _moses_line(features: FeatureSet) -> str:
-    scores = spaced(*(plain(own.name if own.logarithmic else f"exp({own.name})") for own in features))
+    scores = spaced(*(plain(feature.name if feature.logarithmic else f"exp({feature.name})") for feature in features))
     counts = spaced(*map(plain, ("target_count", "source_count", "count")))
     bars = "' ||| '"
     sides = (_moses_side("source"), "' [X] ||| '", _moses_side("target"), "' [X] ||| '")
@@ -159,9 +160,9 @@ def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     left, right = source.split(" ")[:-1], target.split(" ")[:-1]
     # A nonterminal has one link. Of a word's links this keeps one.
     linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
-    gaps = [place for place, symbol in enumerate(left) if symbol == _GAP]
-    for number, place in enumerate(gaps, 1):
-        left[place] = right[linked[place]] = f"[X,{number}]"
+    gaps = [position for position, symbol in enumerate(left) if symbol == _GAP]
+    for number, position in enumerate(gaps, 1):
+        left[position] = right[linked[position]] = f"[X,{number}]"
     return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
 
 
@@ -178,7 +179,7 @@ def _configure_moses(grammar: str | None, glue: str | None, features: FeatureSet
         f"UnknownWordPenalty0= {DEFAULT_WEIGHTS[UNKNOWN] / _UNKNOWN_VALUE:.6g}",
         f"WordPenalty0= {-DEFAULT_WEIGHTS[WORDS]:.6g}",
         f"PhrasePenalty0= {DEFAULT_WEIGHTS[RULES]:.6g}",
-        f"TranslationModel0= {' '.join(f'{DEFAULT_WEIGHTS.get(own.name, 0.0):.6g}' for own in features)}",
+        f"TranslationModel0= {' '.join(f'{DEFAULT_WEIGHTS.get(feature.name, 0.0):.6g}' for feature in features)}",
         f"TranslationModel1= {DEFAULT_WEIGHTS[GLUE]:.6g}",
         *("", f"# Language model: LM0= {DEFAULT_WEIGHTS[LM]:.6g}"),
     ]

@@ -27,11 +27,11 @@ class Feature:
     shape: tuple[str, ...] = ()
 
 
-def _probability(name: str, of: str, given: str, weight: float) -> Feature:
+def _probability(name: str, of: str, condition: str, weight: float) -> Feature:
     """Return the feature of a smoothed conditional probability (docs/model.md) [Foster, Kuhn & Johnson 2006]."""
-    value = f"(uses - smoothing * seen + smoothing * {given}_seen * ({of}_seen / all_seen)) / {given}_uses"
+    value = f"(uses - smoothing * seen + smoothing * {condition}_seen * ({of}_seen / all_seen)) / {condition}_uses"
     return Feature(
-        name, f"smoothed share of the counts of rules with the same {given} side", value, weight, logarithmic=True
+        name, f"smoothed share of the counts of rules with the same {condition} side", value, weight, logarithmic=True
     )
 
 
@@ -43,9 +43,9 @@ def _at_most(name: str, bound: str, count: str = "count", of: str = "the count")
     return Feature(name, f"1 if {of} is at most {bound}, else 0", f"CASE WHEN {count} <= {bound} THEN 1 ELSE 0 END")
 
 
-def _word_count_feature(name: str, number: int, said: str) -> Feature:
+def _word_count_feature(name: str, number: int, description: str) -> Feature:
     value = f"CASE WHEN source_terminals = {number} THEN 1 ELSE 0 END"
-    return Feature(name, f"1 if the source side has {said}, else 0", value, shape=("source_terminals",))
+    return Feature(name, f"1 if the source side has {description}, else 0", value, shape=("source_terminals",))
 
 
 FEATURES = (
@@ -216,10 +216,12 @@ def symbols(side: str) -> str:
 
 def is_plain(side: str, characters: str) -> str:
     """Return an SQL condition: outside the brackets of nonterminals the side has none of the characters."""
-    own = " AND ".join(f"strlen({side}) - strlen(replace({side}, '{bracket}', '')) = nonterminals" for bracket in "[]")
+    brackets = " AND ".join(
+        f"strlen({side}) - strlen(replace({side}, '{bracket}', '')) = nonterminals" for bracket in "[]"
+    )
     none = f"NOT contains({side}, '[') AND NOT contains({side}, ']')"
-    others = "".join(f" AND NOT contains({side}, '{character}')" for character in characters)
-    return f"(CASE WHEN nonterminals = 0 THEN {none} ELSE {own} END{others})"
+    excluded = "".join(f" AND NOT contains({side}, '{character}')" for character in characters)
+    return f"(CASE WHEN nonterminals = 0 THEN {none} ELSE {brackets} END{excluded})"
 
 
 def mapped(side: str, terminal: str, nonterminal: str) -> str:
@@ -235,9 +237,9 @@ def links(source: str, target: str, alignment: str) -> str:
     pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
     of_words = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
     words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {of_words} END)"
-    place = "CAST(list_position({side}, '[X,' || k || ']') - 1 AS INTEGER)"
-    of_source, of_target = (place.format(side=f"string_split({side}, ' ')") for side in (source, target))
-    gaps = f"list_transform(range(1, nonterminals + 1), lambda k: {{'i': {of_source}, 'j': {of_target}}})"
+    position = "CAST(list_position({side}, '[X,' || k || ']') - 1 AS INTEGER)"
+    source_position, target_position = (position.format(side=f"string_split({side}, ' ')") for side in (source, target))
+    gaps = f"list_transform(range(1, nonterminals + 1), lambda k: {{'i': {source_position}, 'j': {target_position}}})"
     return f"array_to_string(list_transform(list_sort(list_concat({words}, {gaps})), lambda l: l.i || '-' || l.j), ' ')"
 
 

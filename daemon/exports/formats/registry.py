@@ -37,7 +37,7 @@ def default_format(notation: Notation) -> Format:
 def check_kind(format: Format, notation: Notation) -> None:
     """Raise `ValueError` if the format cannot write this kind of grammar."""
     if not format.supports(notation):
-        suited = ", ".join(other.name for other in EVERY.values() if other.supports(notation))
+        suited = ", ".join(candidate.name for candidate in EVERY.values() if candidate.supports(notation))
         raise ValueError(notation.cannot(f"be exported as {format.name}: use {suited}"))
 
 

@@ -75,33 +75,33 @@ class AlignedCorpus:
         links: list[tuple[int, int]] = []
         posterior: list[float] = []
         offset = [0]
-        for own, *lines in zip(self, sources, targets, strict=True):
+        for pair_links, *lines in zip(self, sources, targets, strict=True):
             source, target = (index_words(split_tokens(line)) for line in lines)
             best: dict[tuple[int, int], float] = {}
-            for i, j, p in own:
+            for i, j, p in pair_links:
                 link = source[i], target[j]
                 best[link] = max(p, best.get(link, 0.0))
             for link, p in sorted(best.items()):
                 links.append(link)
                 posterior.append(p)
             offset.append(len(links))
-        places = np.array(links, np.int16).reshape(-1, 2)
+        positions = np.array(links, np.int16).reshape(-1, 2)
         return AlignedCorpus(
-            LinkList(places[:, 0], places[:, 1], np.array(offset, np.int64)),
+            LinkList(positions[:, 0], positions[:, 1], np.array(offset, np.int64)),
             np.array(posterior, np.float32),
             self.skipped,
         )
 
-    def of_pairs(self, pairs: NDArray[np.int64]) -> "AlignedCorpus":
+    def select_pairs(self, pairs: NDArray[np.int64]) -> "AlignedCorpus":
         """Return the alignment of pairs by index, in this order; a pair may occur several times."""
         lengths = np.diff(self.links.offset)[pairs]
         offset = np.zeros(len(pairs) + 1, np.int64)
         np.cumsum(lengths, out=offset[1:])
-        places = np.arange(offset[-1]) + np.repeat(self.links.offset[pairs] - offset[:-1], lengths)
-        links = LinkList(self.links.source[places], self.links.target[places], offset)
-        return AlignedCorpus(links, self.posterior[places], self.skipped)
+        link_rows = np.arange(offset[-1]) + np.repeat(self.links.offset[pairs] - offset[:-1], lengths)
+        links = LinkList(self.links.source[link_rows], self.links.target[link_rows], offset)
+        return AlignedCorpus(links, self.posterior[link_rows], self.skipped)
 
-    def followed_by(self, other: "AlignedCorpus") -> "AlignedCorpus":
+    def concatenate(self, other: "AlignedCorpus") -> "AlignedCorpus":
         """Return the alignment of these pairs and then of the other ones."""
         links = LinkList(
             np.concatenate([self.links.source, other.links.source]),
@@ -135,7 +135,7 @@ def corpus_options(request: AlignOptions, pairs: int) -> AlignerOptions:
 
 
 def incremental_options(pairs: int, request: AlignOptions, *, linked: bool = False) -> AlignerOptions:
-    """Return options (few sweeps) for pairs aligned given many known pairs; `linked`: from their present links."""
+    """Return options with few sweeps, for pairs aligned given many others; `linked`: starting from their links."""
     return replace(corpus_options(request, pairs), thinning=1, **(_REALIGNMENT_SWEEPS if linked else _INCREMENTAL))
 
 
@@ -155,7 +155,7 @@ class _SweepCounter:
         self._lock = threading.Lock()
         self.stopped = False
 
-    def one_done(self) -> None:
+    def count_sweep(self) -> None:
         if self.stopped:
             raise CancelledError
         with self._lock:
@@ -217,12 +217,12 @@ def align(
     target: Iterable[str],
     request: AlignOptions | None = None,
     report: Steps | None = None,
-    known: Callable[[Side, Side], LearnedCounts] | None = None,
+    read_prior: Callable[[Side, Side], LearnedCounts] | None = None,
 ) -> AlignedCorpus:
     """Align sentences with their translations; `report` receives sweeps done and in total.
 
-    `known` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give equal
-    links, whatever the number of threads. Uncounted pairs do not change the links of other pairs. Pairs with a
+    `read_prior` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give
+    equal links, whatever the number of threads. Uncounted pairs do not change the links of other pairs. Pairs with a
     side of more than `MAX_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or AlignOptions()
@@ -235,19 +235,20 @@ def align(
     skipped = _without_long(sources, targets)
     source_side, target_side = read_side(sources), read_side(targets)
     if request.model in JOINT_MODELS:
-        if request.direction != BOTH or known is not None:
-            without = "--store" if known is not None else f"--direction {request.direction}"
+        if request.direction != BOTH or read_prior is not None:
+            incompatible = "--store" if read_prior is not None else f"--direction {request.direction}"
             raise UsageError(
-                f"the model {request.model} aligns both directions jointly, without prior counts: leave out {without}"
+                f"the model {request.model} aligns both directions jointly, without prior counts: "
+                f"leave out {incompatible}"
             )
         options = corpus_options(request, len(sources))
         samples = _sample_jointly(source_side, target_side, options, request.threads, report)
         return replace(AlignedCorpus(*decode_links(samples, source_side, target_side, implied=False)), skipped=skipped)
-    prior = known(source_side, target_side) if known is not None else None
+    prior = read_prior(source_side, target_side) if read_prior is not None else None
     # Raises if the sides have different numbers of lines.
     make_direction(source_side, target_side)
-    found = _align_robustly(source_side, target_side, request, report, prior)
-    return replace(found, skipped=skipped)
+    aligned = _align_robustly(source_side, target_side, request, report, prior)
+    return replace(aligned, skipped=skipped)
 
 
 def _without_long(sources: list[str], targets: list[str]) -> dict[int, int]:
@@ -272,22 +273,22 @@ def _align_robustly(
     roles = assign_roles(source, target)
     sides = some_pairs(source, roles.counted), some_pairs(target, roles.counted)
     options = corpus_options(request, len(roles.counted))
-    found, thresholds, links = _align_part(*sides, request, options, report, prior)
+    aligned, thresholds, links = _align_subset(*sides, request, options, report, prior)
     if len(roles.uncounted):
         if MODELS[request.model].prior_counts:
             if prior is None:
-                prior = _counts_of(*sides, links, request.direction)
+                prior = _count_part_links(*sides, links, request.direction)
             options = replace(options, thinning=1, **_INCREMENTAL)
         sides = some_pairs(source, roles.uncounted), some_pairs(target, roles.uncounted)
-        found = found.followed_by(_align_part(*sides, request, options, None, prior, thresholds)[0])
+        aligned = aligned.concatenate(_align_subset(*sides, request, options, None, prior, thresholds)[0])
     if len(roles.counted) == len(roles.same_as):
-        return found
-    place = np.zeros(len(roles.same_as), np.int64)
-    place[np.concatenate([roles.counted, roles.uncounted])] = np.arange(len(found))
-    return found.of_pairs(place[roles.same_as])
+        return aligned
+    position = np.zeros(len(roles.same_as), np.int64)
+    position[np.concatenate([roles.counted, roles.uncounted])] = np.arange(len(aligned))
+    return aligned.select_pairs(position[roles.same_as])
 
 
-def _align_part(
+def _align_subset(
     source: Side,
     target: Side,
     request: AlignOptions,
@@ -302,7 +303,7 @@ def _align_part(
         tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
     marginals = _sample(tasks, options, request.threads, report)
     decoded = _decode_directions(tasks, options, marginals)
-    links = [one.links for one in decoded]
+    links = [direction_links.links for direction_links in decoded]
     if request.direction != BOTH:
         return _one_direction(request.direction, tasks[0].direction, decoded[0]), None, links
     if request.symmetrization == EXPECTED and thresholds is None:
@@ -311,23 +312,23 @@ def _align_part(
     return AlignedCorpus(joined, mean_posterior(joined, source, target, marginals)), thresholds, links
 
 
-def _counts_of(source: Side, target: Side, links: Sequence[NDArray[np.int16]], direction: str) -> LearnedCounts:
+def _count_part_links(source: Side, target: Side, links: Sequence[NDArray[np.int16]], direction: str) -> LearnedCounts:
     """Return the counts of links, by words and by stems; a direction that was not sampled has no links."""
     if direction == FORWARD:
         links = [*links, np.full(len(source.words), UNLINKED, np.int16)]
     elif direction != BOTH:
         links = [np.full(len(target.words), UNLINKED, np.int16), *links]
-    texts = LinkedTexts.of_sides(source, target)
-    found = texts.counts((links[0], links[1]), np.ones(len(source.offset) - 1, np.int64))
+    texts = LinkedTexts.from_sides(source, target)
+    link_counts = texts.counts((links[0], links[1]), np.ones(len(source.offset) - 1, np.int64))
 
-    def with_words(both: BothCounts, units: tuple[Direction, Direction]) -> BothCounts:
+    def set_vocabulary_sizes(both: BothCounts, units: tuple[Direction, Direction]) -> BothCounts:
         forward, backward = (
-            counts._replace(emitted_words=len(unit.emitted.vocabulary))
-            for counts, unit in zip(both, units, strict=True)
+            direction_counts._replace(emitted_words=len(unit.emitted.vocabulary))
+            for direction_counts, unit in zip(both, units, strict=True)
         )
         return forward, backward
 
-    return with_words(found[0], texts.units[0]), with_words(found[1], texts.units[1])
+    return set_vocabulary_sizes(link_counts[0], texts.units[0]), set_vocabulary_sizes(link_counts[1], texts.units[1])
 
 
 def _sample_jointly(
@@ -339,8 +340,8 @@ def _sample_jointly(
     prior: LearnedCounts | None = None,
 ) -> LinkSamples:
     """Sample from a joint model of both directions, each chain started from links of the default model."""
-    of_words = prior[0] if prior is not None else (None, None)
-    sampler = JOINT_MODELS[options.model].sampler()(source, target, options, of_words)
+    word_priors = prior[0] if prior is not None else (None, None)
+    sampler = JOINT_MODELS[options.model].sampler()(source, target, options, word_priors)
     first_options = model_options(
         DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity, stems=False
     )
@@ -352,11 +353,12 @@ def _sample_jointly(
         key = chain_seed(options.seed, 0, chain)
         keys = [chain_seed(key, task.number, 0) for task in tasks]
         marginals = [
-            run_direction(task, first_options, 0, sweeps.one_done, own) for task, own in zip(tasks, keys, strict=True)
+            run_direction(task, first_options, 0, sweeps.count_sweep, chain_key)
+            for task, chain_key in zip(tasks, keys, strict=True)
         ]
-        found = _decode_directions(tasks, first_options, marginals)
-        links = join_directions(GDFA, found, marginals, source, target)
-        return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.one_done)
+        decoded = _decode_directions(tasks, first_options, marginals)
+        links = join_directions(GDFA, decoded, marginals, source, target)
+        return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.count_sweep)
 
     with ThreadPoolExecutor(workers, "align") as pool:
         try:
@@ -365,8 +367,8 @@ def _sample_jointly(
             sweeps.stopped = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    for more in others:
-        first = first.joined(more)
+    for samples in others:
+        first = first.joined(samples)
     return first
 
 
@@ -381,7 +383,7 @@ def align_sides(
     known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = POSTERIOR,
 ) -> tuple[Links, AlignedCorpus]:
-    """Align both ways; return both directions' links (of target words, of source words) and the symmetrized alignment.
+    """Align in both directions; return their links (of target words, of source words) and the symmetrized alignment.
 
     Optional inputs besides the texts: `prior` counts of other pairs, initial `links` of both directions, and `known`
     links of some pairs by index. A joint model uses neither symmetrization nor initial links, and samples without the
@@ -395,11 +397,13 @@ def align_sides(
     if known:
         tasks = [task._replace(evidence=make_evidence(task.direction.sides, known, task.number == 0)) for task in tasks]
     marginals = _sample(tasks, options, threads, report)
-    found = _decode_directions(tasks, options, marginals)
-    joined = join_directions(symmetrization, found, marginals, source, target)
+    decoded = _decode_directions(tasks, options, marginals)
+    joined = join_directions(symmetrization, decoded, marginals, source, target)
     if known:
         joined = _apply_known_links(joined, known)
-    return (found[0].links, found[1].links), AlignedCorpus(joined, mean_posterior(joined, source, target, marginals))
+    return (decoded[0].links, decoded[1].links), AlignedCorpus(
+        joined, mean_posterior(joined, source, target, marginals)
+    )
 
 
 def _decode_directions(
@@ -408,22 +412,24 @@ def _decode_directions(
     return [decode(task.direction, options.model, m) for task, m in zip(tasks, marginals, strict=True)]
 
 
-def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:
-    """Add fixed and remove forbidden links. With `alone`, a word with a fixed link keeps only its fixed links."""
+def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], exclusive: bool = False) -> LinkList:
+    """Add fixed and remove forbidden links. With `exclusive`, a word with a fixed link keeps only its fixed links."""
     parts: list[LinkList] = []
     bounds = links.offset.tolist()
     lengths = np.diff(links.offset)
-    at = 0
+    copied = 0
     for pair in sorted(known):
-        here = slice(bounds[pair], bounds[pair + 1])
-        found = zip(links.source[here].tolist(), links.target[here].tolist(), strict=True)
-        kept = known[pair].kept(known[pair].apart(found) if alone else found)
-        own = np.array(kept, np.int16).reshape(-1, 2)
-        parts += [LinkList(links.source[at : here.start], links.target[at : here.start], links.offset[:0])]
-        parts += [LinkList(own[:, 0], own[:, 1], links.offset[:0])]
-        lengths[pair] = len(kept)
-        at = here.stop
-    parts.append(LinkList(links.source[at:], links.target[at:], links.offset[:0]))
+        pair_slice = slice(bounds[pair], bounds[pair + 1])
+        pair_links = zip(links.source[pair_slice].tolist(), links.target[pair_slice].tolist(), strict=True)
+        corrected = known[pair].impose(known[pair].without_fixed_words(pair_links) if exclusive else pair_links)
+        positions = np.array(corrected, np.int16).reshape(-1, 2)
+        parts += [
+            LinkList(links.source[copied : pair_slice.start], links.target[copied : pair_slice.start], links.offset[:0])
+        ]
+        parts += [LinkList(positions[:, 0], positions[:, 1], links.offset[:0])]
+        lengths[pair] = len(corrected)
+        copied = pair_slice.stop
+    parts.append(LinkList(links.source[copied:], links.target[copied:], links.offset[:0]))
     offset = np.zeros(len(links.offset), np.int64)
     np.cumsum(lengths, out=offset[1:])
     return LinkList(
@@ -435,21 +441,21 @@ def _decode_samples(samples: LinkSamples, source: Side, target: Side, known: Map
     links, posterior = decode_links(samples, source, target, implied=True)
     if not known:
         return AlignedCorpus(links, posterior)
-    links = _apply_known_links(links, known, alone=True)
+    links = _apply_known_links(links, known, exclusive=True)
     posterior = link_posteriors(samples, links, source, target)
     for pair, (fixed, _) in known.items():
-        for at in range(int(links.offset[pair]), int(links.offset[pair + 1])):
-            if (int(links.source[at]), int(links.target[at])) in fixed:
-                posterior[at] = 1
+        for link in range(int(links.offset[pair]), int(links.offset[pair + 1])):
+            if (int(links.source[link]), int(links.target[link])) in fixed:
+                posterior[link] = 1
     return AlignedCorpus(links, posterior)
 
 
 def split_directions(links: LinkList, source: Side, target: Side) -> Links:
     """Return the links of an alignment by direction, with at most one link per target word and per source word."""
-    of_source, of_target = links.source.astype(np.int64), links.target.astype(np.int64)
+    source_positions, target_positions = links.source.astype(np.int64), links.target.astype(np.int64)
     return (
-        select_links(of_target, of_source, links.offset, target.offset, source.offset),
-        select_links(of_source, of_target, links.offset, source.offset, target.offset),
+        select_links(target_positions, source_positions, links.offset, target.offset, source.offset),
+        select_links(source_positions, target_positions, links.offset, source.offset, target.offset),
     )
 
 
@@ -482,7 +488,7 @@ def _sample(
     with ThreadPoolExecutor(workers, "align") as pool:
         try:
             for k, chain in jobs:
-                pending.append((k, pool.submit(run_direction, tasks[k], options, chain, sweeps.one_done)))
+                pending.append((k, pool.submit(run_direction, tasks[k], options, chain, sweeps.count_sweep)))
                 # Limit the number of marginals in memory to about the number of workers: they are the largest objects.
                 if len(pending) > workers:
                     _collect_samples(pending, totals)
@@ -500,16 +506,16 @@ def _collect_samples(pending: list[tuple[int, Future[Marginals]]], totals: list[
     add_marginals(totals[k], future.result())
 
 
-def _one_direction(name: str, direction: Direction, found: DirectionLinks) -> AlignedCorpus:
+def _one_direction(name: str, direction: Direction, decoded: DirectionLinks) -> AlignedCorpus:
     emitted_offset, conditioning_offset = direction.sides.emitted_offset, direction.sides.conditioning_offset
     if name == FORWARD:
-        links = list_links(found.links, conditioning_offset, emitted_offset)
-        at = np.repeat(emitted_offset[:-1], np.diff(links.offset)) + links.target
+        links = list_links(decoded.links, conditioning_offset, emitted_offset)
+        emitted = np.repeat(emitted_offset[:-1], np.diff(links.offset)) + links.target
     else:
         # Emitted words are the source words in order, so the list is already sorted.
-        linked = np.flatnonzero(found.links >= 0)
+        linked = np.flatnonzero(decoded.links >= 0)
         pair = np.searchsorted(emitted_offset, linked, side="right") - 1
         offset = np.searchsorted(linked, emitted_offset).astype(np.int64)
-        links = LinkList((linked - emitted_offset[pair]).astype(np.int16), found.links[linked], offset)
-        at = linked
-    return AlignedCorpus(links, found.posterior[at])
+        links = LinkList((linked - emitted_offset[pair]).astype(np.int16), decoded.links[linked], offset)
+        emitted = linked
+    return AlignedCorpus(links, decoded.posterior[emitted])

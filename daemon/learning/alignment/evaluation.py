@@ -40,16 +40,16 @@ class AlignmentScore:
     notes: tuple[Note, ...] = ()
 
 
-def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> AlignmentScore:
+def evaluate(gold: Iterable[GoldLinks], alignments: Iterable[frozenset[Link]]) -> AlignmentScore:
     """Return AER, precision and recall over all pairs together; 1 without links. Raises `ValueError`."""
     pairs = links = sure = possible = in_sure = in_possible = 0
-    for right, here in zip(gold, found, strict=True):
+    for gold_links, links_found in zip(gold, alignments, strict=True):
         pairs += 1
-        links += len(here)
-        sure += len(right.sure)
-        possible += len(right.possible)
-        in_sure += len(here & right.sure)
-        in_possible += len(here & right.possible)
+        links += len(links_found)
+        sure += len(gold_links.sure)
+        possible += len(gold_links.possible)
+        in_sure += len(links_found & gold_links.sure)
+        in_possible += len(links_found & gold_links.possible)
     error = 1 - (in_sure + in_possible) / (links + sure) if links + sure else 0.0
     precision = in_possible / links if links else 1.0
     return AlignmentScore(error, precision, in_sure / sure if sure else 1.0, pairs, links, sure, possible)
@@ -57,24 +57,27 @@ def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> Ali
 
 def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool = False) -> AlignmentScore:
     """Compare a file of links with manual links; with `one_based`, these count words from 1. Raises `InputError`."""
-    gold, found = read_gold(str(reference), one_based=one_based), read_links(str(links))
-    if len(found) < len(gold):
+    gold, alignments = read_gold(str(reference), one_based=one_based), read_links(str(links))
+    if len(alignments) < len(gold):
         raise InputError(
-            f"{links} has {len(found):,} lines, but {reference} has {len(gold):,}: each pair with manual links must "
-            "be aligned"
+            f"{links} has {len(alignments):,} lines, but {reference} has {len(gold):,}: each pair with manual links "
+            "must be aligned"
         )
-    found = found[: len(gold)]
-    score = evaluate(gold, found)
-    of_gold, of_found = {link for pair in gold for link in pair.possible}, {link for pair in found for link in pair}
+    alignments = alignments[: len(gold)]
+    score = evaluate(gold, alignments)
+    gold_set, found_set = (
+        {link for pair in gold for link in pair.possible},
+        {link for pair in alignments for link in pair},
+    )
     notes = []
-    for path, these, others, by, remedy in (
-        (reference, of_gold, of_found, 1, "use evaluate --of links-from-1"),
-        (links, of_found, of_gold, -1, "subtract 1 from all word numbers"),
+    for path, checked, reference_set, shift, remedy in (
+        (reference, gold_set, found_set, 1, "use evaluate --of links-from-1"),
+        (links, found_set, gold_set, -1, "subtract 1 from all word numbers"),
     ):
-        if these and _has_no_first_word(these) and not _has_no_first_word(others):
+        if checked and _has_no_first_word(checked) and not _has_no_first_word(reference_set):
             # Shifting the links by one word must also improve the score.
-            moved = [frozenset((i + by, j + by) for i, j in pair) for pair in found]
-            if evaluate(gold, moved).aer < score.aer:
+            shifted = [frozenset((i + shift, j + shift) for i, j in pair) for pair in alignments]
+            if evaluate(gold, shifted).aer < score.aer:
                 notes.append(
                     Note(ONE_BASED, f"{path}: no link refers to word 0, so words seem to be counted from 1: {remedy}")
                 )

@@ -27,8 +27,8 @@ from hierogram.daemon.learning.stored_links import (
     LinkedTexts,
     Links,
     NamedCounts,
+    add_link_counts,
     check_alignments,
-    enter_counts,
     read_blobs,
     unit_names,
     words_and_stems,
@@ -58,7 +58,7 @@ MIN_MATERIAL_CHANGE = 0.1
 MIN_ARRIVED_SHARE = 0.25
 """Pairs are re-aligned once more than this share of all pairs has only been aligned on arrival."""
 
-_ON_ARRIVAL, _TOGETHER = 1, 2
+_SWEEP_ON_ARRIVAL, _SWEEP_IN_BATCH = 1, 2
 """Initial sweep number of a pair that is aligned given many known pairs, and of a pair aligned with few or no known
 pairs. The latter counts as re-aligned.
 """
@@ -70,11 +70,11 @@ _SEED_STEP = 1_000_003
 
 
 class AlignmentBatch(NamedTuple):
-    """Pairs that are aligned together, by id, and their cells. `again`: they are re-aligned."""
+    """Pairs that are aligned together, by id, and their cells. `realign`: whether they already have links."""
 
     ids: list[int]
     cells: int
-    again: bool
+    realign: bool
 
 
 class AlignedBatch(NamedTuple):
@@ -105,7 +105,7 @@ class AlignReport:
 
 
 class IncrementalAligner:
-    """Aligner of a store. Only one may write to it.
+    """Aligner of a store's pairs. A store may have only one that writes.
 
     With `train`, pairs with given alignments keep them and train the aligner. Threads align the batches.
     The batches of a round use the counts of all other pairs but not of each other, so the result does not depend on
@@ -126,9 +126,9 @@ class IncrementalAligner:
         if self._train:
             self.train()
         others = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
-        batches = _make_batches(pairs, others, max_batches, again=False)
-        for done in self._aligned(batches, report):
-            for change in done.changes:
+        batches = _make_batches(pairs, others, max_batches, realign=False)
+        for result in self._align_batches(batches, report):
+            for change in result.changes:
                 self._store.align(change)
         return sum(len(batch.ids) for batch in batches)
 
@@ -137,14 +137,14 @@ class IncrementalAligner:
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_PER_COMMIT):
             check_alignments(rows)
-            texts = LinkedTexts.of(rows)
-            given = LinkList(*read_links([row.alignment for row in rows]))
-            links = split_directions(given, texts.source, texts.target)
+            texts = LinkedTexts.from_rows(rows)
+            input_links = LinkList(*read_links([row.alignment for row in rows]))
+            links = split_directions(input_links, texts.source, texts.target)
             change = AlignerChange()
             change.links = [
                 PairLinks(row.id, *blobs, 0, None) for row, blobs in zip(rows, texts.blobs(links), strict=True)
             ]
-            enter_counts(change, texts.counts(links, np.ones(len(rows), np.int64)), texts.source, texts.target)
+            add_link_counts(change, texts.counts(links, np.ones(len(rows), np.int64)), texts.source, texts.target)
             self._store.align(change)
             self._trained_up_to = rows[-1].id
             number += len(rows)
@@ -153,9 +153,9 @@ class IncrementalAligner:
     def needs_realignment(self) -> bool:
         """Return whether enough pairs have only been aligned on arrival to make re-alignment worthwhile."""
         stalest = self._store.stalest_links(1)
-        if not stalest or stalest[0].sweep != _ON_ARRIVAL:
+        if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:
             return False
-        return self._store.count_links(_ON_ARRIVAL) > MIN_ARRIVED_SHARE * self._store.count_pairs()
+        return self._store.count_links(_SWEEP_ON_ARRIVAL) > MIN_ARRIVED_SHARE * self._store.count_pairs()
 
     def realign_stale(
         self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1
@@ -169,15 +169,15 @@ class IncrementalAligner:
         """
         pairs = self._store.stalest_links(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
-        batches = _make_batches(pairs, linked, max_batches, again=True) if pairs else []
-        done = []
-        for batch, (changes, changed) in zip(batches, self._aligned(batches, report), strict=True):
+        batches = _make_batches(pairs, linked, max_batches, realign=True) if pairs else []
+        reports = []
+        for batch, (changes, changed) in zip(batches, self._align_batches(batches, report), strict=True):
             [change] = changes
             rebuilt = _commit(self._store, change, self._store.pairs_by_id(list(changed)), changed)
-            done.append(RealignReport(len(batch.ids), len(changed), rebuilt))
-        return done
+            reports.append(RealignReport(len(batch.ids), len(changed), rebuilt))
+        return reports
 
-    def _aligned(self, batches: Sequence[AlignmentBatch], report: Steps | None) -> Iterator[AlignedBatch]:
+    def _align_batches(self, batches: Sequence[AlignmentBatch], report: Steps | None) -> Iterator[AlignedBatch]:
         """Align the batches. All are aligned before the first is yielded, since the caller commits each result."""
         pairs = sum(len(batch.ids) for batch in batches)
 
@@ -185,14 +185,14 @@ class IncrementalAligner:
             if report is not None:
                 report(pairs * done // max(total, 1), pairs)
 
-        found = (
+        results = (
             align_batch(self._store, batch, self._threads, _partial_progress(report_done, number, len(batches)))
             for number, batch in enumerate(batches)
         )
-        return found if len(batches) == 1 else _buffered(found)
+        return results if len(batches) == 1 else _spool_results(results)
 
 
-def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, again: bool) -> list[AlignmentBatch]:
+def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, realign: bool) -> list[AlignmentBatch]:
     """Return the batches of a round: consecutive pairs from the first on, as many per batch as fit in memory.
 
     There are up to `max_batches` batches. Beyond the first one, the round has no more pairs than the other pairs that
@@ -204,9 +204,9 @@ def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, agai
     while first < len(pairs) and len(batches) < min(max_batches, _MAX_BATCHES):
         before = int(ends[first - 1]) if first else 0
         last = max(int(np.searchsorted(ends, before + _CELLS_PER_BATCH, side="right")), first + 1)
-        if batches and last > linked - again * last:
+        if batches and last > linked - realign * last:
             break
-        batches.append(AlignmentBatch([pair.id for pair in pairs[first:last]], int(ends[last - 1]) - before, again))
+        batches.append(AlignmentBatch([pair.id for pair in pairs[first:last]], int(ends[last - 1]) - before, realign))
         first = last
     return batches
 
@@ -216,12 +216,12 @@ def _partial_progress(report: Steps, number: int, parts: int) -> Steps:
     return lambda done, total: report(number * total + done, parts * total)
 
 
-def _buffered(found: Iterable[AlignedBatch]) -> Iterator[AlignedBatch]:
+def _spool_results(results: Iterable[AlignedBatch]) -> Iterator[AlignedBatch]:
     """Yield all results once the last is complete. Until then they are stored in a temporary file."""
     with tempfile.TemporaryFile() as file:
         number = 0
-        for one in found:
-            pickle.dump(one, file, pickle.HIGHEST_PROTOCOL)
+        for result in results:
+            pickle.dump(result, file, pickle.HIGHEST_PROTOCOL)
             number += 1
         file.seek(0)
         for _ in range(number):
@@ -236,10 +236,10 @@ def align_batch(
 ) -> AlignedBatch:
     """Align the pairs of a batch given the store's counts of all other pairs. Writes nothing."""
 
-    def align(texts: LinkedTexts, options: AlignerOptions, **given: Any) -> tuple[Links, AlignedCorpus]:
-        return align_sides(texts.source, texts.target, options, threads, report, **given)
+    def align(texts: LinkedTexts, options: AlignerOptions, **inputs: Any) -> tuple[Links, AlignedCorpus]:
+        return align_sides(texts.source, texts.target, options, threads, report, **inputs)
 
-    return (_realign if batch.again else _align_first_time)(store, batch.ids, align)
+    return (_realign if batch.realign else _align_first_time)(store, batch.ids, align)
 
 
 _Align = Callable[..., tuple[Links, AlignedCorpus]]
@@ -247,26 +247,28 @@ _Align = Callable[..., tuple[Links, AlignedCorpus]]
 
 def _align_first_time(store: Store, ids: Sequence[int], align: _Align) -> AlignedBatch:
     rows = store.pairs_by_id(ids)
-    texts = LinkedTexts.of(rows)
+    texts = LinkedTexts.from_rows(rows)
     prior = _prior(store, texts)
     options = _options(store.settings(), rows[0].id, 0, texts, prior)
     # Read the corrections before the links: corrections that arrive in between are handled later.
     corrected = {row.id: row.version for row in store.corrections_by_pair(ids)}
     known = _known_links(store, rows) if corrected else None
-    both, aligned = align(texts, options, prior=prior, known=known)
+    direction_links, aligned = align(texts, options, prior=prior, known=known)
     lines = list(aligned.lines())
-    links = _links(rows, texts, both, _ON_ARRIVAL if _is_known(texts, prior) else _TOGETHER)
+    links = _make_pair_links(
+        rows, texts, direction_links, _SWEEP_ON_ARRIVAL if _is_prior_sufficient(texts, prior) else _SWEEP_IN_BATCH
+    )
     changes = []
     # Each change has a few thousand pairs and their counts.
     for first in range(0, len(rows), _PAIRS_PER_COMMIT):
-        some = slice(first, first + _PAIRS_PER_COMMIT)
+        chunk = slice(first, first + _PAIRS_PER_COMMIT)
         weight = np.zeros(len(rows), np.int64)
-        weight[some] = 1
+        weight[chunk] = 1
         change = AlignerChange(
-            [PairAlignment(row.id, line) for row, line in zip(rows[some], lines[some], strict=True)], links[some]
+            [PairAlignment(row.id, line) for row, line in zip(rows[chunk], lines[chunk], strict=True)], links[chunk]
         )
-        change.corrected = [(row.id, corrected[row.id]) for row in rows[some] if row.id in corrected]
-        enter_counts(change, texts.counts(both, weight), texts.source, texts.target)
+        change.corrected = [(row.id, corrected[row.id]) for row in rows[chunk] if row.id in corrected]
+        add_link_counts(change, texts.counts(direction_links, weight), texts.source, texts.target)
         changes.append(change)
     return AlignedBatch(changes, {})
 
@@ -274,25 +276,25 @@ def _align_first_time(store: Store, ids: Sequence[int], align: _Align) -> Aligne
 def _realign(store: Store, ids: Sequence[int], align: _Align) -> AlignedBatch:
     by_id = {row.id: row for row in store.links_by_id(ids)}
     rows = [by_id[pair_id] for pair_id in ids]
-    texts = LinkedTexts.of(rows)
+    texts = LinkedTexts.from_rows(rows)
     before = read_blobs(rows)
-    own = texts.counts(before, np.ones(len(rows), np.int64))
-    prior = _prior(store, texts, own)
+    own_counts = texts.counts(before, np.ones(len(rows), np.int64))
+    prior = _prior(store, texts, own_counts)
     options = _options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=True)
-    starts = before if _is_known(texts, prior) else None
-    links, aligned = align(texts, options, prior=prior, links=starts, known=_known_links(store, rows))
+    initial_links = before if _is_prior_sufficient(texts, prior) else None
+    links, aligned = align(texts, options, prior=prior, links=initial_links, known=_known_links(store, rows))
     changed = {
         row.id: line for row, line in zip(rows, aligned.lines(), strict=True) if is_material_change(row.alignment, line)
     }
     change = AlignerChange([PairAlignment(*item) for item in changed.items()])
-    change.links = _links(rows, texts, links)
-    _replace_counts(change, texts, links, own)
+    change.links = _make_pair_links(rows, texts, links)
+    _replace_counts(change, texts, links, own_counts)
     return AlignedBatch([change], changed)
 
 
 def _known_links(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
     known = store.human_links([row.id for row in rows])
-    return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
+    return {index: known[row.id] for index, row in enumerate(rows) if row.id in known}
 
 
 def align_pending(
@@ -317,9 +319,9 @@ def align_pending(
         while number := aligner.align_new(report=report_done, max_batches=_MAX_BATCHES):
             pairs += number
         while aligner.needs_realignment():
-            for again in aligner.realign_stale(max_batches=_MAX_BATCHES):
-                realigned += again.pairs
-                changed += again.changed
+            for report_of_batch in aligner.realign_stale(max_batches=_MAX_BATCHES):
+                realigned += report_of_batch.pairs
+                changed += report_of_batch.changed
     # Free memory for sampling.
     trim_malloc()
     return AlignReport(pairs, trained, realigned, changed, time.perf_counter() - started)
@@ -331,39 +333,43 @@ def is_material_change(old: str, new: str) -> bool:
     return len(before ^ after) > MIN_MATERIAL_CHANGE * len(before | after)
 
 
-def _links(
-    rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, links: Links, sweep: int = _ON_ARRIVAL
+def _make_pair_links(
+    rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, links: Links, sweep: int = _SWEEP_ON_ARRIVAL
 ) -> list[PairLinks]:
     """Return the links in the store's format, with sweep number `sweep`, or the previous number plus one."""
-    found = []
+    pair_links = []
     for row, (forward, backward) in zip(rows, texts.blobs(links), strict=True):
-        since = row.sweep if isinstance(row, LinkRow) else None
-        found.append(PairLinks(row.id, forward, backward, sweep if since is None else since + 1, since))
-    return found
+        previous_sweep = row.sweep if isinstance(row, LinkRow) else None
+        pair_links.append(
+            PairLinks(
+                row.id, forward, backward, sweep if previous_sweep is None else previous_sweep + 1, previous_sweep
+            )
+        )
+    return pair_links
 
 
-def _prior(store: Store, texts: LinkedTexts, own: LearnedCounts | None = None) -> LearnedCounts:
+def _prior(store: Store, texts: LinkedTexts, excluded: LearnedCounts | None = None) -> LearnedCounts:
     """Return the store's aligner counts of the words and stems, minus those of the pairs themselves (`own`)."""
     names = unit_names(*words_and_stems(texts.source, texts.target))
-    known = NamedCounts(store.aligner_counts(*names)).of(names, store.vocabulary_sizes())
-    return known if own is None else _map_counts(subtract_counts, known, own)
+    stored_counts = NamedCounts(store.aligner_counts(*names)).select(names, store.vocabulary_sizes())
+    return stored_counts if excluded is None else _map_counts(subtract_counts, stored_counts, excluded)
 
 
 def _map_counts(
-    change: Callable[[PriorCounts, PriorCounts], PriorCounts], one: LearnedCounts, other: LearnedCounts
+    change: Callable[[PriorCounts, PriorCounts], PriorCounts], first: LearnedCounts, second: LearnedCounts
 ) -> LearnedCounts:
-    """Apply `change` to each pair of counts of `one` and `other`; return the results."""
+    """Apply `change` to each pair of counts of `first` and `second`; return the results."""
 
-    def both(a: BothCounts, b: BothCounts) -> BothCounts:
+    def map_both_directions(a: BothCounts, b: BothCounts) -> BothCounts:
         return change(a[0], b[0]), change(a[1], b[1])
 
-    return both(one[0], other[0]), both(one[1], other[1])
+    return map_both_directions(first[0], second[0]), map_both_directions(first[1], second[1])
 
 
-def _is_known(texts: LinkedTexts, prior: LearnedCounts) -> bool:
+def _is_prior_sufficient(texts: LinkedTexts, prior: LearnedCounts) -> bool:
     """Return whether the store has at least as many counted jumps as the texts have words."""
     words = min(len(texts.source.words), len(texts.target.words))
-    return min(int(known.jumps.sum()) for known in prior[0]) >= words
+    return min(int(counts.jumps.sum()) for counts in prior[0]) >= words
 
 
 def _options(
@@ -371,29 +377,29 @@ def _options(
 ) -> AlignerOptions:
     request = AlignOptions(settings.aligner, seed=(settings.seed * _SEED_STEP + first) * _SEED_STEP + sweep)
     pairs = len(texts.source.offset) - 1
-    if _is_known(texts, prior):
+    if _is_prior_sufficient(texts, prior):
         return incremental_options(pairs, request, linked=linked)
     return corpus_options(request, pairs)
 
 
-def _replace_counts(change: AlignerChange, texts: LinkedTexts, links: Links, own: LearnedCounts) -> None:
+def _replace_counts(change: AlignerChange, texts: LinkedTexts, links: Links, old: LearnedCounts) -> None:
     new = texts.counts(links, np.ones(len(texts.source.offset) - 1, np.int64))
-    enter_counts(change, _map_counts(_difference, new, own), texts.source, texts.target)
+    add_link_counts(change, _map_counts(_difference, new, old), texts.source, texts.target)
 
 
 def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
     conditioning = np.concatenate([new.conditioning, old.conditioning])
     emitted = np.concatenate([new.emitted, old.emitted])
-    keys, first, which = np.unique(
+    keys, first_rows, key_rows = np.unique(
         conditioning.astype(np.int64) << 32 | emitted, return_index=True, return_inverse=True
     )
     count = np.zeros(len(keys), np.int64)
-    np.add.at(count, which, np.concatenate([new.counts, -old.counts]))
-    kept = count != 0
+    np.add.at(count, key_rows, np.concatenate([new.counts, -old.counts]))
+    nonzero = count != 0
     return PriorCounts(
-        conditioning[first][kept],
-        emitted[first][kept],
-        count[kept],
+        conditioning[first_rows][nonzero],
+        emitted[first_rows][nonzero],
+        count[nonzero],
         new.links - old.links,
         new.fertility - old.fertility,
         new.jumps - old.jumps,
@@ -409,7 +415,7 @@ def _commit(
     if not derived:
         store.align(change)
         return None
-    rebuilt = RealignedPairs.of(derived, changed, store.settings())
+    rebuilt = RealignedPairs.from_rows(derived, changed, store.settings())
     store.align(change, rebuilt.updates(), rebuilt.deltas())
     return rebuilt
 
@@ -426,48 +432,52 @@ def apply_corrections(
     of all other pairs. If an alignment changes, the derivation restarts in the same transaction, with new random
     streams. A learner that holds the store's rules in memory must apply the results to its table.
     """
-    done = []
-    for given in (True, False):
-        some = [correction for correction in pending if (correction.input_alignment is not None) == given]
-        if not some:
+    results = []
+    for has_input_alignment in (True, False):
+        corrections = [
+            correction for correction in pending if (correction.input_alignment is not None) == has_input_alignment
+        ]
+        if not corrections:
             continue
-        ids = [correction.id for correction in some]
+        ids = [correction.id for correction in corrections]
         known, linked = store.human_links(ids), store.links_by_id(ids)
         change = AlignerChange()
-        change.corrected = [(correction.id, correction.version) for correction in some]
+        change.corrected = [(correction.id, correction.version) for correction in corrections]
         lines: dict[int, str] = {}
-        for correction in some if given else ():
+        for correction in corrections if has_input_alignment else ():
             pharaoh = (link.partition("-") for link in (correction.input_alignment or "").split())
             links = [(int(s), int(t)) for s, _, t in pharaoh]
-            kept = known.get(correction.id, KnownLinks()).kept(links)
-            lines[correction.id] = " ".join(f"{s}-{t}" for s, t in kept)
+            corrected = known.get(correction.id, KnownLinks()).impose(links)
+            lines[correction.id] = " ".join(f"{s}-{t}" for s, t in corrected)
         if linked:
-            texts = LinkedTexts.of(linked)
-            own = texts.counts(read_blobs(linked), np.ones(len(linked), np.int64))
-            if given:
+            texts = LinkedTexts.from_rows(linked)
+            own_counts = texts.counts(read_blobs(linked), np.ones(len(linked), np.int64))
+            if has_input_alignment:
                 alignments = LinkList(*read_links([lines[row.id] for row in linked]))
-                both = split_directions(alignments, texts.source, texts.target)
+                direction_links = split_directions(alignments, texts.source, texts.target)
             else:
-                prior = _prior(store, texts, own)
+                prior = _prior(store, texts, own_counts)
                 options = _options(store.settings(), linked[0].id, linked[0].sweep or 0, texts, prior)
-                places = {place: known[row.id] for place, row in enumerate(linked) if row.id in known}
-                both, aligned = align_sides(texts.source, texts.target, options, threads, prior=prior, known=places)
+                known_by_index = {index: known[row.id] for index, row in enumerate(linked) if row.id in known}
+                direction_links, aligned = align_sides(
+                    texts.source, texts.target, options, threads, prior=prior, known=known_by_index
+                )
                 lines = {row.id: line for row, line in zip(linked, aligned.lines(), strict=True)}
-            _replace_counts(change, texts, both, own)
+            _replace_counts(change, texts, direction_links, own_counts)
             change.links = [
-                PairLinks(row.id, *blobs, (row.sweep or 0) + (not given), row.sweep)
-                for row, blobs in zip(linked, texts.blobs(both), strict=True)
+                PairLinks(row.id, *blobs, (row.sweep or 0) + (not has_input_alignment), row.sweep)
+                for row, blobs in zip(linked, texts.blobs(direction_links), strict=True)
             ]
         rows = store.pairs_by_id(ids)
         changed = {row.id: lines[row.id] for row in rows if row.alignment != lines[row.id]}
-        alignments_of = [PairAlignment(*item) for item in changed.items()]
-        if given:
-            change.given = alignments_of
+        new_alignments = [PairAlignment(*item) for item in changed.items()]
+        if has_input_alignment:
+            change.corrected_inputs = new_alignments
         else:
-            change.alignments = alignments_of
+            change.alignments = new_alignments
         rebuilt = _commit(store, change, rows, changed)
-        done += [rebuilt] if rebuilt is not None else []
-    return done
+        results += [rebuilt] if rebuilt is not None else []
+    return results
 
 
 def apply_pending_corrections(store: Store, threads: int | None = None) -> int:

@@ -34,17 +34,17 @@ class Roles(NamedTuple):
 def assign_roles(source: Side, target: Side) -> Roles:
     """Assign roles to all pairs. Of n > 4 copies of a pair, 2 + log2(n), rounded down, are counted."""
     same_as = _copies(source, target)
-    kept = same_as == np.arange(len(same_as))
+    is_kept = same_as == np.arange(len(same_as))
     extreme = _is_extreme(np.diff(source.offset), np.diff(target.offset))
-    if (kept & ~extreme).any():
-        return Roles(np.flatnonzero(kept & ~extreme), np.flatnonzero(kept & extreme), same_as)
-    return Roles(np.flatnonzero(kept), np.zeros(0, np.int64), same_as)
+    if (is_kept & ~extreme).any():
+        return Roles(np.flatnonzero(is_kept & ~extreme), np.flatnonzero(is_kept & extreme), same_as)
+    return Roles(np.flatnonzero(is_kept), np.zeros(0, np.int64), same_as)
 
 
 def _is_extreme(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.bool_]:
     filled = (source > 0) & (target > 0)
-    usual = float(np.median(target[filled] / source[filled])) if filled.any() else 1.0
-    scaled = source * usual
+    median_ratio = float(np.median(target[filled] / source[filled])) if filled.any() else 1.0
+    scaled = source * median_ratio
     extreme: NDArray[np.bool_] = (np.maximum(scaled, target) > EXTREME_RATIO * np.minimum(scaled, target)) | ~filled
     return extreme
 
@@ -69,5 +69,5 @@ def some_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
     lengths = np.diff(side.offset)[pairs]
     offset = np.zeros(len(pairs) + 1, np.int64)
     np.cumsum(lengths, out=offset[1:])
-    places = np.arange(offset[-1]) + np.repeat(side.offset[pairs] - offset[:-1], lengths)
-    return Side(side.words[places], offset, side.vocabulary)
+    word_rows = np.arange(offset[-1]) + np.repeat(side.offset[pairs] - offset[:-1], lengths)
+    return Side(side.words[word_rows], offset, side.vocabulary)

@@ -36,16 +36,16 @@ class AlignedPair:
     """Words and links of a pair.
 
     `forward`, `backward` float32[source words, target words]: posterior probability of each link in the direction that
-    gives each target word a source word, and in the reverse direction. `of_target`, `of_source`: most probable link of
-    each word, or -1, and its probability. `links`: symmetrized links, sorted.
+    gives each target word a source word, and in the reverse direction. `target_links`, `source_links`: most probable
+    link of each word, or -1, and its probability. `links`: symmetrized links, sorted.
     """
 
     source: list[str]
     target: list[str]
     forward: NDArray[np.float32]
     backward: NDArray[np.float32]
-    of_target: DirectionLinks
-    of_source: DirectionLinks
+    target_links: DirectionLinks
+    source_links: DirectionLinks
     links: list[tuple[int, int]]
 
     @property
@@ -65,11 +65,11 @@ class TextAligner:
             raise WrongKindError(f"{store.url}: {notation.cannot('align')}: its sentences are monolingual")
         self._store = store
         self._seed = settings.seed
-        self._most_words = settings.max_tokens
+        self._max_tokens = settings.max_tokens
         self.texts: TextPipeline = make_pipeline(settings)
         self._found: TextAlignerCounts | None = None
 
-    def prepared(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
+    def prepare(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
         """Return the texts as the store's pipeline prepares them; `tokenized` texts may still become subwords."""
         texts = self.texts.of_words() if tokenized else self.texts
         return [texts.pair(source, target) for source, target in pairs]
@@ -82,7 +82,7 @@ class TextAligner:
                 return advice
         return None
 
-    def answer(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AlignedPair]]:
+    def align_texts(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AlignedPair]]:
         """Return the store's position and the links of tokenized pairs given its counts at that position.
 
         If the store has word parts, so must the pairs, and the results are in words. Human links of a stored pair also
@@ -91,44 +91,50 @@ class TextAligner:
         """
         for number, texts in enumerate(pairs, 1):
             for side, text in zip(("source", "target"), texts, strict=True):
-                if (n := len(split_tokens(text))) > self._most_words:
+                if (n := len(split_tokens(text))) > self._max_tokens:
                     raise InputError(
-                        f"pair {number}: the {side} has {n:,} words, the limit of the store is {self._most_words:,}"
+                        f"pair {number}: the {side} has {n:,} words, the limit of the store is {self._max_tokens:,}"
                     )
         units = [words_and_stems(read_side([source]), read_side([target])) for source, target in pairs]
         names = [unit_names(*pair) for pair in units]
         words, stems = (
-            _distinct_names(of_words for of_words, _ in names),
-            _distinct_names(of_stems for _, of_stems in names),
+            _distinct_names(word_names for word_names, _ in names),
+            _distinct_names(stem_names for _, stem_names in names),
         )
         stored = [(" ".join(split_tokens(source)), " ".join(split_tokens(target))) for source, target in pairs]
-        found = self._found = self._store.text_aligner_counts((words, stems), stored, self._found)
-        if not found.counts.jumps:
+        counts_read = self._found = self._store.text_aligner_counts((words, stems), stored, self._found)
+        if not counts_read.counts.jumps:
             raise AlignerUntrainedError(
                 f"{self._store.url}: the aligner has not seen any pairs yet: it learns from pairs that are added "
                 "without links"
             )
-        vocabulary = max(found.vocabulary[0], len(words[0])), max(found.vocabulary[1], len(words[1]))
-        counts = NamedCounts(found.counts)
+        vocabulary = max(counts_read.vocabulary[0], len(words[0])), max(counts_read.vocabulary[1], len(words[1]))
+        counts = NamedCounts(counts_read.counts)
         answers = []
-        for texts, key, both, own in zip(pairs, stored, units, names, strict=True):
-            people = found.known.get(key, KnownLinks())
-            answers.append(_align_pair(texts, both, counts.of(own, vocabulary), people, symmetrization, self._seed))
-        return found.position, list(map(_in_words, answers)) if self.texts.merges else answers
+        for texts, key, pair_units, pair_names in zip(pairs, stored, units, names, strict=True):
+            human_links = counts_read.known.get(key, KnownLinks())
+            answers.append(
+                _align_pair(
+                    texts, pair_units, counts.select(pair_names, vocabulary), human_links, symmetrization, self._seed
+                )
+            )
+        return counts_read.position, list(map(_to_words, answers)) if self.texts.merges else answers
 
 
 def _distinct_names(names: Iterable[Names]) -> Names:
     """Return the distinct names of several pairs. Omits names with NUL, which Postgres rejects."""
     batches = list(names)
-    one, other = (sorted({name for batch in batches for name in batch[k] if "\0" not in name}) for k in (0, 1))
-    return one, other
+    source_names, target_names = (
+        sorted({name for batch in batches for name in batch[k] if "\0" not in name}) for k in (0, 1)
+    )
+    return source_names, target_names
 
 
 def _align_pair(
     texts: Texts,
     units: tuple[tuple[Side, Side], tuple[Side, Side]],
     prior: LearnedCounts,
-    people: KnownLinks,
+    human_links: KnownLinks,
     symmetrization: str = POSTERIOR,
     seed: int = 1,
 ) -> AlignedPair:
@@ -138,22 +144,22 @@ def _align_pair(
     marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
     for task in make_direction_tasks(source, target, options, prior, stems=stems):
-        evidence = make_evidence(task.direction.sides, {0: people}, task.number == 0) if any(people) else None
+        evidence = make_evidence(task.direction.sides, {0: human_links}, task.number == 0) if any(human_links) else None
         keys: tuple[list[int], list[int]] = ([], [])
         for chain in range(options.chains):
             keys[options.knows_stems(chain)].append(chain_seed(options.seed, task.number, chain))
         total, *others = (
-            build(options, *view, evidence).run(of_view) for view, of_view in zip(task.views, keys, strict=True)
+            build(options, *view, evidence).run(view_keys) for view, view_keys in zip(task.views, keys, strict=True)
         )
-        for more in others:
-            add_marginals(total, more)
+        for marginals_of_other_kind in others:
+            add_marginals(total, marginals_of_other_kind)
         marginals.append(total)
         decoded.append(decode(task.direction, options.model, total))
     joined = join_directions(symmetrization, decoded, marginals, source, target)
     cells = [total.cells / np.float32(total.samples[0]) for total in marginals]
     height, width = len(source.words), len(target.words)
     forward, backward = cells[0].reshape(width, height).T, cells[1].reshape(height, width)
-    for link in people.fixed:
+    for link in human_links.fixed:
         forward[link] = backward[link] = 1
     return AlignedPair(
         split_tokens(texts[0]),
@@ -162,28 +168,28 @@ def _align_pair(
         backward,
         decoded[0],
         decoded[1],
-        people.kept(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
+        human_links.impose(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
     )
 
 
-def _in_words(pair: AlignedPair) -> AlignedPair:
+def _to_words(pair: AlignedPair) -> AlignedPair:
     """Return the pair with links between words instead of parts. A word takes its parts' highest probability."""
     source, target = index_words(pair.source), index_words(pair.target)
     if not (pair.source and pair.target):
         return replace(pair, source=_words(pair.source), target=_words(pair.target))
-    starts = [np.unique(places[:-1], return_index=True)[1] for places in (source, target)]
+    starts = [np.unique(word_indices[:-1], return_index=True)[1] for word_indices in (source, target)]
 
     def cells(values: NDArray[np.float32]) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = np.maximum.reduceat(np.maximum.reduceat(values, starts[0], 0), starts[1], 1)
-        return found
+        word_cells: NDArray[np.float32] = np.maximum.reduceat(np.maximum.reduceat(values, starts[0], 0), starts[1], 1)
+        return word_cells
 
     return AlignedPair(
         _words(pair.source),
         _words(pair.target),
         cells(pair.forward),
         cells(pair.backward),
-        _most_probable(pair.of_target, target, source),
-        _most_probable(pair.of_source, source, target),
+        _most_probable(pair.target_links, target, source),
+        _most_probable(pair.source_links, source, target),
         sorted({(source[i], target[j]) for i, j in pair.links}),
     )
 
@@ -192,13 +198,15 @@ def _words(parts: Sequence[str]) -> list[str]:
     return split_tokens(join_parts(" ".join(parts)))
 
 
-def _most_probable(found: DirectionLinks, own: Sequence[int], others: Sequence[int]) -> DirectionLinks:
-    best: list[tuple[bool, float, int]] = [(False, 0.0, -1)] * own[-1]
-    for place, link, p in zip(own, found.links.tolist(), found.posterior.tolist(), strict=False):
-        best[place] = max(best[place], (link >= 0, p, others[link] if link >= 0 else -1))
+def _most_probable(
+    part_links: DirectionLinks, word_of_part: Sequence[int], word_of_linked_part: Sequence[int]
+) -> DirectionLinks:
+    best: list[tuple[bool, float, int]] = [(False, 0.0, -1)] * word_of_part[-1]
+    for word, link, p in zip(word_of_part, part_links.links.tolist(), part_links.posterior.tolist(), strict=False):
+        best[word] = max(best[word], (link >= 0, p, word_of_linked_part[link] if link >= 0 else -1))
     return DirectionLinks(
-        np.array([link for _, _, link in best], found.links.dtype),
-        np.array([p for _, p, _ in best], found.posterior.dtype),
+        np.array([link for _, _, link in best], part_links.links.dtype),
+        np.array([p for _, p, _ in best], part_links.posterior.dtype),
     )
 
 
@@ -206,7 +214,7 @@ def warm_up() -> None:
     """Compile or load the kernels for an answer: align a pair in memory, with and without a fixed link."""
     texts = ("a b", "x y")
     units = words_and_stems(read_side([texts[0]]), read_side([texts[1]]))
-    prior = NamedCounts(AlignerCounts([], [], [])).of(unit_names(*units), (2, 2))
+    prior = NamedCounts(AlignerCounts([], [], [])).select(unit_names(*units), (2, 2))
     for fixed in ((), ((0, 0),)):
         _align_pair(texts, units, prior, KnownLinks(frozenset(fixed)))
 
@@ -219,8 +227,8 @@ def as_plain(pair: AlignedPair, min_probability: float | None = None) -> dict[st
         if min_probability is None
         else [(s, t) for s, t in np.argwhere(posterior >= min_probability).tolist()]
     )
-    places = tuple(np.array(links, np.intp).reshape(-1, 2).T)
-    columns = [_rounded(cells[places]) for cells in (posterior, pair.forward, pair.backward)]
+    cells_of_links = tuple(np.array(links, np.intp).reshape(-1, 2).T)
+    columns = [_rounded(cells[cells_of_links]) for cells in (posterior, pair.forward, pair.backward)]
     return {
         "source": pair.source,
         "target": pair.target,
@@ -229,17 +237,17 @@ def as_plain(pair: AlignedPair, min_probability: float | None = None) -> dict[st
             {"source": s, "target": t, "probability": p, "forward": forward, "backward": backward}
             for (s, t), p, forward, backward in zip(links, *columns, strict=True)
         ],
-        "forward": _plain_word_links(pair.of_target),
-        "backward": _plain_word_links(pair.of_source),
+        "forward": _plain_word_links(pair.target_links),
+        "backward": _plain_word_links(pair.source_links),
     }
 
 
-def _plain_word_links(found: DirectionLinks) -> list[dict[str, object]]:
+def _plain_word_links(word_links: DirectionLinks) -> list[dict[str, object]]:
     return [
         {"position": None if link < 0 else link, "probability": p}
-        for link, p in zip(found.links.tolist(), _rounded(found.posterior), strict=True)
+        for link, p in zip(word_links.links.tolist(), _rounded(word_links.posterior), strict=True)
     ]
 
 
 def _rounded(p: NDArray[np.float32]) -> list[float]:
-    return [round(one, _DIGITS) for one in np.minimum(p, 1).tolist()]
+    return [round(value, _DIGITS) for value in np.minimum(p, 1).tolist()]

@@ -57,7 +57,7 @@ from hierogram.storage.records.columns import RuleDeltas
 BINARY_RULES = (Rule((1, 2), (1, 2)), Rule((1, 2), (2, 1)))
 """X → [X X] and X → ⟨X X⟩."""
 
-_LEFT_OUT, _WITH_RECORD, _ALONE = 0, 1, 2
+_EXCLUDED, _WITH_RECORD, _WITHOUT_RECORD = 0, 1, 2
 
 
 class LoadedRawPairs:
@@ -111,19 +111,19 @@ class LoadedRawPairs:
     ) -> RuleDeltas:
         """Return the changes of rule counts."""
         parts = [self._uses(before, -1, first), self._uses(after, 1, first)]
-        return self._columns(sum_uses([part for some in parts for part in some]))
+        return self._columns(sum_uses([part for uses in parts for part in uses]))
 
-    def _uses(self, drawn: StoredSamples | None, weight: int, first: int) -> list[RuleUses]:
-        if drawn is None:
+    def _uses(self, samples: StoredSamples | None, weight: int, first: int) -> list[RuleUses]:
+        if samples is None:
             return []
-        chosen = np.where(np.diff(drawn.records.offsets) == 0, _ALONE, _WITH_RECORD).astype(np.int8)
-        if drawn.chosen is not None:
-            chosen[~drawn.chosen] = _LEFT_OUT
-        found = [
-            list_tree_uses(self.batch, drawn.trees, chosen, first),
-            list_record_uses(self.batch, drawn.records, first),
+        chosen = np.where(np.diff(samples.records.offsets) == 0, _WITHOUT_RECORD, _WITH_RECORD).astype(np.int8)
+        if samples.chosen is not None:
+            chosen[~samples.chosen] = _EXCLUDED
+        uses_by_source = [
+            list_tree_uses(self.batch, samples.trees, chosen, first),
+            list_record_uses(self.batch, samples.records, first),
         ]
-        return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in found]
+        return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in uses_by_source]
 
     def _columns(self, uses: RuleUses) -> RuleDeltas:
         """Return the rules as columns for the store. Raises `KeyCollisionError`."""
@@ -158,46 +158,49 @@ class LoadedRawPairs:
         kind = np.searchsorted(ends, rules, "right")
         sides = [np.full((len(rules), batch.phrases.longest), -1, np.int64) for _ in range(2)]
         for null, words in enumerate(sides):
-            own = np.flatnonzero(kind == 1 + null)
-            words[own, 0] = rules[own] - ends[null]
+            null_rows = np.flatnonzero(kind == 1 + null)
+            words[null_rows, 0] = rules[null_rows] - ends[null]
         pairs = np.flatnonzero(kind == 3)
-        for words, of_type in zip(sides, (batch.type_source, batch.type_target), strict=True):
-            words[pairs, 0] = of_type[rules[pairs] - ends[2]]
+        for words, type_words in zip(sides, (batch.type_source, batch.type_target), strict=True):
+            words[pairs, 0] = type_words[rules[pairs] - ends[2]]
         phrases = np.flatnonzero(kind == 4)
-        of_phrase = rules[phrases] - ends[3]
-        for side, (words, of_batch) in enumerate(zip(sides, (batch.source, batch.target), strict=True)):
-            for place in range(batch.phrases.longest):
-                longer = batch.phrases.sizes[of_phrase, side] > place
-                words[phrases[longer], place] = of_batch[batch.phrases.first[of_phrase[longer], side] + place]
+        phrase_numbers = rules[phrases] - ends[3]
+        for side, (words, batch_words) in enumerate(zip(sides, (batch.source, batch.target), strict=True)):
+            for position in range(batch.phrases.longest):
+                longer = batch.phrases.sizes[phrase_numbers, side] > position
+                words[phrases[longer], position] = batch_words[
+                    batch.phrases.first[phrase_numbers[longer], side] + position
+                ]
         return np.where(kind == 0, rules, -1), sides[0], sides[1]
 
     def _side(self, binary: NDArray[np.int64], words: NDArray[np.int64], side: int) -> list[str]:
         terminals = self.terminals[side]
         texts = [terminals[word] if word >= 0 else "" for word in words[:, 0].tolist()]
-        for further in words.T[1:]:
-            for at in np.flatnonzero(further >= 0).tolist():
-                texts[at] += f" {terminals[further[at]]}"
-        for at in np.flatnonzero(binary >= 0).tolist():
-            texts[at] = str(BINARY_RULES[int(binary[at])]).split(" ||| ")[side]
+        for column in words.T[1:]:
+            for row in np.flatnonzero(column >= 0).tolist():
+                texts[row] += f" {terminals[column[row]]}"
+        for row in np.flatnonzero(binary >= 0).tolist():
+            texts[row] = str(BINARY_RULES[int(binary[row])]).split(" ||| ")[side]
         return texts
 
     def _keys(
         self, binary: NDArray[np.int64], source: NDArray[np.int64], target: NDArray[np.int64]
     ) -> NDArray[np.uint64]:
         hashes = [
-            lexical_hashes(words, of_words) for words, of_words in zip((source, target), self._hashes, strict=True)
+            lexical_hashes(words, word_hashes)
+            for words, word_hashes in zip((source, target), self._hashes, strict=True)
         ]
         keys = lexical_keys(hashes[0], hashes[1])
-        for at in np.flatnonzero(binary >= 0).tolist():
-            keys[at] = rule_key(BINARY_RULES[int(binary[at])], self._key_salt)
+        for row in np.flatnonzero(binary >= 0).tolist():
+            keys[row] = rule_key(BINARY_RULES[int(binary[row])], self._key_salt)
         return keys
 
     def occurrences(self, state: Derivations) -> Occurrences:
         """Return the rules of every pair's derivation, by pair."""
-        everything = np.full(self.size, _WITH_RECORD, np.int8)
-        found = list_tree_uses(self.batch, self.encode(state), everything)
-        order = np.lexsort((found.rules, found.pairs))
-        pairs, rules = found.pairs[order], found.rules[order]
+        all_pairs = np.full(self.size, _WITH_RECORD, np.int8)
+        uses = list_tree_uses(self.batch, self.encode(state), all_pairs)
+        order = np.lexsort((uses.rules, uses.pairs))
+        pairs, rules = uses.pairs[order], uses.rules[order]
         starts = np.flatnonzero((np.diff(pairs, prepend=-1) != 0) | (np.diff(rules, prepend=-1) != 0))
         keys = self._keys(*self._words(rules[starts]))
         return Occurrences(pairs[starts], keys, np.diff(np.append(starts, len(rules))))
@@ -211,7 +214,7 @@ def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPair
     return LoadedRawPairs(batch, (source_words, target_words), settings.key_salt)
 
 
-_SAMPLED = ItgSettings(sampled_words=False)
+_ITG_SETTINGS = ItgSettings(sampled_words=False)
 """P_f and P_e are the relative frequencies of words in the pairs in memory, and Model 1 is trained on these pairs, so
 both can be derived from the store. The strengths of the other processes are sampled and stored.
 """
@@ -246,21 +249,21 @@ class ItgStoreChain(Chain):
         """Number of rule uses."""
         return 0 if self._state is None else int(self._state.counts.rules.sum())
 
-    def enter(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
+    def add_pairs(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
         """Load all pairs with the known strengths."""
-        self._note_strengths()
+        self._save_strengths()
         self._loaded = loaded
-        self._kernel = build(loaded.batch, _SAMPLED, self._method, loaded.model1)
+        self._kernel = build(loaded.batch, _ITG_SETTINGS, self._method, loaded.model1)
         base = self._kernel.first_base
         known = [self._strengths.get(name, float(base.strengths[k])) for k, name in enumerate(STRENGTHS)]
         self._state = self._kernel.resume(state, base._replace(strengths=np.array(known)))
 
-    def change(self, loaded: LoadedRawPairs, state: Derivations, change: int) -> None:
+    def change_counts(self, loaded: LoadedRawPairs, state: Derivations, weight: int) -> None:
         """Drop the pairs in memory, which no longer match the store. The remaining pairs must be entered again."""
-        self._note_strengths()
+        self._save_strengths()
         self._loaded = self._kernel = self._state = None
 
-    def _note_strengths(self) -> None:
+    def _save_strengths(self) -> None:
         self._strengths |= {row.label: row.strength for row in self.labels()}
 
     def sweep(self, loaded: LoadedRawPairs) -> Sweep:
@@ -269,7 +272,7 @@ class ItgStoreChain(Chain):
         assert kernel is not None
         assert loaded is self._loaded
 
-        def take(
+        def run_sweep(
             state: Derivations, averages: ItgAverages, request: SweepRequest, report: Report
         ) -> tuple[Derivations, SweepInfo]:
             before = self._state
@@ -281,7 +284,7 @@ class ItgStoreChain(Chain):
             loaded.average(averages, self._state.derivations, request.averaged)
             return self._state.derivations, SweepInfo(info.proposed, info.accepted, 0, 0, info.combinations)
 
-        return take
+        return run_sweep
 
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all derivations given the base distributions and strengths."""
@@ -301,13 +304,13 @@ class ItgTrial(Trial):
     """Slice-sampling chain that starts from left-branching derivations or from those of Model 1."""
 
     def __init__(
-        self, loaded: LoadedRawPairs, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions
+        self, loaded: LoadedRawPairs, settings: Settings, vocabulary: tuple[int, int], options: TrialOptions
     ) -> None:
         self._loaded = loaded
         self._settings = settings
-        self._seed = how.seed
-        self._kernel = build(loaded.batch, _SAMPLED, OF_SLICES[settings.slices], loaded.model1)
-        self._chain = self._kernel.init(how.seed, LEFT_BRANCHING if how.start == CUT else MODEL1)
+        self._seed = options.seed
+        self._kernel = build(loaded.batch, _ITG_SETTINGS, OF_SLICES[settings.slices], loaded.model1)
+        self._chain = self._kernel.init(options.seed, LEFT_BRANCHING if options.start == CUT else MODEL1)
         self._number = 0
         self.seconds = 0.0
 
@@ -344,24 +347,24 @@ class ItgTrial(Trial):
         return self._kernel.log_likelihood(self._chain)
 
 
-def _begin(loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_]) -> Derivations:
-    kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
+def _draw_initial_state(loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_]) -> Derivations:
+    kernel = build(loaded.batch, _ITG_SETTINGS, FLAT, loaded.model1)
     return kernel.init(settings.seed, MODEL1, due=due).derivations
 
 
-def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
+def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     """Return the pair's derivation. A binary node's children are the next node and the node at its `right`."""
     nodes = list_nodes(load_raw_pairs([row], settings).decode(join_blobs([row.current or b""])), 0)
     source, target = row.source.split(" "), row.target.split(" ")
     uses = []
-    for at, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         rule, i, j, x, y, _, right = (int(value) for value in node)
         if rule < PAIR:
             sides = [render_side(BINARY_RULES[rule].source), render_side(BINARY_RULES[rule].target)]
         else:
             spans = ((source, i, j), (target, x, y))
             sides = [" ".join(map(escape_terminal, side[start:end])) for side, start, end in spans]
-        uses.append(RuleUse(sides[0], sides[1], (i, j), (x, y), (at + 1, right) if rule < PAIR else ()))
+        uses.append(RuleUse(sides[0], sides[1], (i, j), (x, y), (index + 1, right) if rule < PAIR else ()))
     return uses
 
 
@@ -369,8 +372,8 @@ _EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
 
 
 KIND = Kind(
-    ITG, True, load_raw_pairs, _begin, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgStoreChain, ItgTrial,
-    make_key, _show, _EXAMPLE,
+    ITG, True, load_raw_pairs, _draw_initial_state, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgStoreChain,
+    ItgTrial, make_key, _read_derivation, _EXAMPLE,
 )  # fmt: skip
 """Word and phrase pairs, nulls, and straight and inverted rules, from pairs without links. T = 1 from the first sweep.
 """

@@ -19,12 +19,12 @@ _SECONDS = 300.0
 """Timeout after which the kernel is compiled in this process."""
 
 
-class SweepKernel:
-    """Sweep kernel that a `process` compiles into the cache. `process` is None if that would save no time."""
+class BackgroundCompilation:
+    """Compilation of the sweep kernel in a second `process`, which is None if that would save no time."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        if is_cached(sweep_pairs) or processors() < 2 or not can_keep():
+        if is_cached(sweep_pairs) or count_processors() < 2 or not is_cache_writable():
             return
         command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.kernel_compilation"]
         notify_listeners()
@@ -49,12 +49,12 @@ class SweepKernel:
             process.communicate()
 
 
-def processors() -> int:
+def count_processors() -> int:
     """Return the number of processors available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def can_keep() -> bool:
+def is_cache_writable() -> bool:
     """Return whether the cache is writable. If not, the kernels of a second process would be lost."""
     try:
         make_folder(cache_folder())

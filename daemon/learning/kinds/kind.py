@@ -135,11 +135,11 @@ class Chain(Protocol):
     def rule_tokens(self) -> int:
         """Number of rule uses."""
 
-    def enter(self, loaded: KindBatch, state: State, stored: NDArray[np.bool_]) -> None:
+    def add_pairs(self, loaded: KindBatch, state: State, stored: NDArray[np.bool_]) -> None:
         """Add pairs, counting derivations that are not `stored`. A kind that holds all pairs replaces them."""
 
-    def change(self, loaded: KindBatch, state: State, change: int) -> None:
-        """Add `change` to the count of each rule in the derivations. A kind that holds all pairs drops them."""
+    def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
+        """Add `weight` to the count of each rule in the derivations. A kind that holds all pairs drops them."""
 
     def sweep(self, loaded: KindBatch) -> Sweep:
         """Return a function that sweeps over these pairs, which must have been entered."""
@@ -219,23 +219,23 @@ class Kind:
     """A kind of grammar, with the `name` that notations use.
 
     `needs_all_pairs`: all pairs of a store must be in memory together, since they share parameters. `load` raises
-    `SamplerError` if a pair is not of this kind. `begin` draws the initial state of each due pair from the pair's own
-    random stream; the state of other pairs is unspecified. `schedule` returns the schedule of new pairs. `chain`
-    creates a chain from the counts of a store's grammar, without pairs; `trial` creates one from pairs and both
-    vocabulary sizes. `key` returns the key of a rule, given its sides and the salt. `show` returns a pair's derivation,
-    top-down in source order, root rule first, and raises `DerivationError` if the stored bytes do not fit the pair.
-    `example` is a small pair for compiling or loading kernels in advance.
+    `SamplerError` if a pair is not of this kind. `draw_initial_state` draws the initial state of each due pair from the
+    pair's own random stream; the state of other pairs is unspecified. `schedule` returns the schedule of new pairs.
+    `chain` creates a chain from the counts of a store's grammar, without pairs; `trial` creates one from pairs and both
+    vocabulary sizes. `key` returns the key of a rule, given its sides and the salt. `read_derivation` returns a pair's
+    derivation, top-down in source order, root rule first, and raises `DerivationError` if the stored bytes do not fit
+    the pair. `example` is a small pair for compiling or loading kernels in advance.
     """
 
     name: str
     needs_all_pairs: bool
     load: Callable[[Sequence[PairRow], Settings], LoadedBatch]
-    begin: Callable[[KindBatch, Settings, NDArray[np.bool_]], State]
+    draw_initial_state: Callable[[KindBatch, Settings, NDArray[np.bool_]], State]
     schedule: Callable[[Settings], PairSchedules]
     chain: Callable[[InitialCounts, ChainConfig], Chain]
     trial: Callable[[KindBatch, Settings, tuple[int, int], TrialOptions], Trial]
     key: Callable[[str, str, int], Key]
-    show: Callable[[PairRow, Settings], list[RuleUse]]
+    read_derivation: Callable[[PairRow, Settings], list[RuleUse]]
     example: PairRow
 
 

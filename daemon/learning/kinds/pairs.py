@@ -96,23 +96,32 @@ class ForestPairs(ABC):
     ) -> RuleDeltas:
         """Return the changes of rule counts. Unchanged parts of trees are skipped."""
         changes: list[Change] = []
-        for drawn, weight in ((after, 1), (before, -1)):
-            if drawn is not None:
+        for samples, weight in ((after, 1), (before, -1)):
+            if samples is not None:
                 # The expected uses of a pair without a record are those of its current tree.
-                alone = np.diff(drawn.records.offsets) == 0
-                chosen = np.ones(drawn.trees.size, np.bool_) if drawn.chosen is None else drawn.chosen
+                without_record = np.diff(samples.records.offsets) == 0
+                chosen = np.ones(samples.trees.size, np.bool_) if samples.chosen is None else samples.chosen
                 changes += [
-                    Change(select_trees(drawn.trees, chosen & ~alone), weight, 0),
-                    Change(select_trees(drawn.trees, chosen & alone), weight, *(weight * value for value in _DRAW)),
+                    Change(select_trees(samples.trees, chosen & ~without_record), weight, 0),
+                    Change(
+                        select_trees(samples.trees, chosen & without_record),
+                        weight,
+                        *(weight * value for value in _DRAW),
+                    ),
                 ]
-        old, new = (list_fragments(empty_blobs(0) if drawn is None else drawn.records) for drawn in (before, after))
+        old, new = (
+            list_fragments(empty_blobs(0) if samples is None else samples.records) for samples in (before, after)
+        )
         fragments = fragment_changes(old, new)
         moves = [change.of_pairs(first) for change in changes]
         deltas = count_changes(self.batch, moves, fragments.of_pairs(first))
         if self.counts_minimal:
             # A forest has one minimal derivation, so it changes only if a pair gets its first derivation or is removed.
-            had, has = (_derived_pairs(drawn) for drawn in (before, after))
-            for pairs, weight in ((np.setdiff1d(has, had), 1), (np.setdiff1d(had, has), -1)):
+            derived_before, derived_after = (_derived_pairs(samples) for samples in (before, after))
+            for pairs, weight in (
+                (np.setdiff1d(derived_after, derived_before), 1),
+                (np.setdiff1d(derived_before, derived_after), -1),
+            ):
                 if len(pairs):
                     deltas = add_minimal(deltas, self.batch, first + pairs, weight)
         entries = deltas.entries
@@ -124,10 +133,10 @@ class ForestPairs(ABC):
         return rule_occurrences(self.batch, state)
 
 
-def _derived_pairs(drawn: StoredSamples | None) -> NDArray[np.int64]:
-    if drawn is None:
+def _derived_pairs(samples: StoredSamples | None) -> NDArray[np.int64]:
+    if samples is None:
         return np.zeros(0, np.int64)
-    return np.arange(drawn.trees.size) if drawn.chosen is None else np.flatnonzero(drawn.chosen)
+    return np.arange(samples.trees.size) if samples.chosen is None else np.flatnonzero(samples.chosen)
 
 
 def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments | None = None) -> CountDeltas:
@@ -153,8 +162,8 @@ def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[
                 below[:0] = list_children(forests, state, node)
         expansions.append((head, tails))
         pending += reversed(tails)
-    places = {head: place for place, (head, _) in enumerate(expansions)}
-    return state, [(head, tails, tuple(places[tail] for tail in tails)) for head, tails in expansions]
+    index_by_head = {head: index for index, (head, _) in enumerate(expansions)}
+    return state, [(head, tails, tuple(index_by_head[tail] for tail in tails)) for head, tails in expansions]
 
 
 def list_children(forests: Forests, state: State, node: int) -> list[int]:
@@ -226,10 +235,10 @@ def longest_rule(settings: Settings) -> int:
 
 def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64], list[str]]:
     """Return the word numbers of all texts, concatenated, the texts' offsets, and the words by number."""
-    divided = [text.split(" ") for text in texts]
-    offsets = np.cumsum([0, *map(len, divided)], dtype=np.int64)
+    split_texts = [text.split(" ") for text in texts]
+    offsets = np.cumsum([0, *map(len, split_texts)], dtype=np.int64)
     numbers = numbering()
-    words = np.fromiter(map(numbers.__getitem__, chain.from_iterable(divided)), np.int32, int(offsets[-1]))
+    words = np.fromiter(map(numbers.__getitem__, chain.from_iterable(split_texts)), np.int32, int(offsets[-1]))
     return words, offsets, list(numbers)
 
 
@@ -238,10 +247,10 @@ def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np
     links = [line.count("-") for line in alignments]
     offsets = np.cumsum([0, *links], dtype=np.int64)
     numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)
-    # With as many tokens as hyphens, a line has two numbers a link at most.
+    # A line with as many tokens as hyphens has at most two numbers per link.
     tokens = [line.count(" ") + (line != "") for line in alignments]
     if links != tokens or len(numbers) != 2 * offsets[-1]:
-        raise AlignmentInputError("an alignment is not a line of links such as 0-0 1-2")
+        raise AlignmentInputError("invalid alignment: expected links such as 0-0 1-2")
     return numbers[0::2].copy(), numbers[1::2].copy(), offsets
 
 
@@ -253,13 +262,13 @@ def stream_names(rows: Sequence[PairRow]) -> NDArray[np.int64]:
 def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
     """Raise `AlignmentInputError` if a link is outside a pair's words, since kernels would write out of bounds."""
     links = np.diff(bitext.link_offset)
-    beyond = bitext.link_source >= np.repeat(np.diff(bitext.source_offset), links)
-    beyond |= bitext.link_target >= np.repeat(np.diff(bitext.target_offset), links)
-    if beyond.any():
-        link = int(np.flatnonzero(beyond)[0])
+    out_of_range = bitext.link_source >= np.repeat(np.diff(bitext.source_offset), links)
+    out_of_range |= bitext.link_target >= np.repeat(np.diff(bitext.target_offset), links)
+    if out_of_range.any():
+        link = int(np.flatnonzero(out_of_range)[0])
         row = rows[int(np.searchsorted(bitext.link_offset, link, "right")) - 1]
-        named = f"{bitext.link_source[link]}-{bitext.link_target[link]}"
-        raise AlignmentInputError(f"pair {row.id}: the link {named} is out of range")
+        link_text = f"{bitext.link_source[link]}-{bitext.link_target[link]}"
+        raise AlignmentInputError(f"pair {row.id}: the link {link_text} is out of range")
 
 
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:

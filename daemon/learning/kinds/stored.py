@@ -19,7 +19,7 @@ from hierogram.storage.records.columns import RuleDeltas
 
 UNREADABLE = (SamplerError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
 """Errors raised if the bytes or texts of pairs, derivations or links are malformed."""
-_SHOWN = 5
+_MAX_NAMED = 5
 """Number of pairs that a message names."""
 
 
@@ -45,8 +45,8 @@ class DamagedPairsError(DerivationError):
 
     def __init__(self, damaged: Sequence[Damage]) -> None:
         self.damaged = tuple(damaged)
-        more = f" and {len(damaged) - _SHOWN} more" if len(damaged) > _SHOWN else ""
-        named = "; ".join(map(str, damaged[:_SHOWN]))
+        more = f" and {len(damaged) - _MAX_NAMED} more" if len(damaged) > _MAX_NAMED else ""
+        named = "; ".join(map(str, damaged[:_MAX_NAMED]))
         super().__init__(f"{named}{more}: damaged in the store: run `hierogram repair`")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -87,14 +87,14 @@ def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool =
         raise DamagedPairsError(damaged) from None
 
 
-def load_sound(rows: Sequence[PairRow], settings: Settings) -> tuple[list[PairRow], ValidatedPairs]:
+def load_undamaged(rows: Sequence[PairRow], settings: Settings) -> tuple[list[PairRow], ValidatedPairs]:
     """Load the undamaged pairs. Returns their rows and the loaded pairs."""
     try:
         return list(rows), load_stored(rows, settings)
     except DamagedPairsError as error:
-        left_out = {one.pair_id for one in error.damaged}
-    kept = [row for row in rows if row.id not in left_out]
-    return kept, load_stored(kept, settings)
+        damaged_ids = {damage.pair_id for damage in error.damaged}
+    undamaged = [row for row in rows if row.id not in damaged_ids]
+    return undamaged, load_stored(undamaged, settings)
 
 
 def find_damage(rows: Sequence[PairRow], settings: Settings) -> list[Damage]:
@@ -111,8 +111,10 @@ def _load(rows: Sequence[PairRow], settings: Settings, averages: bool) -> Valida
     stored = np.array([row.current is not None for row in rows], np.bool_)
     states = [row.current or b"" for row in rows]
     if not stored.all():
-        fresh = split_blobs(loaded.encode(kind.begin(loaded, settings, ~stored)))
-        states = [own if row.current is None else row.current for row, own in zip(rows, fresh, strict=True)]
+        initial_states = split_blobs(loaded.encode(kind.draw_initial_state(loaded, settings, ~stored)))
+        states = [
+            initial if row.current is None else row.current for row, initial in zip(rows, initial_states, strict=True)
+        ]
     state = loaded.decode(join_blobs(states))
     records = join_blobs([row.averages or b"" for row in rows])
     if averages:
@@ -122,13 +124,13 @@ def _load(rows: Sequence[PairRow], settings: Settings, averages: bool) -> Valida
 
 
 def _check_bytes(rows: Sequence[PairRow]) -> None:
-    """Raise `DerivationError` if derivations or averages are not as they were written."""
+    """Raise `DerivationError` if derivations or averages do not match their checksums."""
     altered = [k for k, row in enumerate(rows) if not row.is_intact()]
     if altered:
         raise DerivationError(
-            f"the derivation of pair {rows[altered[0]].id} is not as it was written",
+            f"the derivation of pair {rows[altered[0]].id} does not match its checksum",
             altered,
-            "it or its averages are not as they were written",
+            "it or its averages do not match their checksum",
         )
 
 
@@ -147,16 +149,18 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
         return []
     except UNREADABLE as error:
         if isinstance(error, DerivationError) and error.pairs:
-            known = set(error.pairs)
-            rest = [row for k, row in enumerate(rows) if k not in known]
+            damaged_indices = set(error.pairs)
+            rest = [row for k, row in enumerate(rows) if k not in damaged_indices]
             damaged = [Damage(rows[k].id, f"its derivation cannot be read: {error.reason}") for k in error.pairs]
             return damaged + _find(rest, settings, derivations=derivations)
         if len(rows) == 1:
             part = DERIVATION if loaded else _unreadable_part(rows[0], settings)
-            what = "it" if part == TEXTS else f"its {part}"
-            return [Damage(rows[0].id, f"{what} cannot be read: {error}", part)]
+            subject = "it" if part == TEXTS else f"its {part}"
+            return [Damage(rows[0].id, f"{subject} cannot be read: {error}", part)]
     middle = len(rows) // 2
-    return [one for some in (rows[:middle], rows[middle:]) for one in _find(some, settings, derivations=derivations)]
+    return [
+        damage for half in (rows[:middle], rows[middle:]) for damage in _find(half, settings, derivations=derivations)
+    ]
 
 
 def _unreadable_part(row: PairRow, settings: Settings) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kernel_compilation import SweepKernel
+from hierogram.daemon.learning.kinds.kernel_compilation import BackgroundCompilation
 from hierogram.daemon.learning.kinds.kind import (
     Chain,
     ChainConfig,
@@ -83,7 +83,7 @@ class PhraseChain(Chain):
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = store.settings()
         # Compile the kernel while this process reads.
-        self._compiling = SweepKernel()
+        self._compiling = BackgroundCompilation()
         self._vocabulary = store.vocabulary_sizes()
         self._schedule = config.schedule or make_schedule(self._settings)
         self._threads = config.threads
@@ -112,14 +112,14 @@ class PhraseChain(Chain):
         """Number of rule uses."""
         return self.table.rule_tokens
 
-    def enter(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
+    def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of the pairs that are not stored."""
         if not stored.all():
             self.table = count_rules(loaded.batch, state, self.table, self.model, 1, stored)
 
-    def change(self, loaded: LoadedPairs, state: State, change: int) -> None:
-        """Add `change` to the count of each rule in the derivations."""
-        self.table = count_rules(loaded.batch, state, self.table, self.model, change)
+    def change_counts(self, loaded: LoadedPairs, state: State, weight: int) -> None:
+        """Add `weight` to the count of each rule in the derivations."""
+        self.table = count_rules(loaded.batch, state, self.table, self.model, weight)
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
         """Return a function that sweeps over these pairs: one after the other, or in blocks if there are many."""
@@ -133,7 +133,9 @@ class PhraseChain(Chain):
         types = TypeSampler(self.model, batch) if moves and not self.model.pitman_yor else None
         self._compiling.wait()
 
-        def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
+        def run_sweep(
+            state: State, averages: Averages, request: SweepRequest, report: Report
+        ) -> tuple[State, SweepInfo]:
             before = ChainState(state, self.table, averages)
             plan = make_plan(request, self._schedule)
             chain, info = kernel.step(self._settings.seed, before, plan, report)
@@ -142,7 +144,7 @@ class PhraseChain(Chain):
             state, self.table, _ = chain
             return state, info
 
-        return take
+        return run_sweep
 
     def refresh_model(self, store: Store) -> None:
         """Update the model to the store's vocabulary sizes, which the base distribution depends on."""
@@ -169,19 +171,19 @@ class PhraseTrial(Trial):
         model: Model,
         batch: Batch,
         schedule: PairSchedule,
-        how: TrialOptions,
+        options: TrialOptions,
         resample: Callable[..., Any] = sweep_pairs,
     ) -> None:
-        self._how = how
+        self._how = options
         self._schedule = schedule
-        self._executor = ThreadPoolExecutor(how.threads)
+        self._executor = ThreadPoolExecutor(options.threads)
         self._kernel = build(
             model, batch, resample=resample,
-            blocks=None if how.exact else how.blocks or Blocks.suited_to(batch.size),
-            workers=how.threads, run=self._executor.map,
+            blocks=None if options.exact else options.blocks or Blocks.suited_to(batch.size),
+            workers=options.threads, run=self._executor.map,
         )  # fmt: skip
-        self._types = TypeSampler(model, batch) if how.type_moves and not model.pitman_yor else None
-        derivations = initial_state(how.seed, batch, how.start)
+        self._types = TypeSampler(model, batch) if options.type_moves and not model.pitman_yor else None
+        derivations = initial_state(options.seed, batch, options.start)
         table = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
         self._chain = ChainState(derivations, table)
         self._sweeps: NDArray[np.int64] = np.zeros(batch.size, np.int64)
@@ -218,18 +220,18 @@ class PhraseTrial(Trial):
         self._executor.shutdown()
 
 
-def _begin(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> State:
+def _draw_initial_state(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> State:
     """Draw a random edge at each node. Cut every node if the schedule starts from small phrases, else at random."""
     start = CUT if settings.schedule in (STRATIFIED, PAPER) else RANDOM
     return initial_state(settings.seed, loaded.batch, start)
 
 
-def _trial(loaded: LoadedPairs, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> PhraseTrial:
-    how = replace(how, type_moves=settings.type_moves)
-    return PhraseTrial(make_model(settings, vocabulary), loaded.batch, make_schedule(settings), how)
+def _trial(loaded: LoadedPairs, settings: Settings, vocabulary: tuple[int, int], options: TrialOptions) -> PhraseTrial:
+    options = replace(options, type_moves=settings.type_moves)
+    return PhraseTrial(make_model(settings, vocabulary), loaded.batch, make_schedule(settings), options)
 
 
-def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
+def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     forests = load_pairs([row], settings).batch.forests
     _, expansions = list_rule_uses(forests, row.current or b"")
     source, target = row.source.split(" "), row.target.split(" ")
@@ -248,8 +250,11 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def _spans(forests: Forests, node: int) -> tuple[Span, Span]:
-    at = forests.node[node]
-    return ((int(at["source_start"]), int(at["source_end"])), (int(at["target_start"]), int(at["target_end"])))
+    fields = forests.node[node]
+    return (
+        (int(fields["source_start"]), int(fields["source_end"])),
+        (int(fields["target_start"]), int(fields["target_end"])),
+    )
 
 
 def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
@@ -269,5 +274,16 @@ def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 
-KIND = Kind(SYNCHRONOUS, False, load_pairs, _begin, make_schedule, PhraseChain, _trial, make_key, _show, _EXAMPLE)
+KIND = Kind(
+    SYNCHRONOUS,
+    False,
+    load_pairs,
+    _draw_initial_state,
+    make_schedule,
+    PhraseChain,
+    _trial,
+    make_key,
+    _read_derivation,
+    _EXAMPLE,
+)
 """Rules between two languages, from word-aligned pairs."""

@@ -82,7 +82,7 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
     parses = list(map(read_parse, texts))
     labels = {"": 0}
     words: dict[str, int] = {}
-    known: dict[tuple[str, ...], int] = {}
+    numbers_by_symbols: dict[tuple[str, ...], int] = {}
     numbers: list[int] = []
     weights: list[float] = []
     degrees: list[int] = []
@@ -95,10 +95,10 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
             check_size(parse)
         except ForestTooLargeError as error:
             raise ForestTooLargeError(f"tree {number}: {error}: leave out this tree") from error
-        most = max(len(node.edges) for node in parse.nodes)
-        if most > MAX_EDGES:
+        max_degree = max(len(node.edges) for node in parse.nodes)
+        if max_degree > MAX_EDGES:
             raise ForestTooLargeError(
-                f"tree {number}: a node has {most} expansions, the limit is {MAX_EDGES}: leave out this tree"
+                f"tree {number}: a node has {max_degree} expansions, the limit is {MAX_EDGES}: leave out this tree"
             )
         pairs.append(
             [
@@ -107,9 +107,9 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
             ]
         )
         degrees += [len(node.edges) for node in parse.nodes]
-        for place, _, symbols in productions(parse):
-            numbers.append(known.setdefault(symbols, len(known)))
-            weights.append(1.0 / len(parse.nodes[place].edges))
+        for node_number, _, symbols in productions(parse):
+            numbers.append(numbers_by_symbols.setdefault(symbols, len(numbers_by_symbols)))
+            weights.append(1.0 / len(parse.nodes[node_number].edges))
         tokens += [words.setdefault(word, len(words)) for word in parse.words]
         lengths.append(len(parse.words))
         longest = max(longest, len(parse.words) + 2 * len(parse.nodes))
@@ -123,7 +123,7 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
     hashed = add_up(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), keys.ALL_BITS)
     batch = make_batch(bitext, hashed, assemble(pairs), np.asarray(ids, np.int64), longest)
     expansions = Expansions(
-        list(known),
+        list(numbers_by_symbols),
         np.array(numbers, np.int32),
         np.array(weights),
         np.cumsum([0, *degrees], dtype=np.int64),
@@ -154,8 +154,8 @@ class TreeChain:
         self.loaded = loaded
         self.trees = loaded.treebank
         self.seed = seed
-        known = np.array([(priors or {}).get(label, FIRST_PRIOR) for label in self.trees.labels])
-        labels = label_processes(known[:, 0].copy(), known[:, 1].copy())
+        parameters = np.array([(priors or {}).get(label, FIRST_PRIOR) for label in self.trees.labels])
+        labels = label_processes(parameters[:, 0].copy(), parameters[:, 1].copy())
         self.kernel = build(build_tree_model(base, self.trees.expansions, labels), self.trees)
         self.chain: TreeState = self.kernel.resume(state, labels)
 
@@ -202,8 +202,8 @@ class TreeChain:
 class TreeTrial(TreeChain, Trial):
     """Chain over a treebank, from its own initial state."""
 
-    def __init__(self, loaded: LoadedTrees, base: str, annealing: Annealing, how: TrialOptions) -> None:
-        super().__init__(loaded, initial_state(how.seed, loaded.batch, how.start), base, how.seed)
+    def __init__(self, loaded: LoadedTrees, base: str, annealing: Annealing, options: TrialOptions) -> None:
+        super().__init__(loaded, initial_state(options.seed, loaded.batch, options.start), base, options.seed)
         self._annealing = annealing
         self._number = 0
         self.seconds = 0.0
@@ -211,9 +211,9 @@ class TreeTrial(TreeChain, Trial):
     def sweep(self) -> None:
         """Sweep once over all trees, by the next step of the annealing, then draw new parameters."""
         self._number += 1
-        own = np.full(self.trees.size, self._number, np.int64)
+        sweeps = np.full(self.trees.size, self._number, np.int64)
         started = time.perf_counter()
-        self.step(self._number, own, self._annealing.temperatures(own))
+        self.step(self._number, sweeps, self._annealing.temperatures(sweeps))
         self.seconds += time.perf_counter() - started
 
 
@@ -247,13 +247,13 @@ class TreebankChain(Chain):
         """Number of fragment uses."""
         return 0 if self._chain is None else self._chain.table.rule_tokens
 
-    def enter(self, loaded: LoadedTrees, state: State, stored: NDArray[np.bool_]) -> None:
+    def add_pairs(self, loaded: LoadedTrees, state: State, stored: NDArray[np.bool_]) -> None:
         """Load all trees with the known label parameters."""
         if self._chain is not None:
             self._priors |= self._chain.priors()
         self._chain = TreeChain(loaded, state, self._settings.base, self._settings.seed, self._priors)
 
-    def change(self, loaded: LoadedTrees, state: State, change: int) -> None:
+    def change_counts(self, loaded: LoadedTrees, state: State, weight: int) -> None:
         """Drop the trees in memory, which no longer match the store. The remaining trees must be entered again."""
         if self._chain is not None:
             self._priors |= self._chain.priors()
@@ -265,7 +265,9 @@ class TreebankChain(Chain):
         assert chain is not None
         assert chain.loaded is loaded
 
-        def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
+        def run_sweep(
+            state: State, averages: Averages, request: SweepRequest, report: Report
+        ) -> tuple[State, SweepInfo]:
             temperatures = np.where(request.active, self._annealing.temperatures(request.sweeps), 0.0)
             self._sweeps += 1
             assert state is chain.state
@@ -273,7 +275,7 @@ class TreebankChain(Chain):
             add_trees(averages, chain.trees.batch, chain.state, request.averaged)
             return chain.state, info
 
-        return take
+        return run_sweep
 
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all fragments given the label parameters."""
@@ -289,25 +291,25 @@ def _load(rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
     return load_trees(texts, ids, settings.key_salt)
 
 
-def _begin(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_]) -> State:
+def _draw_initial_state(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_]) -> State:
     return initial_state(settings.seed, loaded.batch, settings.start)
 
 
-def _trial(loaded: LoadedTrees, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> TreeTrial:
-    return TreeTrial(loaded, settings.base, make_annealing(settings), how)
+def _trial(loaded: LoadedTrees, settings: Settings, vocabulary: tuple[int, int], options: TrialOptions) -> TreeTrial:
+    return TreeTrial(loaded, settings.base, make_annealing(settings), options)
 
 
-def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
+def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     loaded = _load([row], settings)
     forests, labels = loaded.batch.forests, loaded.treebank.labels
     state, expansions = list_rule_uses(forests, row.current or b"")
     words = row.source.split(" ")
     uses = []
     for head, _, children in expansions:
-        at = forests.node[head]
-        span = int(at["source_start"]), int(at["source_end"])
+        fields = forests.node[head]
+        span = int(fields["source_start"]), int(fields["source_end"])
         fragment = _fragment(head, forests, state, labels, words)
-        uses.append(RuleUse(labels[int(at["label"])], fragment, span, (0, 0), children))
+        uses.append(RuleUse(labels[int(fields["label"])], fragment, span, (0, 0), children))
     return uses
 
 
@@ -319,22 +321,33 @@ def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], 
         if isinstance(item, str):
             pieces.append(item)
             continue
-        at = forests.node[item]
-        label = labels[int(at["label"])]
+        fields = forests.node[item]
+        label = labels[int(fields["label"])]
         if item != head and state.cut[item]:
             pieces.append(f" ({label})")
             continue
         pieces.append(f" ({label}")
         inside: list[int | str] = []
-        position = int(at["source_start"])
+        position = int(fields["source_start"])
         for tail in list_children(forests, state, item):
             inside += [f" {word}" for word in words[position : int(forests.node[tail]["source_start"])]]
             inside.append(tail)
             position = int(forests.node[tail]["source_end"])
-        inside += [f" {word}" for word in words[position : int(at["source_end"])]]
+        inside += [f" {word}" for word in words[position : int(fields["source_end"])]]
         stack += [")", *reversed(inside)]
     return "".join(pieces)[1:]
 
 
-KIND = Kind(TREES, True, _load, _begin, make_annealing, TreebankChain, _trial, fragment_key, _show, _EXAMPLE)
+KIND = Kind(
+    TREES,
+    True,
+    _load,
+    _draw_initial_state,
+    make_annealing,
+    TreebankChain,
+    _trial,
+    fragment_key,
+    _read_derivation,
+    _EXAMPLE,
+)
 """Tree fragments from a treebank."""

@@ -44,13 +44,13 @@ def pack_trees(trees: Sequence[Tree]) -> Parse:
     """Pack the transformed trees of one sentence into a forest. Raises `RejectionError` if their words differ."""
     parses = [_parse(str(tree)) for tree in trees]
     for number, parse in enumerate(parses, 1):
-        for place, (word, otherwise) in enumerate(zip_longest(parses[0].words, parse.words), 1):
+        for position, (word, otherwise) in enumerate(zip_longest(parses[0].words, parse.words), 1):
             if word != otherwise:
                 has = "no more words" if otherwise is None else repr(otherwise)
                 expected = "no more" if word is None else repr(word)
                 raise RejectionError(
                     DIFFERENT_WORDS,
-                    f"tree {number} of the list has a different sentence: word {place} is {has}, but tree 1 has "
+                    f"tree {number} of the list has a different sentence: word {position} is {has}, but tree 1 has "
                     f"{expected}",
                 )
     return pack(parses) if len(parses) > 1 else parses[0]
@@ -82,30 +82,30 @@ class _Builder:
         for number in range(root, -1, -1):
             if number in used:
                 used.update(tail for edge in self.nodes[number].edges for tail in edge)
-        place = {number: k for k, number in enumerate(sorted(used))}
-        nodes = [self.nodes[number] for number in place]
-        return Parse(words, [n._replace(edges=[[place[tail] for tail in edge] for edge in n.edges]) for n in nodes])
+        index = {number: k for k, number in enumerate(sorted(used))}
+        nodes = [self.nodes[number] for number in index]
+        return Parse(words, [n._replace(edges=[[index[tail] for tail in edge] for edge in n.edges]) for n in nodes])
 
 
-def clean_forest(forest: Parse, how: Transformations) -> Parse:
+def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
     """Clean a forest like `clean_tree` a tree. Raises `RejectionError`, also if unary chains must be collapsed."""
-    if how.unary == COLLAPSE:
+    if transformations.unary == COLLAPSE:
         raise RejectionError(FOREST_OPTION, "unary chains of a packed forest cannot be collapsed (`--unary collapse`)")
     empty = _empty_words(forest)
-    place = [0]
+    position = [0]
     for number in range(len(forest.words)):
-        place.append(place[-1] + (number not in empty))
-    if not place[-1]:
+        position.append(position[-1] + (number not in empty))
+    if not position[-1]:
         raise RejectionError(EMPTY_SIDE, "the forest has no words")
     builder = _Builder()
     numbers: list[int] = []
     for node in forest.nodes:
-        start, end = place[node.start], place[node.end]
+        start, end = position[node.start], position[node.end]
         if start == end:
             numbers.append(-1)
             continue
         label = plain_label(node.label)
-        check_label(label, how)
+        check_label(label, transformations)
         edges: list[list[int]] = []
         for edge in node.edges:
             tails = [numbers[tail] for tail in edge if numbers[tail] >= 0]
@@ -116,17 +116,17 @@ def clean_forest(forest: Parse, how: Transformations) -> Parse:
                 edges.append(tails)
         numbers.append(builder.node(label, start, end, edges))
     root = numbers[-1]
-    if builder.nodes[root].label != how.root:
-        root = builder.node(how.root, 0, place[-1], [[root]])
+    if builder.nodes[root].label != transformations.root:
+        root = builder.node(transformations.root, 0, position[-1], [[root]])
     for edge in builder.nodes[root].edges:
-        if sum(builder.nodes[tail].end - builder.nodes[tail].start for tail in edge) < place[-1]:
+        if sum(builder.nodes[tail].end - builder.nodes[tail].start for tail in edge) < position[-1]:
             raise RejectionError(MALFORMED_TREE, "a word has no label above it")
     return builder.parse([word for number, word in enumerate(forest.words) if number not in empty], root)
 
 
 def _empty_words(forest: Parse) -> set[int]:
     empty: set[int] = set()
-    others: set[int] = set()
+    covered: set[int] = set()
     reached = {len(forest.nodes) - 1}
     for number in range(len(forest.nodes) - 1, -1, -1):
         node = forest.nodes[number]
@@ -138,10 +138,11 @@ def _empty_words(forest: Parse) -> set[int]:
         for edge in node.edges:
             reached.update(edge)
             words = set(range(node.start, node.end))
-            others |= words.difference(*(range(forest.nodes[tail].start, forest.nodes[tail].end) for tail in edge))
-    for both in sorted(empty & others):
+            covered |= words.difference(*(range(forest.nodes[tail].start, forest.nodes[tail].end) for tail in edge))
+    for ambiguous in sorted(empty & covered):
         raise RejectionError(
-            MALFORMED_TREE, f"word {both + 1}, {forest.words[both]!r}, is an empty element in some expansions only"
+            MALFORMED_TREE,
+            f"word {ambiguous + 1}, {forest.words[ambiguous]!r}, is an empty element in some expansions only",
         )
     return empty
 
@@ -155,12 +156,12 @@ def transform_forest(forest: Parse) -> Parse:
         for edge in node.edges:
             # Start position and node of each child, including words, from left to right.
             children: list[tuple[int, int | None]] = []
-            at = node.start
+            position = node.start
             for tail in edge:
-                children += [(word, None) for word in range(at, forest.nodes[tail].start)]
+                children += [(word, None) for word in range(position, forest.nodes[tail].start)]
                 children.append((forest.nodes[tail].start, numbers[tail]))
-                at = forest.nodes[tail].end
-            children += [(word, None) for word in range(at, node.end)]
+                position = forest.nodes[tail].end
+            children += [(word, None) for word in range(position, node.end)]
             while len(children) > 2:
                 rest = [number for _, number in children[-2:] if number is not None]
                 start = children[-2][0]

@@ -44,37 +44,37 @@ def read_treebank(store: Store) -> Treebank | None:
 
 
 def _decoded(settled: dict[str, object]) -> Treebank:
-    how, known = settled["transformations"], settled["known"]
-    assert isinstance(how, dict)
-    assert isinstance(known, list)
-    return Treebank(Transformations(**how), KnownWords(frozenset(known)))
+    transformations, known_words = settled["transformations"], settled["known"]
+    assert isinstance(transformations, dict)
+    assert isinstance(known_words, list)
+    return Treebank(Transformations(**transformations), KnownWords(frozenset(known_words)))
 
 
 def ingest_open(
     store: Store,
     opened: OpenTreebank,
-    how: Transformations | None = None,
+    transformations: Transformations | None = None,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
     """Store the trees and packed forests of an open file.
 
-    If `how` is None, use the store's settings or the defaults.
+    If `transformations` is None, use the store's settings or the defaults.
 
     The whole input is in memory because its words must be counted first. Raises `WrongKindError` if the store does not
-    take trees, `UsageError` if `how` differs from the store's settings, and `InputError` if the input is damaged or its
-    rejections exceed the limit.
+    take trees, `UsageError` if `transformations` differs from the store's settings, and `InputError` if the input is
+    damaged or its rejections exceed the limit.
     """
-    how, _ = _check_transformations(store, how)
+    transformations, _ = _check_transformations(store, transformations)
     treebank, file = opened.treebank, opened.file
     batch = IngestBatch(store, corpus, file.name, treebank.format, treebank.limits)
 
     def chunks() -> Generator[ValidatedChunk, None, None]:
-        read = list(reading.sentences(opened, how, store.settings().max_tokens))
+        read = list(reading.sentences(opened, transformations, store.settings().max_tokens))
         rejected = Counter(text.reason for text in read if isinstance(text, RejectedLine))
         treebank.limits.check_rejected(file.name, len(read), rejected)
         sentences = (text.parse.words for text in read if isinstance(text, ParsedSentence))
-        vocabulary = _fix_known_words(store, how, find_known_words(sentences, how.rare).known)
+        vocabulary = _fix_known_words(store, transformations, find_known_words(sentences, transformations.rare).known)
         stored = 0
 
         def share() -> int:
@@ -96,40 +96,44 @@ def ingest_trees_in_sandbox(
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
     """Store the trees of an untrusted file, which the child reads (twice if it is a store's first)."""
-    how, settled = _check_transformations(store, None)
+    transformations, settled = _check_transformations(store, None)
     longest = store.settings().max_tokens
     if settled is None:
-        with closing(child.run(wait, reading.read_known_words_in_sandbox, treebank, how, longest)) as found:
-            settled = _fix_known_words(store, how, next(found))
+        with closing(
+            child.run(wait, reading.read_known_words_in_sandbox, treebank, transformations, longest)
+        ) as known_words:
+            settled = _fix_known_words(store, transformations, next(known_words))
             # The second `next` lets the child finish normally.
-            next(found, None)
-    with closing(child.run(wait, reading.read_in_sandbox, treebank, how, longest, settled)) as messages:
-        begun = next(messages)
-        assert isinstance(begun, InputHeader)
-        batch = IngestBatch(store, corpus, begun.origin, begun.format, treebank.limits)
-        return store_chunks(batch, begun, cast("Generator[ValidatedChunk, None, None]", messages), report)
+            next(known_words, None)
+    with closing(child.run(wait, reading.read_in_sandbox, treebank, transformations, longest, settled)) as messages:
+        header = next(messages)
+        assert isinstance(header, InputHeader)
+        batch = IngestBatch(store, corpus, header.origin, header.format, treebank.limits)
+        return store_chunks(batch, header, cast("Generator[ValidatedChunk, None, None]", messages), report)
 
 
-def _check_transformations(store: Store, how: Transformations | None) -> tuple[Transformations, KnownWords | None]:
+def _check_transformations(
+    store: Store, transformations: Transformations | None
+) -> tuple[Transformations, KnownWords | None]:
     """Return a store's transformations and known words (None before its first trees). Raises `UsageError`."""
     check_input_kind(store, PARSES)
     before = read_treebank(store)
     if before is None:
-        return how or Transformations(), None
-    _check_settled(store, before, how or before.how)
+        return transformations or Transformations(), None
+    _check_settled(store, before, transformations or before.how)
     return before.how, before.vocabulary
 
 
-def _fix_known_words(store: Store, how: Transformations, known: Iterable[str]) -> KnownWords:
+def _fix_known_words(store: Store, transformations: Transformations, words: Iterable[str]) -> KnownWords:
     """Fix the known words of a store, unless they are fixed already, and return the fixed words."""
-    settled = _decoded(store.fix_treebank({"transformations": asdict(how), "known": sorted(known)}))
-    _check_settled(store, settled, how)
+    settled = _decoded(store.fix_treebank({"transformations": asdict(transformations), "known": sorted(words)}))
+    _check_settled(store, settled, transformations)
     return settled.vocabulary
 
 
-def _check_settled(store: Store, settled: Treebank, how: Transformations) -> None:
-    if settled.how != how:
-        fixed, wanted = asdict(settled.how), asdict(how)
-        others = [name for name in fixed if fixed[name] != wanted[name]]
-        had, asked = (" ".join(f"{name}={plain[name]}" for name in others) for plain in (fixed, wanted))
+def _check_settled(store: Store, settled: Treebank, transformations: Transformations) -> None:
+    if settled.how != transformations:
+        fixed, requested = asdict(settled.how), asdict(transformations)
+        differing = [name for name in fixed if fixed[name] != requested[name]]
+        had, asked = (" ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested))
         raise UsageError(f"{store.url}: trees are transformed with {had}, which cannot be changed, got {asked}")

@@ -191,7 +191,7 @@ def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: 
 
 
 def read_known_words_in_sandbox(
-    alive: KeepAlive, treebank: TreebankFile, how: Transformations, max_tokens: int
+    alive: KeepAlive, treebank: TreebankFile, transformations: Transformations, max_tokens: int
 ) -> Iterator[frozenset[str]]:
     """Yield the known words of a store whose first trees are in this file; for `Child.run`."""
     with open_treebank(treebank, alive) as opened:
@@ -200,34 +200,36 @@ def read_known_words_in_sandbox(
 
         def words() -> Iterator[Sequence[str]]:
             nonlocal lines
-            for text in sentences(opened, how, max_tokens):
+            for text in sentences(opened, transformations, max_tokens):
                 lines += 1
                 if isinstance(text, ParsedSentence):
                     yield text.parse.words
                 else:
                     rejected[text.reason] += 1
 
-        known = find_known_words(words(), how.rare).known
+        known_words = find_known_words(words(), transformations.rare).known
         treebank.limits.check_rejected(opened.file.name, lines, rejected)
-        yield known
+        yield known_words
 
 
 def read_in_sandbox(
-    alive: KeepAlive, treebank: TreebankFile, how: Transformations, max_tokens: int, vocabulary: KnownWords
+    alive: KeepAlive, treebank: TreebankFile, transformations: Transformations, max_tokens: int, vocabulary: KnownWords
 ) -> Iterator[InputHeader | ValidatedChunk]:
     """Yield the beginning of a file of trees, then its validated chunks; for `Child.run`."""
     with open_treebank(treebank, alive) as opened:
         yield InputHeader(opened.file.name, treebank.format, opened.file.size)
-        read = sentences(opened, how, max_tokens)
+        read = sentences(opened, transformations, max_tokens)
         yield from chunks(read, vocabulary, DuplicateCounter(REPEATS_IN_MEMORY), lambda: opened.file.bytes_read)
 
 
-def sentences(opened: OpenTreebank, how: Transformations, max_tokens: int) -> Iterator[ParsedSentence | RejectedLine]:
+def sentences(
+    opened: OpenTreebank, transformations: Transformations, max_tokens: int
+) -> Iterator[ParsedSentence | RejectedLine]:
     """Yield the sentences and rejected lines of a file, in order."""
     lists = opened.treebank.lists
     for text in candidate_lists(opened.chunks) if lists else tree_texts(opened.chunks):
         try:
-            parse = _transformed(text, how, lists)
+            parse = _transformed(text, transformations, lists)
             if len(parse.words) > max_tokens:
                 raise RejectionError(
                     TOO_LONG,
@@ -254,14 +256,17 @@ def chunks(
         while (texts := list(islice(read, LINES_PER_CHUNK))) or first:
             parsed = [text for text in texts if isinstance(text, ParsedSentence)]
             words = [vocabulary.to_words(text.parse.words) for text in parsed]
-            sources = [" ".join(known) for known in words]
-            targets = [write_parse(Parse(known, text.parse.nodes)) for known, text in zip(words, parsed, strict=True)]
+            sources = [" ".join(known_words) for known_words in words]
+            targets = [
+                write_parse(Parse(known_words, text.parse.nodes))
+                for known_words, text in zip(words, parsed, strict=True)
+            ]
             alignments = [""] * len(parsed)
             pairs = NewPairs(
                 sources,
                 targets,
                 alignments,
-                [len(known) for known in words],
+                [len(known_words) for known_words in words],
                 [0] * len(parsed),
                 [text.line for text in parsed],
                 [None] * len(parsed),
@@ -274,14 +279,16 @@ def chunks(
         repeats.close()
 
 
-def _transformed(text: TreeText, how: Transformations, lists: bool) -> Parse:
+def _transformed(text: TreeText, transformations: Transformations, lists: bool) -> Parse:
     if not lists and is_forest(text.content):
-        return transform_forest(clean_forest(read_forest(text.content), how))
+        return transform_forest(clean_forest(read_forest(text.content), transformations))
     trees: list[Tree] = []
-    for one in candidates(text) if lists else [text]:
+    for candidate in candidates(text) if lists else [text]:
         try:
-            trees.append(transform_tree(clean_tree(read_tree(decode_text(one.content)), how), how))
+            trees.append(
+                transform_tree(clean_tree(read_tree(decode_text(candidate.content)), transformations), transformations)
+            )
         except RejectionError as rejection:
-            where = f"line {one.line}, tree {len(trees) + 1} of the list: " if lists else ""
+            where = f"line {candidate.line}, tree {len(trees) + 1} of the list: " if lists else ""
             raise RejectionError(rejection.reason, where + rejection.message) from rejection
     return pack_trees(trees)

@@ -28,23 +28,23 @@ def word_class(word: str, position: int, known: Container[str]) -> str:
     lower = any(letter.islower() for letter in word)
     digit = any(letter.isdigit() for letter in word)
     dash = "-" in word
-    found = UNKNOWN
+    name = UNKNOWN
     if word[0].isupper() or word[0].istitle():
         if position == 0 and capitals == 1:
-            found += "-INITC"
+            name += "-INITC"
             if word.lower() in known:
-                found += "-KNOWNLC"
+                name += "-KNOWNLC"
         else:
-            found += "-CAPS"
+            name += "-CAPS"
     elif not word[0].isalpha() and capitals:
-        found += "-CAPS"
+        name += "-CAPS"
     elif lower:
-        found += "-LC"
+        name += "-LC"
     if digit:
-        found += "-NUM"
+        name += "-NUM"
     if dash:
-        found += "-DASH"
-    return found + _ending(word.lower(), dash or (digit and capitals > 0))
+        name += "-DASH"
+    return name + _ending(word.lower(), dash or (digit and capitals > 0))
 
 
 def _ending(word: str, plural_only: bool) -> str:
@@ -55,9 +55,9 @@ def _ending(word: str, plural_only: bool) -> str:
     return next((f"-{ending}" for ending in _ENDINGS if word.endswith(ending)), "")
 
 
-def coarser_class(found: str) -> str | None:
+def coarser_class(name: str) -> str | None:
     """Return the class without its last feature. None for the class of all unknown words."""
-    return found.rpartition("-")[0] or None
+    return name.rpartition("-")[0] or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,33 +117,33 @@ class Transformations:
             raise UsageError(f"rare must be a count, or 0 for none, got {self.rare}")
 
 
-def clean_tree(tree: Tree, how: Transformations) -> Tree:
+def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
     """Return the tree as it is scored: without removed elements, under the root label. Raises `RejectionError`."""
 
     def clean(label: str, children: list[Node]) -> list[Node]:
         if not children or (label == EMPTY_ELEMENT):
             return []
         label = plain_label(label)
-        check_label(label, how)
+        check_label(label, transformations)
         if len(children) == 1 and isinstance(children[0], Tree) and children[0].label == label:
             return children
         return [Tree(label, tuple(children))]
 
     # The root label replaces a missing outermost label, `( (S …))`.
-    inner = tree.children if tree.label in ("", how.root) else (tree,)
-    found = rewrite_tree(Tree("", inner), lambda label, children: clean(label, children) if label else children)
-    if not found:
+    inner = tree.children if tree.label in ("", transformations.root) else (tree,)
+    cleaned = rewrite_tree(Tree("", inner), lambda label, children: clean(label, children) if label else children)
+    if not cleaned:
         raise RejectionError(EMPTY_SIDE, "the tree has no words")
-    if any(isinstance(node, str) for node in found):
+    if any(isinstance(node, str) for node in cleaned):
         raise RejectionError(MALFORMED_TREE, "a word has no label above it")
-    return Tree(how.root, tuple(found))
+    return Tree(transformations.root, tuple(cleaned))
 
 
-def transform_tree(tree: Tree, how: Transformations) -> Tree:
+def transform_tree(tree: Tree, transformations: Transformations) -> Tree:
     """Transform a cleaned tree for grammar learning: unary chains and binarization. Words do not change."""
 
     def change(label: str, children: list[Node]) -> list[Node]:
-        if how.unary == COLLAPSE and len(children) == 1 and label != how.root:
+        if transformations.unary == COLLAPSE and len(children) == 1 and label != transformations.root:
             [child] = children
             if isinstance(child, Tree) and not child.is_preterminal:
                 return [Tree(f"{label}{JOINT}{child.label}", child.children)]
@@ -151,25 +151,25 @@ def transform_tree(tree: Tree, how: Transformations) -> Tree:
             children[-2:] = [Tree(intermediate(label), tuple(children[-2:]))]
         return [Tree(label, tuple(children))]
 
-    [found] = rewrite_tree(tree, change)
-    assert isinstance(found, Tree)
-    return found
+    [transformed] = rewrite_tree(tree, change)
+    assert isinstance(transformed, Tree)
+    return transformed
 
 
-def restore_tree(tree: Tree, how: Transformations) -> Tree:
+def restore_tree(tree: Tree, transformations: Transformations) -> Tree:
     """Invert `transform_tree` and return the cleaned tree."""
 
     def restore(label: str, children: list[Node]) -> list[Node]:
         if label.startswith(INTERMEDIATE):
             return children
-        labels = label.split(JOINT) if how.unary == COLLAPSE and label.strip(JOINT) else [label]
+        labels = label.split(JOINT) if transformations.unary == COLLAPSE and label.strip(JOINT) else [label]
         for name in reversed(labels):
             children = [Tree(name, tuple(children))]
         return children
 
-    [found] = rewrite_tree(tree, restore)
-    assert isinstance(found, Tree)
-    return found
+    [restored] = rewrite_tree(tree, restore)
+    assert isinstance(restored, Tree)
+    return restored
 
 
 def plain_label(label: str) -> str:
@@ -186,7 +186,7 @@ def intermediate(label: str) -> str:
     return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
 
 
-def check_label(label: str, how: Transformations) -> None:
+def check_label(label: str, transformations: Transformations) -> None:
     """Raise `RejectionError` if a label is missing, or is reserved by transformations or notation."""
     if not label:
         raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")
@@ -196,5 +196,5 @@ def check_label(label: str, how: Transformations) -> None:
         raise RejectionError(
             MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are reserved for binarization"
         )
-    if how.unary == COLLAPSE and JOINT in label and label.strip(JOINT):
+    if transformations.unary == COLLAPSE and JOINT in label and label.strip(JOINT):
         raise RejectionError(MALFORMED_TREE, f"label {label!r}: {JOINT} is reserved for the labels of collapsed chains")

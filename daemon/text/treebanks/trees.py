@@ -71,9 +71,9 @@ def preorder(tree: Tree) -> Iterator[Node]:
 
 def with_words(tree: Tree, words: Iterable[str]) -> Tree:
     """Return the tree with its words replaced, from left to right."""
-    [found] = rewrite_tree(tree, lambda label, children: [Tree(label, tuple(children))], iter(words))
-    assert isinstance(found, Tree)
-    return found
+    [replaced] = rewrite_tree(tree, lambda label, children: [Tree(label, tuple(children))], iter(words))
+    assert isinstance(replaced, Tree)
+    return replaced
 
 
 def rewrite_tree(
@@ -100,11 +100,11 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
     """Parse a tree, whose labels may be missing; `frontiers` may lack children. Raises `RejectionError`."""
     open_labels: list[str] = []
     open_children: list[list[Node]] = []
-    whole: Tree | None = None
+    root: Tree | None = None
     label_follows = False
     for match in _PIECES.finditer(text):
         piece = match.group()
-        if whole is not None:
+        if root is not None:
             raise RejectionError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} follows the end of the tree")
         if piece == "(":
             open_labels.append("")
@@ -122,7 +122,7 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
             if open_children:
                 open_children[-1].append(node)
             else:
-                whole = node
+                root = node
         elif label_follows:
             open_labels[-1] = piece
         else:
@@ -133,9 +133,9 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
         raise RejectionError(
             MALFORMED_TREE, f"{len(open_labels)} unclosed bracket{'s' * (len(open_labels) > 1)}, the last is ({opened}"
         )
-    if whole is None:
+    if root is None:
         raise RejectionError(MALFORMED_TREE, "no brackets found")
-    return whole
+    return root
 
 
 def decode_text(content: bytes) -> str:

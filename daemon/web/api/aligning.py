@@ -109,11 +109,15 @@ def align_routes(context: WebContext) -> APIRouter:
 
         aligner = context.service.opened.aligner
         texts = [(pair.source, pair.target) for pair in body.pairs]
-        prepared = aligner.prepared(texts, body.tokenized)
-        position, found = aligner.answer(prepared, body.symmetrization)
+        prepared = aligner.prepare(texts, body.tokenized)
+        position, aligned_pairs = aligner.align_texts(prepared, body.symmetrization)
         advice = None if body.tokenized else aligner.advice(texts)
         return to_json(
-            {"position": position, "pairs": [as_plain(pair, body.min_probability) for pair in found], "advice": advice}
+            {
+                "position": position,
+                "pairs": [as_plain(pair, body.min_probability) for pair in aligned_pairs],
+                "advice": advice,
+            }
         )
 
     @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
@@ -176,16 +180,16 @@ def link_routes(context: WebContext) -> APIRouter:
     router = APIRouter(prefix="/v1/pairs/{pair_id}/links", tags=["aligning"])
     service, store = context.service, context.service.store
 
-    def correct(pair_id: int, known: KnownLinks, origin: str) -> bool:
+    def correct(pair_id: int, corrected_links: KnownLinks, origin: str) -> bool:
         notation = service.opened.notation()
         if notation.takes != PAIRS:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
         pair = store.find_pair(pair_id)
         if pair is None:
             raise unknown_pair(pair_id)
-        own = WordView(store.settings().bpe_merges).pair(pair.source, pair.target)
+        word_pair = WordView(store.settings().bpe_merges).pair(pair.source, pair.target)
         try:
-            applied = service.correct(pair_id, own.of_tokens(known), origin)
+            applied = service.correct(pair_id, word_pair.of_tokens(corrected_links), origin)
         except HumanLinksError as error:
             raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
         except ValueError as error:
@@ -201,13 +205,13 @@ def link_routes(context: WebContext) -> APIRouter:
         pair = store.find_pair(pair_id)
         if pair is None:
             raise unknown_pair(pair_id)
-        own = WordView(store.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
-        known = own.known(store.human_links([pair_id]).get(pair_id, KnownLinks()))
+        word_pair = WordView(store.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
+        corrected_links = word_pair.known(store.human_links([pair_id]).get(pair_id, KnownLinks()))
         return LinksAnswer(
             pair=pair_id,
-            alignment=own.alignment,
-            fixed=sorted(map(list, known.fixed)),
-            forbidden=sorted(map(list, known.forbidden)),
+            alignment=word_pair.alignment,
+            fixed=sorted(map(list, corrected_links.fixed)),
+            forbidden=sorted(map(list, corrected_links.forbidden)),
             applied=store.is_corrected(pair_id),
         )
 
@@ -227,7 +231,7 @@ def link_routes(context: WebContext) -> APIRouter:
     async def put(request: Request, pair_id: PairId) -> Response:
         """Fix or forbid links of a pair. The pair is re-aligned and respects the corrections until they are removed."""
         body = await read_json(request, LinksBody, _MAX_LINK_BYTES)
-        fixed, forbidden = (frozenset((s, t) for s, t in some) for some in (body.fixed, body.forbidden))
+        fixed, forbidden = (frozenset((s, t) for s, t in pair_links) for pair_links in (body.fixed, body.forbidden))
         applied = await context.threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
         answer = await to_thread.run_sync(lambda: links(pair_id))
         return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if applied else HTTPStatus.ACCEPTED)

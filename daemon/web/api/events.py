@@ -72,10 +72,14 @@ def event_routes(context: WebContext) -> APIRouter:
         """Return events, or a stream of server-sent events if the client accepts text/event-stream."""
         kinds = kind or []
         if STREAM in accept:
-            given = last_event_id or ""
-            if given and not (given.isascii() and given.isdecimal() and len(given) < 19):
-                raise ProblemError(HTTPStatus.BAD_REQUEST, f"Last-Event-ID must be a whole number, got {given[:40]!r}")
-            return await streams.open(kinds, int(given) if given else after)
+            position_text = last_event_id or ""
+            if position_text and not (
+                position_text.isascii() and position_text.isdecimal() and len(position_text) < 19
+            ):
+                raise ProblemError(
+                    HTTPStatus.BAD_REQUEST, f"Last-Event-ID must be a whole number, got {position_text[:40]!r}"
+                )
+            return await streams.open(kinds, int(position_text) if position_text else after)
         page = await streams.page(kinds, after, limit)
         if page.missed:
             raise ProblemError(

@@ -101,16 +101,16 @@ def grammar_routes(context: WebContext) -> APIRouter:
         if cursor is not None:
             uses, *sides = cursor.split("\t")
             after = (int(uses) / unit, sides[0], sides[1])
-        found, _ = service.opened.find_rules(
+        rules, _ = service.opened.find_rules(
             source, target, containing=containing or (), limit=limit + 1, after=after, current_sample=current_sample
         )
         view = WordView(store.settings().bpe_merges)
-        shown = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in found[:limit]]
-        page = [RuleAnswer.model_validate(rule) for rule in shown]
+        rows = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in rules[:limit]]
+        page = [RuleAnswer.model_validate(rule) for rule in rows]
         following = None
-        if len(found) > limit:
+        if len(rules) > limit:
             # The cursor holds uses in the store's integer units, because the store sorts by them.
-            last = found[limit - 1]
+            last = rules[limit - 1]
             after_uses = last.count if current_sample else round(last.expected_uses * unit)
             following = f"{after_uses}\t{last.source}\t{last.target}"
         return RulesAnswer(rules=page, next=following)
@@ -118,14 +118,14 @@ def grammar_routes(context: WebContext) -> APIRouter:
     @router.get("/pairs/{pair_id}", responses=_MISSING)
     def pair(pair_id: PairId) -> PairRecord:
         """Return a stored pair. Subwords are joined to words."""
-        found = store.find_pair(pair_id)
-        if found is None:
+        rules = store.find_pair(pair_id)
+        if rules is None:
             raise unknown_pair(pair_id)
         view = WordView(store.settings().bpe_merges)
         if not view.merges:
-            return found
-        own = view.pair(found.source, found.target, found.alignment)
-        return replace(found, source=own.source, target=own.target, alignment=own.alignment)
+            return rules
+        word_pair = view.pair(rules.source, rules.target, rules.alignment)
+        return replace(rules, source=word_pair.source, target=word_pair.target, alignment=word_pair.alignment)
 
     @router.get("/pairs/{pair_id}/derivation", responses=_DERIVED)
     def derivation(pair_id: PairId) -> DerivationAnswer:
@@ -164,14 +164,14 @@ def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
     settings = service.opened.settings()
     uses, view = read_derivation(row, settings), WordView(settings.bpe_merges)
     if view.merges:
-        own = view.pair(row.source, row.target)
+        word_pair = view.pair(row.source, row.target)
         uses = [
             replace(
                 use,
                 source=view.side(use.source),
                 target=view.side(use.target),
-                source_span=find_word_span(own.source_places, use.source_span),
-                target_span=find_word_span(own.target_places, use.target_span),
+                source_span=find_word_span(word_pair.source_places, use.source_span),
+                target_span=find_word_span(word_pair.target_places, use.target_span),
             )
             for use in uses
         ]

@@ -63,8 +63,8 @@ class RequestMetrics:
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""
-        known = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
-        self._requests.labels(known, route, str(status)).inc()
+        method_label = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
+        self._requests.labels(method_label, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def count_lines(self, totals: IngestTotals) -> None:
@@ -227,16 +227,16 @@ _Answer = TypeVar("_Answer")
 
 def coalesced(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
     """Wrap an async function so that concurrent callers share a result computed after each of them called."""
-    turn, begun = asyncio.Lock(), 0
+    turn, started = asyncio.Lock(), 0
     made: tuple[int, _Answer] | None = None
 
     async def answer() -> _Answer:
-        nonlocal begun, made
-        wanted = begun + 1
+        nonlocal started, made
+        target = started + 1
         async with turn:
-            if made is None or made[0] < wanted:
-                begun += 1
-                made = begun, await make()
+            if made is None or made[0] < target:
+                started += 1
+                made = started, await make()
             return made[1]
 
     return answer
@@ -255,16 +255,16 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
 
     async def look() -> tuple[DaemonStatus, StoreStatus | None, Sequence[JobStatus], str | None]:
         """Return the daemon's condition, the store's status and jobs, and the reason if the store is unavailable."""
-        found, fault = None, f"the store has not responded for {_STORE_SECONDS:.0f} s"
+        store_status, fault = None, f"the store has not responded for {_STORE_SECONDS:.0f} s"
         with move_on_after(_STORE_SECONDS):
             try:
-                found = await to_thread.run_sync(read_store, abandon_on_cancel=True, limiter=thread)
+                store_status = await to_thread.run_sync(read_store, abandon_on_cancel=True, limiter=thread)
             except StoreError as error:
                 fault = str(error)
         condition = service.status()
-        if found is None:
+        if store_status is None:
             return condition, None, (), fault
-        status, jobs = found
+        status, jobs = store_status
         return replace(condition, lag=condition.lag.by(status.pairs)), status, jobs, None
 
     async def render() -> bytes:

@@ -91,18 +91,18 @@ class IngestAnswer(BaseModel):
         for run in rejected:
             reasons[run.reason] += run.lines
         room = max(0, _SHOWN_REJECTIONS - len(self.rejected_lines))
-        shown = [
+        problems_shown = [
             RejectedAnswer(line=run.line, last_line=run.last_line, reason=run.reason, message=run.message)
             for run in rejected[:room]
         ]
         fields = dict(self.unused_fields)
-        more = 0
+        repeats = 0
         for name, times in sorted(unused.items()):
             short = name[:_SHOWN_CHARACTERS].encode(errors="replace").decode()
             if short in fields or len(fields) < _SHOWN_FIELDS:
                 fields[short] = fields.get(short, 0) + times
             else:
-                more += times
+                repeats += times
         return IngestAnswer(
             batch=self.batch,
             corpus=self.corpus,
@@ -111,10 +111,10 @@ class IngestAnswer(BaseModel):
             duplicates=self.duplicates + totals.duplicates,
             rejected=self.rejected + totals.rejected,
             reasons=dict(reasons),
-            rejected_lines=self.rejected_lines + shown,
+            rejected_lines=self.rejected_lines + problems_shown,
             more_rejected=self.more_rejected + sum(run.lines for run in rejected[room:]),
             unused_fields=fields,
-            more_unused_fields=self.more_unused_fields + more,
+            more_unused_fields=self.more_unused_fields + repeats,
             notes=self.notes,
         )
 
@@ -232,16 +232,16 @@ class IngestRequest:
             raise RejectionError(LINE_TOO_LONG, f"the line exceeds {MAX_LINE_BYTES} bytes")
         return json_object(line, unused)
 
-    def _other(self, how: str) -> ProblemError:
+    def _other(self, reason: str) -> ProblemError:
         return ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
-            f"Idempotency-Key {self._key!r} was used for another request: {how}; use a new key for new content",
+            f"Idempotency-Key {self._key!r} was used for another request: {reason}; use a new key for new content",
         )
 
 
-def _no_lines(body: str, how: str = "") -> ProblemError:
-    wanted = 'send JSON lines, an object {"source": …, "target": …} a line'
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is {body}: {wanted}{how}")
+def _no_lines(body: str, detail: str = "") -> ProblemError:
+    expected = 'send JSON lines, an object {"source": …, "target": …} a line'
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is {body}: {expected}{detail}")
 
 
 def _joined(lines: Sequence[bytes]) -> bytes:
@@ -435,11 +435,11 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     return router
 
 
-def _check_languages(store: GrammarStore, given: str | None) -> None:
-    if given is None:
+def _check_languages(store: GrammarStore, languages: str | None) -> None:
+    if languages is None:
         return
     try:
-        make_pipeline(store.settings(), two_languages(given, "languages"))
+        make_pipeline(store.settings(), two_languages(languages, "languages"))
     except UsageError as error:
         raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
 

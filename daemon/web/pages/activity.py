@@ -49,7 +49,7 @@ def activity_routes(page: PageContext) -> APIRouter:
                 progress.last_failed_files(transaction, _ROWS),
             )
             exports, changes = progress.last_exports(transaction, _ROWS), progress.last_changes(transaction, _ROWS)
-            daemon, at = _daemon(page, status.pairs), datetime.now(UTC).replace(microsecond=0)
+            daemon, time = _daemon(page, status.pairs), datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
                 "store": asdict(status),
                 "daemon": daemon,
@@ -67,13 +67,13 @@ def activity_routes(page: PageContext) -> APIRouter:
                 "exports": exports,
                 "jobs": job_statuses(progress.scheduled_jobs(transaction)),
                 "changes": changes,
-                "at": at,
+                "at": time,
                 "sql": transaction.statements,
                 "_one": notation.one,
                 "_many": notation.many,
                 "_symbols": lambda side: split_symbols(side, settings),
                 "_exported": next((row for row in exports if row["state"] == "done"), None),
-                "_failures": _failures(daemon, batches, failed_files, exports, at - _RECENT),
+                "_failures": _failures(daemon, batches, failed_files, exports, time - _RECENT),
             }
         return page.answer(request, "now", content)
 
@@ -92,14 +92,18 @@ def _failures(
     recent_files = [row for row in failed_files if _is_recent(row["at"], since)]
     recent_exports = [row for row in exports if _is_recent(row["started_at"], since)]
     loops = [] if daemon is None else [loop for loop in daemon["loops"] if not loop["running"]]
-    found = (
+    failures = (
         ("stopped loop", len(loops), False),
         ("failed file", len(recent_files), len(recent_files) == _ROWS),
         ("failed input", sum(row["state"] == "failed" for row in recent_batches), len(recent_batches) == _ROWS),
         ("rejected line", sum(row["rejected"] for row in recent_batches), len(recent_batches) == _ROWS),
         ("failed export", sum(row["state"] == "failed" for row in recent_exports), len(recent_exports) == _ROWS),
     )
-    return [f"{number:,}{'+' * more} {name}{'s' * (number != 1)}" for name, number, more in found if number]
+    return [
+        f"{number:,}{'+' * is_truncated} {name}{'s' * (number != 1)}"
+        for name, number, is_truncated in failures
+        if number
+    ]
 
 
 def _is_recent(moment: Any, since: datetime) -> bool:
@@ -119,8 +123,10 @@ def _curve(sweeps: Sequence[_Row], settings: Settings) -> list[list[float | None
     for row in sweeps:
         early = annealed and row["stage"] == 1
         number = row["id"]
-        known = ((number - 1, row["log_likelihood_before"]), (number, row["log_likelihood"]))
-        points += [[at, value, None] if early else [at, None, value] for at, value in known if value is not None]
+        values = ((number - 1, row["log_likelihood_before"]), (number, row["log_likelihood"]))
+        points += [
+            [sweep, value, None] if early else [sweep, None, value] for sweep, value in values if value is not None
+        ]
     return points
 
 
@@ -202,16 +208,16 @@ def trend_of(points: Sequence[tuple[int, float]]) -> Trend:
     Compares the means of two halves, each with the Monte Carlo error from its effective sample size [Vehtari et al.
     2021]. With 16 or more values, the first half is discarded as warm-up.
     """
-    kept = points[len(points) // 2 :] if len(points) >= _WARM_VALUES else points
-    if len(kept) < MIN_VALUES:
-        return Trend(SHORT, len(kept))
-    sweeps, values = np.array([sweep for sweep, _ in kept], np.float64), np.array([value for _, value in kept])
-    half = len(kept) // 2
-    apart = float(sweeps[-half:].mean() - sweeps[:half].mean())
+    recent = points[len(points) // 2 :] if len(points) >= _WARM_VALUES else points
+    if len(recent) < MIN_VALUES:
+        return Trend(SHORT, len(recent))
+    sweeps, values = np.array([sweep for sweep, _ in recent], np.float64), np.array([value for _, value in recent])
+    half = len(recent) // 2
+    difference = float(sweeps[-half:].mean() - sweeps[:half].mean())
     change = float(values[-half:].mean() - values[:half].mean())
     error = float(np.hypot(_error(values[:half]), _error(values[-half:])))
     verdict = FLAT if abs(change) <= _ERRORS * error else RISING if change > 0 else FALLING
-    return Trend(verdict, len(kept), kept[0][0], kept[-1][0], change / apart, error / apart)
+    return Trend(verdict, len(recent), recent[0][0], recent[-1][0], change / difference, error / difference)
 
 
 def _error(values: NDArray[np.float64]) -> float:

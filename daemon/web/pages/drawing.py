@@ -7,7 +7,7 @@ number in both trees.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hierogram.daemon.learning.derivations import own_words
+from hierogram.daemon.learning.derivations import terminal_positions
 from hierogram.daemon.web.pages.rendering import ShownWord, color_number, direction, links_of, truncate, visible, width
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import RuleUse
@@ -33,22 +33,22 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
     `branches` SVG paths, and `arcs` SVG paths with the keys of the linked words. An empty derivation has no trees.
     """
     along = {side: _along(words) for side, words in sides.items()}
-    widths = {side: places[-1][1] if places else 0.0 for side, places in along.items()}
-    whole = max(widths.values()) + 2 * _MARGIN
+    widths = {side: spans[-1][1] if spans else 0.0 for side, spans in along.items()}
+    total_width = max(widths.values()) + 2 * _MARGIN
     # Children follow their parents in `uses`.
     levels = [0] * len(uses)
-    for place, use in enumerate(uses):
+    for index, use in enumerate(uses):
         for child in use.children:
-            levels[child] = levels[place] + 1
+            levels[child] = levels[index] + 1
     depth = (max(levels) + 1) * _STEP if uses else 0.0
     feet = {SOURCE: _MARGIN + depth + _WORD_HEIGHT}
-    feet[TARGET] = feet[SOURCE] + min(220.0, 70.0 + whole / 16) + _WORD_HEIGHT
+    feet[TARGET] = feet[SOURCE] + min(220.0, 70.0 + total_width / 16) + _WORD_HEIGHT
     height = feet[TARGET] + (depth if sides[TARGET] else 0.0) + _MARGIN
     centres: dict[str, list[float]] = {}
     for side, words in sides.items():
-        xs = [middle + (whole - widths[side]) / 2 for middle, _ in along[side]]
+        xs = [middle + (total_width - widths[side]) / 2 for middle, _ in along[side]]
         rtl = direction(" ".join(word.text for word in words)) == "rtl"
-        centres[side] = [round(whole - x if rtl else x, 1) for x in xs]
+        centres[side] = [round(total_width - x if rtl else x, 1) for x in xs]
     nodes: list[tuple[float, float, int, int, str]] = []
     branches: list[str] = []
     # Nodes are above the source words and below the target words. Each tree has the y of its root, the step between
@@ -64,10 +64,10 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
         for number, (use, (x, y)) in enumerate(zip(uses, spots, strict=True), 1):
             nodes.append((x, y, number, color_number(number), f"{use.source} ||| {use.target}"))
             ends = [spots[child] for child in use.children]
-            ends += [(centres[side][n], foot) for n in own_words(use, list(uses), side)]
+            ends += [(centres[side][n], foot) for n in terminal_positions(use, list(uses), side)]
             branches += [_curve((x, y), end) for end in ends]
     return {
-        "width": round(whole),
+        "width": round(total_width),
         "height": round(height),
         "words": [
             (x, feet[side], truncate(visible(word.text), _MAX_WORD_LENGTH), word)
@@ -96,12 +96,12 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
     )
     cell = _SMALL_CELL if max(len(rows), len(columns)) > _MANY_WORDS else _CELL
     size = min(cell - 2.0, 13.0)
-    left = max(map(width, rows), default=0.0) * size + 14.0
+    label_width = max(map(width, rows), default=0.0) * size + 14.0
     top = max(map(width, columns), default=0.0) * size + 14.0
     return {
-        "width": round(left + len(columns) * cell + 4.0),
+        "width": round(label_width + len(columns) * cell + 4.0),
         "height": round(top + len(rows) * cell + 4.0),
-        "left": round(left, 1),
+        "left": round(label_width, 1),
         "top": round(top, 1),
         "cell": cell,
         "rows": rows,
@@ -109,7 +109,7 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
         "links": [(i, j, f"{sides[SOURCE][i].key} {sides[TARGET][j].key}") for i, j in links_of(alignment)],
         "phrases": [
             (
-                left + use.target_span[0] * cell,
+                label_width + use.target_span[0] * cell,
                 top + use.source_span[0] * cell,
                 (use.target_span[1] - use.target_span[0]) * cell,
                 (use.source_span[1] - use.source_span[0]) * cell,
@@ -121,13 +121,13 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
 
 
 def _along(words: Sequence[ShownWord]) -> list[Point]:
-    places = []
+    spans = []
     end = 0.0
     for word in words:
         wide = width(truncate(visible(word.text), _MAX_WORD_LENGTH)) * _EM + _GAP
-        places.append((end + wide / 2, end + wide))
+        spans.append((end + wide / 2, end + wide))
         end += wide
-    return places
+    return spans
 
 
 def _middle(centres: Sequence[float], span: tuple[int, int]) -> float:

@@ -23,26 +23,26 @@ _LONGEST = 60_000
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
-def texts(request: Request, *known: str) -> dict[str, str]:
+def texts(request: Request, *names: str) -> dict[str, str]:
     """Return the non-empty query values by name. Raises `ProblemError` if a name or value is invalid."""
-    given = parse_query(request, dict.fromkeys(known, False))
-    for name, value in given:
+    parameters = parse_query(request, dict.fromkeys(names, False))
+    for name, value in parameters:
         if "\0" in value or len(value) > _LONGEST:
             raise _wrong(name, f"must be a text of up to {_LONGEST:,} characters without NUL")
-    return {name: value for name, value in given if value}
+    return {name: value for name, value in parameters if value}
 
 
-def options(request: Request, kind: type[Options], *more: str) -> tuple[Options, dict[str, str]]:
+def options(request: Request, kind: type[Options], *names: str) -> tuple[Options, dict[str, str]]:
     """Return the options in the query and its other values. Raises `ProblemError` if a name or value is invalid."""
     fields = OptionField.of(kind)
-    given = texts(request, *fields, *more)
-    values = {name: _convert(fields[name], value) for name, value in given.items() if name in fields}
+    parameters = texts(request, *fields, *names)
+    values = {name: _convert(fields[name], value) for name, value in parameters.items() if name in fields}
     made = kind(**values)
     try:
         check(made)
     except OptionError as error:
         raise _wrong(error.option, error.reason) from error
-    return made, {name: value for name, value in given.items() if name not in fields}
+    return made, {name: value for name, value in parameters.items() if name not in fields}
 
 
 def _convert(field: OptionField, text: str) -> Any:

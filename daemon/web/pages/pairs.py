@@ -44,10 +44,10 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
         texts(request)
         _service(page)
         with page.reader.read() as transaction:
-            pair, one = _found(transaction, pair_id), find_notation(transaction.settings().grammar).one
+            pair, unit = _found(transaction, pair_id), find_notation(transaction.settings().grammar).one
         action = request.url.path
         token = page.sessions.form_token(request.cookies.get(COOKIE), action)
-        return page.html(request, "withdraw", {"pair": pair, "one": one, "action": action, "form_token": token})
+        return page.html(request, "withdraw", {"pair": pair, "one": unit, "action": action, "form_token": token})
 
     @router.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
@@ -65,8 +65,8 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
             still_there = is_withdrawal_pending(transaction, pair_id)
             if still_there is None:
                 return RedirectResponse(f"/pairs/{_found(transaction, pair_id).id}", HTTPStatus.SEE_OTHER)
-            one = find_notation(transaction.settings().grammar).one
-        return page.html(request, "withdrawn", {"id": pair_id, "one": one, "still_there": still_there})
+            unit = find_notation(transaction.settings().grammar).one
+        return page.html(request, "withdrawn", {"id": pair_id, "one": unit, "still_there": still_there})
 
     return router
 
@@ -82,8 +82,8 @@ def _service(page: PageContext) -> Service:
 def _found(transaction: ReadTransaction, pair_id: int) -> PairRecord:
     pair = find_pair(transaction, pair_id)
     if pair is None:
-        one = find_notation(transaction.settings().grammar).one
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"{one} {pair_id} not found")
+        unit = find_notation(transaction.settings().grammar).one
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"{unit} {pair_id} not found")
     return pair
 
 
@@ -97,16 +97,18 @@ def _content(transaction: ReadTransaction, pair: PairRecord) -> dict[str, Any]:
     notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
     two_texts = notation.takes == PAIRS
     alignment = pair.alignment if two_texts else ""
-    own = view.pair(pair.source, pair.target if two_texts else "", alignment)
-    sides = sentences(*own[:3])
+    word_pair = view.pair(pair.source, pair.target if two_texts else "", alignment)
+    sides = sentences(*word_pair[:3])
     # Rules and links refer to subword tokens, which are highlighted with their words.
     tokens = {
         side: [
-            sides[side][places[n]]._replace(text=view.side(symbol)) for n, symbol in enumerate(text.split(" ")) if text
+            sides[side][positions[n]]._replace(text=view.side(symbol))
+            for n, symbol in enumerate(text.split(" "))
+            if text
         ]
-        for side, text, places in (
-            (SOURCE, pair.source, own.source_places),
-            (TARGET, pair.target if two_texts else "", own.target_places),
+        for side, text, positions in (
+            (SOURCE, pair.source, word_pair.source_places),
+            (TARGET, pair.target if two_texts else "", word_pair.target_places),
         )
     }
     trouble = None
@@ -115,7 +117,7 @@ def _content(transaction: ReadTransaction, pair: PairRecord) -> dict[str, Any]:
         uses, expected = read_derivation(row, settings), expected_rules(row, settings)
     except SamplerError as error:
         uses, expected, trouble = [], [], str(error)
-    shown = [replace(use, source=view.side(use.source), target=view.side(use.target)) for use in uses]
+    rules = [replace(use, source=view.side(use.source), target=view.side(use.target)) for use in uses]
     stored = count_uses(transaction, {(use.source, use.target) for use in uses})
     of_all = [stored.get((use.source, use.target), (0.0, 0)) for use in uses]
     before, after = find_neighbors(transaction, pair.id)
@@ -144,7 +146,7 @@ def _content(transaction: ReadTransaction, pair: PairRecord) -> dict[str, Any]:
         "_after": after,
         "_sides": sides,
         "_two_texts": two_texts,
-        "_picture": picture(shown, tokens, alignment),
-        "_grid": grid(shown, tokens, alignment) if alignment else None,
+        "_picture": picture(rules, tokens, alignment),
+        "_grid": grid(rules, tokens, alignment) if alignment else None,
         "_symbols": lambda side: split_symbols(side, settings),
     }  # fmt: skip

@@ -101,7 +101,10 @@ def _moment(value: Any) -> str:
 
 
 def _environment() -> Environment:
-    packages = ["hierogram.daemon.web.pages", *(one.templates for one in extensions() if one.templates)]
+    packages = [
+        "hierogram.daemon.web.pages",
+        *(extension.templates for extension in extensions() if extension.templates),
+    ]
     made = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
@@ -142,8 +145,8 @@ class PageContext:
     def answer(self, request: Request, name: str, content: Mapping[str, Any]) -> Response:
         """Render a page as HTML, or as JSON, without keys that begin with `_`, if the path ends in `.json`."""
         if request.url.path.endswith(JSON_ENDING):
-            shown = {key: plain(value) for key, value in content.items() if not key.startswith("_")}
-            return JSONResponse(shown, headers=HEADERS)
+            values = {key: plain(value) for key, value in content.items() if not key.startswith("_")}
+            return JSONResponse(values, headers=HEADERS)
         return self.html(request, name, content)
 
     def html(
@@ -231,9 +234,9 @@ def visible(text: str) -> str:
     return "".join(picture(letter) if unicodedata.category(letter) in _UNSEEN else letter for letter in text)
 
 
-def truncate(text: str, most: int = 40) -> str:
-    """Truncate the text to `most` characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+def truncate(text: str, limit: int = 40) -> str:
+    """Truncate the text to `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def width(text: str) -> float:

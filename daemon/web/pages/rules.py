@@ -24,20 +24,20 @@ def rule_routes(page: PageContext) -> APIRouter:
     @router.get("/rule.json")
     def rule_page(request: Request) -> Response:
         """Return the page of a rule."""
-        given = texts(request, "source", "target", "after")
-        source, target = given.get("source", ""), given.get("target", "")
+        parameters = texts(request, "source", "target", "after")
+        source, target = parameters.get("source", ""), parameters.get("target", "")
         with page.reader.read() as transaction:
             settings = transaction.settings()
             notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
-            found = details.find_rule(transaction, source, target)
+            rule = details.find_rule(transaction, source, target)
             history: list[dict[str, Any]] = []
-            if found is not None:
-                history = details.read_rule_history(transaction, found.id)
-                history.append({"day": "now", "expected_uses": found.expected_uses})
+            if rule is not None:
+                history = details.read_rule_history(transaction, rule.id)
+                history.append({"day": "now", "expected_uses": rule.expected_uses})
             content: dict[str, Any] = {
                 "source": source,
                 "target": target,
-                "rule": found,
+                "rule": rule,
                 "history": history,
                 "rivals": {
                     SOURCE: details.find_competing_rules(transaction, SOURCE, source, _COMPETING_RULES),
@@ -61,16 +61,16 @@ def rule_routes(page: PageContext) -> APIRouter:
         # Import lazily: other pages do not need the compiler.
         from hierogram.daemon.learning.derivations import ConcordancePage, concordance
 
-        given = texts(request, "source", "target", "after")
-        source, target = given.get("source", ""), given.get("target", "")
+        parameters = texts(request, "source", "target", "after")
+        source, target = parameters.get("source", ""), parameters.get("target", "")
         with page.reader.read() as transaction:
             settings = transaction.settings()
             notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
-            found = details.find_rule(transaction, source, target)
-            start = whole_number(given.get("after", "")) or 0
+            rule = details.find_rule(transaction, source, target)
+            start = whole_number(parameters.get("after", "")) or 0
             # A pair may use a rule that is not stored yet, but only one with valid notation.
-            rule_id, possible = (found.id if found else None), is_side(source) and is_side(target)
-            if found or possible:
+            rule_id, possible = (rule.id if rule else None), is_side(source) and is_side(target)
+            if rule or possible:
                 lines = concordance(transaction, (rule_id, source, target), start, _LINES)
             else:
                 lines = ConcordancePage([], None, True, 0, 0)

@@ -54,16 +54,16 @@ def search_routes(page: PageContext) -> APIRouter:
     @router.get("/search.json")
     def search_page(request: Request) -> Response:
         """Return rules that match a query, or an overview of the store if there is no query."""
-        query, given = options(request, Query, "q", "after")
+        query, parameters = options(request, Query, "q", "after")
         query = replace(query, limit=min(query.limit, _MOST))
-        phrase = read_phrase(given.get("q", ""))
+        phrase = read_phrase(parameters.get("q", ""))
         with page.reader.read() as transaction:
             status = progress.store_status(transaction, page.reader.url)
             settings = transaction.settings()
             phrase = _in_tokens(transaction, phrase, settings)
             notation = find_notation(settings.grammar)
             content: dict[str, Any] = {
-                "typed": given.get("q", ""),
+                "typed": parameters.get("q", ""),
                 "asked": bool(phrase.words),
                 "query": asdict(query),
                 "store": {"rules_in_use": status.rules_in_use, "uses": status.rule_tokens, "pairs": status.pairs},
@@ -81,8 +81,8 @@ def search_routes(page: PageContext) -> APIRouter:
                 divided = {side: _divided(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
                 if "side" not in request.query_params:
                     query = replace(query, side=guess_side(transaction, divided))
-                found = search(transaction, divided[query.side], query, _read_place(given.get("after")))
-                content |= _results(transaction, request, found, phrase, divided, query) | {
+                results = search(transaction, divided[query.side], query, _read_place(parameters.get("after")))
+                content |= _results(transaction, request, results, phrase, divided, query) | {
                     "query": asdict(query),
                     "_symbols": lambda side: split_symbols(side, settings),
                 }
@@ -119,13 +119,13 @@ def _in_tokens(transaction: ReadTransaction, phrase: Phrase, settings: Settings)
 
 def _divided(phrase: Phrase, view: WordView, side: int) -> Phrase:
     groups = ([None] if word is None else view.parts(side, word).split(" ") for word in phrase.parts)
-    return Phrase(tuple(part for some in groups for part in some))
+    return Phrase(tuple(part for parts in groups for part in parts))
 
 
 def _results(
     transaction: ReadTransaction,
     request: Request,
-    found: RulePage,
+    results: RulePage,
     phrase: Phrase,
     divided: Mapping[str, Phrase],
     query: Query,
@@ -135,39 +135,42 @@ def _results(
     notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
     vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
-    here = {name: value for name, value in request.query_params.items() if name != "after"}
-    after = _write_place(found.next)
-    missing = found.unknown
+    parameters = {name: value for name, value in request.query_params.items() if name != "after"}
+    after = _write_place(results.next)
+    missing = results.unknown
     if settings.bpe_merges:
         # A word is unknown if one of its subwords is unknown.
         parts = {word: _divided(Phrase((word,)), view, side == TARGET).words for word in phrase.words}
-        missing = tuple(word for word in phrase.words if not set(found.unknown).isdisjoint(parts[word]))
-    readings = [view.line(reading.typed()) for reading in found.readings]
+        missing = tuple(word for word in phrase.words if not set(results.unknown).isdisjoint(parts[word]))
+    readings = [view.line(reading.typed()) for reading in results.readings]
     # The word itself, or else the most likely similar word.
-    words = [*([] if missing or found.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
+    words = [*([] if missing or results.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
     if words and not count_word(transaction, vocabulary, words[0]):
         words = words[1:]
     like = {word: similar_words(transaction.connection, vocabulary, word, _LIKE) for word in missing[:_MISSED]}
-    if not found.rules and not missing and phrase.is_word and not found.labels:
+    if not results.rules and not missing and phrase.is_word and not results.labels:
         like = {word: similar_words(transaction.connection, vocabulary, word, _LIKE) for word in phrase.words}
     return {
-        "rules": found.rules,
+        "rules": results.rules,
         "after": after,
         "readings": readings,
         "unknown_words": list(missing),
         "like_words": {
-            word: [one.token for one in some if not one.token.startswith(PART_MARK)] for word, some in like.items()
+            word: [candidate.token for candidate in candidates if not candidate.token.startswith(PART_MARK)]
+            for word, candidates in like.items()
         },
-        "labels": list(found.labels),
+        "labels": list(results.labels),
         "word": words[0] if phrase.is_word and words else None,
-        "_instead": lambda word, one: address("/search", **here | {"q": phrase.with_word(word, one).typed()}),
-        "_reading": lambda reading: address("/search", **here | {"q": reading}),
-        "_exact": found.exact,
+        "_instead": lambda word, candidate: address(
+            "/search", **parameters | {"q": phrase.with_word(word, candidate).typed()}
+        ),
+        "_reading": lambda reading: address("/search", **parameters | {"q": reading}),
+        "_exact": results.exact,
         "_on_other_side": TWO_SIDES in notation.offers and phrase_occurs(transaction, other, divided[other]),
-        "_other": address("/search", **here | {"side": other}),
-        "_next": address("/search", **here | {"side": side, "after": after}) if after else None,
+        "_other": address("/search", **parameters | {"side": other}),
+        "_next": address("/search", **parameters | {"side": side, "after": after}) if after else None,
         "_continued": "after" in request.query_params,
-        "_first": address("/search", **here),
+        "_first": address("/search", **parameters),
     }
 
 
@@ -182,18 +185,19 @@ def _beginning(transaction: ReadTransaction) -> dict[str, Any]:
     }
 
 
-def _write_place(place: PagePosition | None) -> str | None:
-    if place is None:
+def _write_place(position: PagePosition | None) -> str | None:
+    if position is None:
         return None
-    return f"{round(place.uses * ONE_USE)}.{place.id}.{_NEAR if place.near else _EXACT}.{place.probability.hex()}"
+    tier = _NEAR if position.near else _EXACT
+    return f"{round(position.uses * ONE_USE)}.{position.id}.{tier}.{position.probability.hex()}"
 
 
 def _read_place(text: str | None) -> PagePosition | None:
     """Parse the cursor of the previous page. Returns None if it is invalid."""
     try:
         uses, rule, tier, probability = (text or "").split(".", 3)
-        place = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), tier == _NEAR)
+        position = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), tier == _NEAR)
     except (ValueError, OverflowError):
         return None
-    sensible = place.probability == place.probability and abs(place.probability) != float("inf")
-    return place if sensible and max(abs(place.uses), abs(place.id)) <= MAX_ID else None
+    sensible = position.probability == position.probability and abs(position.probability) != float("inf")
+    return position if sensible and max(abs(position.uses), abs(position.id)) <= MAX_ID else None

@@ -40,14 +40,16 @@ def build_pages(
     page = PageContext(reader, sessions, context.service if context else None, asks=sql_runner is not None)
     added = []
     if context is not None:
-        added = [one for extension in extensions() if extension.pages for one in extension.pages(context, page)]
-    page.navigation = [(one.name, one.path, one.title) for one in added]
+        added = [
+            added_page for extension in extensions() if extension.pages for added_page in extension.pages(context, page)
+        ]
+    page.navigation = [(added_page.name, added_page.path, added_page.title) for added_page in added]
     app = FastAPI(title="Hierogram pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     for routes in (search_routes, rule_routes, word_routes, activity_routes, login_routes):
         app.include_router(routes(page))
     app.include_router(pair_routes(page, threads))
-    for one in added:
-        app.include_router(one.router)
+    for added_page in added:
+        app.include_router(added_page.router)
     if sql_runner is not None:
         app.include_router(sql_routes(page, sql_runner, configuration.sql_seconds, threads.downloads))
 
@@ -80,10 +82,10 @@ def login_routes(page: PageContext) -> APIRouter:
     @router.get(ENTER)
     def enter_page(request: Request) -> Response:
         """Return the login form."""
-        given = texts(request, "next")
+        parameters = texts(request, "next")
         if not sessions.required:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        return page.html(request, "enter", {"next": _redirect_target(given.get("next", "/")), "wrong": False})
+        return page.html(request, "enter", {"next": _redirect_target(parameters.get("next", "/")), "wrong": False})
 
     @router.post(ENTER)
     async def enter(request: Request) -> Response:
@@ -91,16 +93,16 @@ def login_routes(page: PageContext) -> APIRouter:
         values = await form_values(request)
         if is_cross_site(request):
             raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed")
-        place = _redirect_target(values.get("next", "/"))
+        target = _redirect_target(values.get("next", "/"))
         if not sessions.is_token(values.get("token", "")):
-            content = {"next": place, "wrong": True}
+            content = {"next": target, "wrong": True}
             return page.html(request, "enter", content, HTTPStatus.UNAUTHORIZED)
-        gone = RedirectResponse(place, HTTPStatus.SEE_OTHER)
-        gone.set_cookie(
+        response = RedirectResponse(target, HTTPStatus.SEE_OTHER)
+        response.set_cookie(
             COOKIE, sessions.begin(), max_age=LASTS_SECONDS, httponly=True, samesite="strict",
             secure=request.url.scheme == "https",
         )  # fmt: skip
-        return gone
+        return response
 
     @router.get("/leave")
     def leave_page(request: Request) -> Response:
@@ -112,13 +114,13 @@ def login_routes(page: PageContext) -> APIRouter:
     async def leave(request: Request) -> Response:
         """Delete the session cookie."""
         check_form_token(request, sessions, await form_values(request))
-        gone = RedirectResponse(address(ENTER), HTTPStatus.SEE_OTHER)
-        gone.delete_cookie(COOKIE, httponly=True, samesite="strict")
-        return gone
+        response = RedirectResponse(address(ENTER), HTTPStatus.SEE_OTHER)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return response
 
     return router
 
 
-def _redirect_target(place: str) -> str:
-    safe = place.startswith("/") and not place.startswith("//") and "\\" not in place and place.isprintable()
-    return place if safe else "/"
+def _redirect_target(target: str) -> str:
+    safe = target.startswith("/") and not target.startswith("//") and "\\" not in target and target.isprintable()
+    return target if safe else "/"

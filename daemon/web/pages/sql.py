@@ -61,7 +61,7 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
     def ask_page(request: Request) -> Response:
         """Show a query and its result, or the cookbook without a query."""
         question = texts(request, "sql").get("sql", "")
-        shown: dict[str, Any] = {"answer": None, "trouble": sql_runner.refusal}
+        page_values: dict[str, Any] = {"answer": None, "trouble": sql_runner.refusal}
         status = HTTPStatus.OK
         if question and sql_runner.refusal is not None:
             status = HTTPStatus.FORBIDDEN
@@ -69,7 +69,7 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
             take_turn(request)
             try:
                 answer = sql_runner.query(question, seconds, _SHOWN_ROWS)
-                shown["answer"] = {
+                page_values["answer"] = {
                     "rows": answer.rows,
                     "columns": answer.columns,
                     "more": answer.more,
@@ -77,10 +77,10 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
                 }
                 answer.close()
             except (QueryError, SlowQueryError) as error:
-                shown["trouble"], status = str(error), HTTPStatus.UNPROCESSABLE_ENTITY
+                page_values["trouble"], status = str(error), HTTPStatus.UNPROCESSABLE_ENTITY
             finally:
                 turns.release()
-        content = shown | {
+        content = page_values | {
             "sql": question,
             **_starting_points(page),
             "seconds": seconds,

@@ -42,8 +42,8 @@ def word_routes(page: PageContext) -> APIRouter:
     @router.get("/word.json")
     def word_page(request: Request) -> Response:
         """Return the page of a word."""
-        given = texts(request, "side", "token")
-        side, token = given.get("side", SOURCE), given.get("token", "")
+        parameters = texts(request, "side", "token")
+        side, token = parameters.get("side", SOURCE), parameters.get("token", "")
         if side not in (SOURCE, TARGET):
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"side: must be {SOURCE} or {TARGET}")
         with page.reader.read() as transaction:
@@ -101,19 +101,19 @@ def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, A
     }  # fmt: skip
 
 
-def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation, view: WordView) -> list[dict[str, Any]]:
+def _lines(rows: Sequence[PairRow], side: str, token: str, notation: Notation, view: WordView) -> list[dict[str, Any]]:
     """Return the pairs as a concordance, with the positions of the word and of the words linked to it."""
     two_texts = notation.takes == PAIRS
     lines = []
-    for row in found:
+    for row in rows:
         pair = view.pair(row.source, row.target if two_texts else "", row.alignment if two_texts else "")
         links = links_of(pair.alignment)
         text = pair.target if side == TARGET and two_texts else pair.source
-        places = [n for n, word in enumerate(text.split(" ")) if word == token]
+        positions = [n for n, word in enumerate(text.split(" ")) if word == token]
         linked = sorted(
-            {j for i, j in links if i in places} if side == SOURCE else {i for i, j in links if j in places}
+            {j for i, j in links if i in positions} if side == SOURCE else {i for i, j in links if j in positions}
         )
-        marked = (places, linked) if side == SOURCE or not two_texts else (linked, places)
+        marked = (positions, linked) if side == SOURCE or not two_texts else (linked, positions)
         lines.append(
             {
                 "id": row.id,

@@ -28,11 +28,13 @@ class ClientGoneError(DaemonError):
     """The client disconnected during its request."""
 
 
-def check_content(request: Request, kinds: Sequence[str], wanted: str) -> None:
-    """Raise `ProblemError` (415) if the content type is not in `kinds`; `wanted` tells the client what to send."""
+def check_content(request: Request, kinds: Sequence[str], expected: str) -> None:
+    """Raise `ProblemError` (415) if the content type is not in `kinds`; `expected` tells the client what to send."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in kinds:
-        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"unsupported content type {kind or '(none)'}: {wanted}")
+        raise ProblemError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"unsupported content type {kind or '(none)'}: {expected}"
+        )
 
 
 async def body_blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
@@ -77,10 +79,10 @@ async def line_chunks(request: Request, most_bytes: int) -> AsyncIterator[list[b
         gathered += block
         if len(gathered) < _BLOCK:
             continue
-        found = splitter.feed(bytes(gathered))
+        complete_lines = splitter.feed(bytes(gathered))
         gathered.clear()
-        lines += found
-        size += sum(map(len, found))
+        lines += complete_lines
+        size += sum(map(len, complete_lines))
         if len(lines) >= _LINES_PER_CHUNK or size >= _BYTES_PER_CHUNK:
             yield lines
             lines, size = [], 0

@@ -63,8 +63,8 @@ class WebContext:
         """Return the object that `make` builds for this server. It is built once."""
         if make not in self._shared:
             self._shared[make] = make(self)
-        found: Shared = self._shared[make]
-        return found
+        value: Shared = self._shared[make]
+        return value
 
 
 class Page(NamedTuple):

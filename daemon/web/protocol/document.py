@@ -116,9 +116,9 @@ def query_parameters(document: dict[str, Any], method: str, path: str) -> dict[s
 
 def methods_at(document: dict[str, Any], path: str) -> list[str]:
     """Return the methods that the document lists for a request path. Empty for an unknown path."""
-    found: set[str] = set()
+    methods: set[str] = set()
     for template, method, _ in operations(document):
         pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template))
         if re.fullmatch(pattern, path):
-            found.add(method)
-    return sorted(found)
+            methods.add(method)
+    return sorted(methods)

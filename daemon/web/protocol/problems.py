@@ -94,16 +94,16 @@ def _reason(error: Mapping[str, Any]) -> str:
     if kind == "extra_forbidden":
         return "unknown member: check its spelling or leave it out"
     if kind in _BOUNDS:
-        wanted = _BOUNDS[kind].format_map({name: str(value) for name, value in context.items()})
+        expected = _BOUNDS[kind].format_map({name: str(value) for name, value in context.items()})
     else:
-        wanted = _TYPES.get(kind.removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float"), "")
-    if not wanted:
+        expected = _TYPES.get(kind.removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float"), "")
+    if not expected:
         return str(error["msg"]).removeprefix("Value error, ")
     value = error.get("input")
-    shown = json.dumps(value, ensure_ascii=False, default=str)
-    if len(shown) > _SHOWN_CHARACTERS:
-        shown = f"{shown[:_SHOWN_CHARACTERS]}…"
-    return f"must be {wanted}, got {shown}"
+    value_text = json.dumps(value, ensure_ascii=False, default=str)
+    if len(value_text) > _SHOWN_CHARACTERS:
+        value_text = f"{value_text[:_SHOWN_CHARACTERS]}…"
+    return f"must be {expected}, got {value_text}"
 
 
 def make_problem(request: Request, error: Exception) -> ProblemError:
@@ -147,8 +147,8 @@ def install_problem_handlers(
         return say(request, make_problem(request, error))
 
     expected = (ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError)
-    others = (DerivationError, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception)
-    for kind in (*expected, *others):
+    error_types = (DerivationError, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception)
+    for kind in (*expected, *error_types):
         app.add_exception_handler(kind, handle)
 
 
@@ -158,10 +158,10 @@ _NEAR = 0.5
 """Similarity, as measured by `difflib`, from which a parameter name is suggested for a misspelled one."""
 
 
-def parse_query(request: Request, known: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Return names and values of the query; `known` maps names to whether they repeat. Raises `ProblemError`."""
+def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
+    """Return names and values of the query; `accepted` maps names to whether they repeat. Raises `ProblemError`."""
     try:
-        given = parse_qsl(
+        pairs = parse_qsl(
             request.scope["query_string"].decode("ascii"),
             keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS,
         )  # fmt: skip
@@ -169,16 +169,16 @@ def parse_query(request: Request, known: Mapping[str, bool]) -> list[tuple[str, 
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the query must be percent-encoded UTF-8") from error
     except ValueError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"the query cannot be read: {error}") from error
-    for name, times in Counter(name for name, _ in given).items():
-        if name not in known:
-            raise _unknown_parameter(name, list(known))
-        if times > 1 and not known[name]:
+    for name, times in Counter(name for name, _ in pairs).items():
+        if name not in accepted:
+            raise _unknown_parameter(name, list(accepted))
+        if times > 1 and not accepted[name]:
             raise ProblemError(
                 HTTPStatus.BAD_REQUEST,
                 f"the query parameter {name!r} is repeated {times} times, but must be given once",
                 parameter=name,
             )
-    return given
+    return pairs
 
 
 async def check_query(request: Request) -> None:
@@ -187,18 +187,18 @@ async def check_query(request: Request) -> None:
     parse_query(request, query_parameters(request.app.openapi(), request.method, path))
 
 
-def _unknown_parameter(name: str, known: list[str]) -> ProblemError:
-    near = get_close_matches(name[:_SHOWN_NAME].lower(), known, 1, _NEAR)
+def _unknown_parameter(name: str, accepted: list[str]) -> ProblemError:
+    near = get_close_matches(name[:_SHOWN_NAME].lower(), accepted, 1, _NEAR)
     if near:
         hint = f"did you mean {near[0]!r}?"
-    elif known:
-        hint = f"expected {', '.join(map(repr, known))}"
+    elif accepted:
+        hint = f"expected {', '.join(map(repr, accepted))}"
     else:
         hint = "this path has no parameters"
-    shown = name[:_SHOWN_NAME]
+    short_name = name[:_SHOWN_NAME]
     return ProblemError(
         HTTPStatus.BAD_REQUEST,
-        f"unknown query parameter {shown!r}: {hint}",
-        parameter=shown,
+        f"unknown query parameter {short_name!r}: {hint}",
+        parameter=short_name,
         nearest=near[0] if near else None,
     )

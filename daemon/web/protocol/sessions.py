@@ -59,9 +59,9 @@ class Sessions:
         """Return the token that a form for this action must send, bound to the browser's cookie."""
         return self._sign("form", f"{action}\n{cookie or ''}")
 
-    def is_form_valid(self, shown: str, cookie: str | None, action: str) -> bool:
+    def is_form_valid(self, token: str, cookie: str | None, action: str) -> bool:
         """Return whether the token sent with a form is valid for this browser and action."""
-        return hmac.compare_digest(shown.encode("utf-8", "replace"), self.form_token(cookie, action).encode())
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self.form_token(cookie, action).encode())
 
     def _sign(self, purpose: str, content: str) -> str:
         return hmac.new(self._key, f"{purpose}\n{content}".encode("utf-8", "replace"), sha256).hexdigest()

@@ -46,7 +46,7 @@ class WorkPool:
         """
         if self._waiting >= _MAX_WAITING:
             raise BusyError(f"too many {self._what} are waiting: try again in a moment")
-        found: list[Found] = []
+        results: list[Found] = []
         failed: list[Exception] = []
         deadline = Deadline(self._seconds)
         async with create_task_group() as group:
@@ -66,16 +66,16 @@ class WorkPool:
             if request is not None:
                 group.start_soon(watch, request)
             try:
-                found.append(await self._in_turn(work, deadline))
+                results.append(await self._in_turn(work, deadline))
             except Exception as error:
                 # The task group would wrap the error in an `ExceptionGroup`.
                 failed.append(error)
             group.cancel_scope.cancel()
         if failed:
             raise failed[0]
-        if not found:
+        if not results:
             raise DeadlineError("the client disconnected: request canceled")
-        return found[0]
+        return results[0]
 
     async def _in_turn(self, work: Callable[[], Found], deadline: Deadline) -> Found:
         self._waiting += 1

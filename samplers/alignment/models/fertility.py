@@ -185,15 +185,15 @@ def _find_pairs(word, length, pairs, scratch):
 
 
 @njit_inline
-def _look_up_pairs(place, found, sides, chain, settings, scratch):
-    """Set the lexical numerators of all links; only the first `found` positions of `candidate` may have a row."""
+def _look_up_pairs(emitted_place, row_of_pair, sides, chain, settings, scratch):
+    """Set the lexical numerators of all links; only the first `row_of_pair` positions of `candidate` may have a row."""
     symmetric = settings["lexical"]
-    for i in range(place.length):
+    for i in range(emitted_place.length):
         scratch.weight[i + 1] = symmetric
-    for k in range(found):
+    for k in range(row_of_pair):
         i = np.int64(scratch.candidate[k])
-        word = np.int64(sides.conditioning[place.start + i])
-        scratch.weight[i + 1] = known_weight(chain.pairs, pair_key(word, place.word)) + symmetric
+        word = np.int64(sides.conditioning[emitted_place.start + i])
+        scratch.weight[i + 1] = known_weight(chain.pairs, pair_key(word, emitted_place.word)) + symmetric
 
 
 @njit_inline

@@ -151,10 +151,10 @@ def _count_options(sides, chain, g, word):
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:
         return stop - start
-    found = 0
+    count = 0
     for k in range(start, stop):
-        found += sides.conditioning[k] == word
-    return found
+        count += sides.conditioning[k] == word
+    return count
 
 
 @njit_inline
@@ -165,32 +165,35 @@ def _linked_word(sides, chain, g):
 
 
 @njit
-def _moves_along(sides, chain, g, one, other):
+def _moves_along(sides, chain, g, old_word, new_word):
     """Return whether a token moves: it is linked to one of the two words and its pair contains the other."""
-    here = _linked_word(sides, chain, g)
-    if here == one:
-        return _count_options(sides, chain, g, other) > 0
-    return here == other and _count_options(sides, chain, g, one) > 0
+    current = _linked_word(sides, chain, g)
+    if current == old_word:
+        return _count_options(sides, chain, g, new_word) > 0
+    return current == new_word and _count_options(sides, chain, g, old_word) > 0
 
 
 @njit
-def _chance(sides, chain, f, one, other):
+def _chance(sides, chain, f, old_word, new_word):
     """Return the unnormalized probability that a move of word f is between these two words (linear)."""
     tokens, total = chain.tokens, 0.0
     for k in range(tokens.offset[f], tokens.offset[f + 1]):
         g = tokens.position[k]
-        if _moves_along(sides, chain, g, one, other):
+        if _moves_along(sides, chain, g, old_word, new_word):
             pair = tokens.pair[g]
             options = 2 * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair])
-            total += _count_options(sides, chain, g, other if _linked_word(sides, chain, g) == one else one) / options
+            total += (
+                _count_options(sides, chain, g, new_word if _linked_word(sides, chain, g) == old_word else old_word)
+                / options
+            )
     return total
 
 
 @njit
-def _relink(sides, chain, f, one, other, tilt, drawn, state):
+def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
     """Relink the moving tokens one by one, given all links except those of later tokens.
 
-    If `drawn`, links are drawn with the factor `tilt` on the first word; otherwise they are read from `aside`. The
+    If `is_sampled`, links are drawn with the factor `tilt` on the first word; otherwise they are read from `aside`. The
     previous links are stored in `aside`. Returns the log probability of drawing these links, the log probability of the
     words, the change of the log probability of jumps, and the stream state.
     """
@@ -198,13 +201,13 @@ def _relink(sides, chain, f, one, other, tilt, drawn, state):
     symmetric = settings["jump"]
     for k in range(tokens.offset[f], tokens.offset[f + 1]):
         g = tokens.position[k]
-        if _moves_along(sides, chain, g, one, other):
-            here = _linked_word(sides, chain, g)
-            unlink_pair(chain.pairs, chain.conditioning, here, pair_key(here, f))
+        if _moves_along(sides, chain, g, old_word, new_word):
+            current = _linked_word(sides, chain, g)
+            unlink_pair(chain.pairs, chain.conditioning, current, pair_key(current, f))
     proposed = words = moved = 0.0
     for k in range(tokens.offset[f], tokens.offset[f + 1]):
         g = tokens.position[k]
-        if not _moves_along(sides, chain, g, one, other):
+        if not _moves_along(sides, chain, g, old_word, new_word):
             continue
         pair, old = tokens.pair[g], chain.links[g]
         e_start = sides.conditioning_offset[pair]
@@ -213,29 +216,29 @@ def _relink(sides, chain, f, one, other, tilt, drawn, state):
         jumps[_event(jumps, before, old)] -= 1
         if after != _START:
             jumps[_event(jumps, old, after)] -= 1
-        by_one = lexical(chain.pairs, chain.conditioning, one, pair_key(one, f), settings["lexical"])
-        by_other = lexical(chain.pairs, chain.conditioning, other, pair_key(other, f), settings["lexical"])
+        by_one = lexical(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f), settings["lexical"])
+        by_other = lexical(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f), settings["lexical"])
         total = 0.0
         for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
             word = _conditioning_word(sides, e_start, i, chain.conditioning)
-            if (word == one) | (word == other):
-                weight = by_one * tilt if word == one else by_other
+            if (word == old_word) | (word == new_word):
+                weight = by_one * tilt if word == old_word else by_other
                 total += weight * _weigh_jumps(i, before, after, jumps, symmetric)
         new = chain.tokens.aside[g]
-        if drawn:
+        if is_sampled:
             state = advance(state)
             threshold, reached = uniform(state) * total, 0.0
             for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
                 word = _conditioning_word(sides, e_start, i, chain.conditioning)
-                if reached <= threshold and ((word == one) | (word == other)):
-                    weight = by_one * tilt if word == one else by_other
+                if reached <= threshold and ((word == old_word) | (word == new_word)):
+                    weight = by_one * tilt if word == old_word else by_other
                     reached += weight * _weigh_jumps(i, before, after, jumps, symmetric)
                     new = i
         tokens.aside[g] = old
         word = _conditioning_word(sides, e_start, new, chain.conditioning)
         arriving = _weigh_jumps(new, before, after, jumps, symmetric)
-        proposed += math.log((by_one * tilt if word == one else by_other) * arriving / total)
-        words += math.log(by_one if word == one else by_other)
+        proposed += math.log((by_one * tilt if word == old_word else by_other) * arriving / total)
+        words += math.log(by_one if word == old_word else by_other)
         moved += math.log(arriving / _weigh_jumps(old, before, after, jumps, symmetric))
         link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
         chain.links[g] = new
@@ -261,20 +264,20 @@ def _move_word(sides, chain, f, state):
     option = np.int64(uniform(state) * 2 * length)
     state = advance(state)
     tilt = TILTS[np.int64(uniform(state) * len(TILTS))]
-    one = _linked_word(sides, chain, g)
-    other = _conditioning_word(sides, e_start, option if option < length else UNLINKED, chain.conditioning)
-    if one == other:
+    old_word = _linked_word(sides, chain, g)
+    new_word = _conditioning_word(sides, e_start, option if option < length else UNLINKED, chain.conditioning)
+    if old_word == new_word:
         return state
-    ratio = -math.log(_chance(sides, chain, f, one, other))
-    there, words, moved, state = _relink(sides, chain, f, one, other, tilt, True, state)
-    ratio += math.log(_chance(sides, chain, f, one, other)) + words + moved
+    ratio = -math.log(_chance(sides, chain, f, old_word, new_word))
+    forward_chance, words, moved, state = _relink(sides, chain, f, old_word, new_word, tilt, True, state)
+    ratio += math.log(_chance(sides, chain, f, old_word, new_word)) + words + moved
     # The reverse move favors the other word.
-    back, words, _, state = _relink(sides, chain, f, one, other, 1.0 / tilt, False, state)
-    ratio += back - there - words
+    back, words, _, state = _relink(sides, chain, f, old_word, new_word, 1.0 / tilt, False, state)
+    ratio += back - forward_chance - words
     state = advance(state)
     if uniform(state) < math.exp(min(ratio, 0.0)):
-        _relink(sides, chain, f, one, other, tilt, False, state)
-    for word in (one, other):
+        _relink(sides, chain, f, old_word, new_word, tilt, False, state)
+    for word in (old_word, new_word):
         row = find_pair(chain.pairs.rows, chain.pairs.registers[SHIFT], pair_key(word, f))
         if chain.pairs.rows[row]["key"] == pair_key(word, f):
             tidy(chain.pairs, row)

@@ -36,12 +36,12 @@ class ItgAligner:
     """Samplers of one corpus. Model 1 is trained once, with links of other pairs as expected counts. Thread-safe."""
 
     def __init__(
-        self, source: Side, target: Side, options: AlignerOptions, known: Sequence[PriorCounts | None] = ()
+        self, source: Side, target: Side, options: AlignerOptions, prior_counts: Sequence[PriorCounts | None] = ()
     ) -> None:
         self._options = options
         self._batch = make_batch(source.words, source.offset, target.words, target.offset)
         batch = self._batch
-        prior = count_link_uses(batch, known)
+        prior = count_link_uses(batch, prior_counts)
         if options.similarity > 0:
             alike = similarities(batch.type_source, source.vocabulary, batch.type_target, target.vocabulary)
             prior += options.similarity * alike
@@ -66,19 +66,19 @@ class ItgAligner:
         return LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
 
 
-def count_link_uses(batch: ItgBatch, known: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
+def count_link_uses(batch: ItgBatch, prior_counts: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
     """Return the number of other pairs' links between the words of each type, float64[T]: mean of both directions."""
     uses = np.zeros(len(batch.type_source))
     types = batch.type_source.astype(np.int64) << 32 | batch.type_target
     order = np.argsort(types)
-    for number, counts in enumerate(known):
+    for number, counts in enumerate(prior_counts):
         if counts is None:
             continue
         linked = counts.conditioning < len(counts.links) - 1
         words = counts.conditioning[linked].astype(np.int64), counts.emitted[linked].astype(np.int64)
         pairs = words[0] << 32 | words[1] if number == 0 else words[1] << 32 | words[0]
-        place = np.searchsorted(types, pairs, sorter=order)
-        met = place < len(types)
-        met[met] = types[order[place[met]]] == pairs[met]
-        uses[order[place[met]]] += counts.counts[linked][met] / len(known)
+        position = np.searchsorted(types, pairs, sorter=order)
+        is_counted = position < len(types)
+        is_counted[is_counted] = types[order[position[is_counted]]] == pairs[is_counted]
+        uses[order[position[is_counted]]] += counts.counts[linked][is_counted] / len(prior_counts)
     return uses

@@ -53,15 +53,15 @@ class JointModel:
 
 
 def _papers(
-    model: str, candidates: int = 2, most: int = _PAPER_SWEEPS, warming: float = 0.0
+    model: str, candidates: int = 2, max_sweeps: int = _PAPER_SWEEPS, warming: float = 0.0
 ) -> Callable[[int, int | None], AlignerOptions]:
     """Return the paper's settings [SA16 §5] for a model, possibly changed for another burn-in.
 
-    Changes: `candidates` other than 2, `most` sweeps, and a `warming` share without samples.
+    Changes: `candidates` other than 2, `max_sweeps` sweeps, and a `warming` share without samples.
     """
 
     def options(pairs: int, sweeps: int | None) -> AlignerOptions:
-        chosen = sweeps or most
+        chosen = sweeps or max_sweeps
         thinning = min(_PAPER_THINNING, chosen)
         # At least one sample follows the warm-up.
         warm = max(0, min(round(warming * chosen), chosen // thinning * thinning - 1))
@@ -80,10 +80,10 @@ def _papers(
     return options
 
 
-def _fitting(pairs: int, fewest: int, most: int, scale: int) -> int:
+def _fitting(pairs: int, minimum: int, maximum: int, scale: int) -> int:
     """Return the number of sweeps for a number of pairs, decreasing."""
     root: float = max(pairs, 1) ** 0.5
-    return min(max(round(scale / root), fewest), most)
+    return min(max(round(scale / root), minimum), maximum)
 
 
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:

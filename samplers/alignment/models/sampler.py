@@ -122,11 +122,11 @@ class AlignmentKernel:
             return total
         sides, options = self.direction.sides, self.options
         links = np.array([self._steps.start(self.direction, options, np.uint64(key)) for key in keys])
-        runs, own = Runs(np.array(keys, np.uint64), links, _plans(options)), empty_marginals(sides)
+        runs, marginals = Runs(np.array(keys, np.uint64), links, _plans(options)), empty_marginals(sides)
         blank, number = self._empty_chain(links[0]), 0
         while True:
             chain = _copy_chain(blank)
-            number = chains(number, sides, runs, blank, chain, self._scratch, own, total)
+            number = chains(number, sides, runs, blank, chain, self._scratch, marginals, total)
             if number == len(keys):
                 return total
             blank = self._with_room(blank)
@@ -141,10 +141,10 @@ class AlignmentKernel:
     def _over_all(
         self, end: int, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]
     ) -> AlignmentChain:
-        at = 0
+        position = 0
         while True:
-            at = resample(at, chain)
-            if at == end:
+            position = resample(position, chain)
+            if position == end:
                 return chain
             chain = self._with_room(chain)
 

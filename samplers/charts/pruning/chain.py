@@ -67,8 +67,8 @@ class Selection(NamedTuple):
     @property
     def features(self) -> NDArray[np.float64]:
         """Return the expected features under these masks, float64[K], each weighted by its kept weight."""
-        whole = self.log_total
-        parts = [np.exp(mask.log_total - whole) * mask.features for mask in self.masks.values()]
+        log_total = self.log_total
+        parts = [np.exp(mask.log_total - log_total) * mask.features for mask in self.masks.values()]
         return np.asarray(np.sum(parts, axis=0), np.float64)
 
 
@@ -112,18 +112,18 @@ def cover(steps: Sequence[Pruned]) -> Cover:
     either side; its error is at least one derivation's. Without other selections, each step counts as one kept
     derivation.
     """
-    found = selections(steps)
-    best = max(found, key=lambda selection: found[selection].log_total)
-    fixed, masks = np.frombuffer(best, np.bool_), found[best].masks
-    others = [step for step in steps[len(steps) // _FIRST :] if step.selection != best]
-    if not others:
-        return Cover(found[best].log_total, (len(steps) + 0.5) / (len(steps) + 1), 1 / (len(steps) + 1))
+    distinct = selections(steps)
+    best = max(distinct, key=lambda selection: distinct[selection].log_total)
+    fixed, masks = np.frombuffer(best, np.bool_), distinct[best].masks
+    later_steps = [step for step in steps[len(steps) // _FIRST :] if step.selection != best]
+    if not later_steps:
+        return Cover(distinct[best].log_total, (len(steps) + 0.5) / (len(steps) + 1), 1 / (len(steps) + 1))
     # A mask that recurred has the same array.
-    kept = {id(step.drawn): [(values & fixed).tobytes() in masks for values in step.drawn] for step in others}
-    number = sum(len(step.drawn) for step in others)
-    share = (sum(sum(kept[id(step.drawn)]) for step in others) + 0.5) / (number + 1)
-    spread = float(batch_error(np.array([[np.mean(kept[id(step.drawn)])] for step in others]))[0])
-    return Cover(found[best].log_total, share, float(np.hypot(1 / (number + 1), np.nan_to_num(spread))))
+    covered = {id(step.drawn): [(values & fixed).tobytes() in masks for values in step.drawn] for step in later_steps}
+    number = sum(len(step.drawn) for step in later_steps)
+    share = (sum(sum(covered[id(step.drawn)]) for step in later_steps) + 0.5) / (number + 1)
+    spread = float(batch_error(np.array([[np.mean(covered[id(step.drawn)])] for step in later_steps]))[0])
+    return Cover(distinct[best].log_total, share, float(np.hypot(1 / (number + 1), np.nan_to_num(spread))))
 
 
 def weighed_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
@@ -140,11 +140,11 @@ def _weighed(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.f
     it. Selections are weighted by their occurrences, and by the inverse square of the share that they do not keep,
     which bounds their error. Weights sum to 1.
     """
-    found = list(selections(steps).values())
-    most = cover(steps)
-    share = np.array([most.share * np.exp(one.log_total - most.log_total) for one in found])
-    weight = np.array([one.times for one in found]) / (1 - share) ** 2
-    return weight / weight.sum(), share, np.array([one.features for one in found])
+    distinct = list(selections(steps).values())
+    best_cover = cover(steps)
+    share = np.array([best_cover.share * np.exp(selection.log_total - best_cover.log_total) for selection in distinct])
+    weight = np.array([selection.times for selection in distinct]) / (1 - share) ** 2
+    return weight / weight.sum(), share, np.array([selection.features for selection in distinct])
 
 
 def batch_error(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -175,11 +175,11 @@ class _Trials:
 
     def total(self, positive: NDArray[np.bool_]) -> float:
         """Return the total weight of the derivations in which these variables are positive."""
-        found = self._made.get(positive.tobytes())
-        if found is None:
+        total = self._made.get(positive.tobytes())
+        if total is None:
             graph = self._system.build(positive, positive)
-            found = self._made[positive.tobytes()] = total_weight(graph), graph.edges
-        return found[0]
+            total = self._made[positive.tobytes()] = total_weight(graph), graph.edges
+        return total[0]
 
     def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> ChainStart:
         """Return the start. Builds each start's chart once more to sample derivations."""
@@ -281,14 +281,14 @@ class PruningKernel:
     def init(self, key: int) -> PruningState:
         """Return derivations with the positive variables of `start`: two samples of one chart for equal starts."""
         system = self.system
-        drawn: dict[bytes, NDArray[np.bool_]] = {}
+        masks_drawn: dict[bytes, NDArray[np.bool_]] = {}
         assigned = []
         for chain, positive in enumerate(self.start.positive):
             name = positive.tobytes()
-            if name not in drawn:
+            if name not in masks_drawn:
                 inside = score(system.build(positive, positive)).inside
-                drawn[name] = system.draws(inside, self._key(key, 0, chain))
-            assigned.append(drawn[name][chain % len(drawn[name])])
+                masks_drawn[name] = system.draws(inside, self._key(key, 0, chain))
+            assigned.append(masks_drawn[name][chain % len(masks_drawn[name])])
         selected = first_selection(system.variables, system.branching, self._key(key, 0, self._chains))
         return PruningState(selected, np.array(assigned))
 
@@ -317,17 +317,17 @@ class PruningKernel:
     ) -> tuple[NDArray[np.bool_], Pruned]:
         """Return the values of all variables in a derivation sampled under the mask, and the mask's results."""
         mask = selected.tobytes(), (selected & assigned).tobytes()
-        known, unused = self._known.get(mask, (None, []))
-        if known is not None and unused:
-            return unused.pop(), known._replace(edges=0)
+        cached, unused = self._known.get(mask, (None, []))
+        if cached is not None and unused:
+            return unused.pop(), cached._replace(edges=0)
         graph = self.system.build(selected, assigned)
         scores: Scores = score(graph)
-        drawn = self.system.draws(scores.inside, key)
+        draws = self.system.draws(scores.inside, key)
         features = self.system.features(scores.expected)
-        pruned = Pruned(features, float(np.log(scores.total)), graph.edges, *mask, drawn)
-        first, *others = drawn
-        if others:
-            self._known[mask] = pruned, others
+        pruned = Pruned(features, float(np.log(scores.total)), graph.edges, *mask, draws)
+        first, *further = draws
+        if further:
+            self._known[mask] = pruned, further
             if len(self._known) * pruned.features.nbytes > _REMEMBERED:
                 del self._known[next(iter(self._known))]
         return first, pruned
@@ -336,11 +336,11 @@ class PruningKernel:
 def chained(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
     """Run `masks` masks from the start, rounded up to even for two chains."""
     state = kernel.init(key)
-    found: list[Pruned] = []
-    while len(found) < masks:
-        state, pruned = kernel.step(key, state, len(found) // len(state.assigned) + 1)
-        found += pruned
-    return found
+    result: list[Pruned] = []
+    while len(result) < masks:
+        state, pruned = kernel.step(key, state, len(result) // len(state.assigned) + 1)
+        result += pruned
+    return result
 
 
 class Estimate(NamedTuple):

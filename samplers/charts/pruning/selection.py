@@ -98,18 +98,18 @@ def free_some(doubts, number, key, selected):
     """Deselect `number` of the selected variables by their doubts."""
     random = stream(key.seed, key.number, key.step)
     for _ in range(number):
-        whole = 0.0
+        total = 0.0
         for v in range(len(doubts)):
             if selected[v]:
-                whole += doubts[v]
+                total += doubts[v]
         random = advance(random)
-        left = uniform(random) * whole
+        threshold = uniform(random) * total
         chosen = 0
         for v in range(len(doubts)):
             if selected[v]:
                 chosen = v
-                left -= doubts[v]
-                if left < 0.0:
+                threshold -= doubts[v]
+                if threshold < 0.0:
                     break
         selected[chosen] = False
 
@@ -118,13 +118,13 @@ def free_some(doubts, number, key, selected):
 def keep_some(among, number, key, chosen):
     """Select `number` of the variables marked in `among`, uniformly over subsets."""
     random = stream(key.seed, key.number, key.step)
-    left = 0
+    remaining = 0
     for v in range(len(among)):
-        left += among[v]
+        remaining += among[v]
     for v in range(len(among)):
         if among[v]:
             random = advance(random)
-            if uniform(random) * left < number:
+            if uniform(random) * remaining < number:
                 chosen[v] = True
                 number -= 1
-            left -= 1
+            remaining -= 1

@@ -37,19 +37,19 @@ def unlinked(pairs, source_nulls, target_nulls):
     # Message from a word to a partner: the inverse weight of all its alternatives to this partner.
     from_source, from_target = np.empty((n, m)), np.empty((n, m))
     for x in range(m):
-        whole = target_nulls[x]
+        total = target_nulls[x]
         for i in range(n):
-            whole += pairs[i, x]
+            total += pairs[i, x]
         for i in range(n):
-            from_target[i, x] = 1.0 / max(whole, _SMALLEST)
+            from_target[i, x] = 1.0 / max(total, _SMALLEST)
     for _ in range(_ROUNDS):
         _send(pairs, source_nulls, from_target, from_source)
         _send(pairs.T, target_nulls, from_source.T, from_target.T)
-    found = np.empty((n, m))
+    probability = np.empty((n, m))
     for i in range(n):
         for x in range(m):
-            found[i, x] = 1.0 / (1.0 + pairs[i, x] * from_source[i, x] * from_target[i, x])
-    return found
+            probability[i, x] = 1.0 / (1.0 + pairs[i, x] * from_source[i, x] * from_target[i, x])
+    return probability
 
 
 @njit
@@ -169,10 +169,10 @@ class PairSystem(System):
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the features of the last graph, float64[K]."""
-        found = expected_emissions(self.bitext, expected, self._task)
+        emissions = expected_emissions(self.bitext, expected, self._task)
         graph = self.bitext.graph
         uses = np.bincount(graph.rule[: graph.edges], expected, len(self._task.rules.weight))
-        return np.concatenate([found.links.ravel(), found.source_nulls, found.target_nulls, uses])
+        return np.concatenate([emissions.links.ravel(), emissions.source_nulls, emissions.target_nulls, uses])
 
     def preferred(self) -> NDArray[np.bool_]:
         """Return links whose emission is about as probable as the best one of both words; others make a poor start."""

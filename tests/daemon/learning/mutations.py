@@ -172,7 +172,7 @@ class Fuzz:
         if sweep:
             chain = kind.chain(EmptyCounts(settings, self._rows), ChainConfig(1))
             try:
-                chain.enter(loaded, state, ~every)
+                chain.add_pairs(loaded, state, ~every)
                 request = SweepRequest(np.full(len(states), 100), every, every)
                 state, _ = chain.sweep(loaded)(state, averages, request, lambda _: None)
             finally:
@@ -185,4 +185,8 @@ class Fuzz:
         """Return the rules of a possibly damaged derivation, as shown on pages."""
         k = int(self._random.integers(0, len(self._rows)))
         state = mutated(self._random, self._states[k], self._states)
-        return self._kind.show(self._rows[k]._replace(current=state), self._settings) if self._fits(k, state) else []
+        return (
+            self._kind.read_derivation(self._rows[k]._replace(current=state), self._settings)
+            if self._fits(k, state)
+            else []
+        )

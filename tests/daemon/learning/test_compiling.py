@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.learning.checksum import learned
 
 from hierogram.daemon.learning.kinds import kernel_compilation as kernels
-from hierogram.daemon.learning.kinds.kernel_compilation import SweepKernel
+from hierogram.daemon.learning.kinds.kernel_compilation import BackgroundCompilation
 from hierogram.samplers.compiled.cache import cache_folder
 
 COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.kinds.kernel_compilation", "0"]
@@ -30,7 +30,7 @@ BROUGHT = """
 import sys
 from tests.daemon.learning import checksum
 from hierogram.daemon.learning.kinds import kernel_compilation as compiling
-compiling.processors = lambda: 2
+compiling.count_processors = lambda: 2
 start = compiling.subprocess.Popen
 copying = "import shutil, sys, time; time.sleep(0.5); shutil.copytree(*sys.argv[1:], dirs_exist_ok=True)"
 copy = [sys.executable, "-c", copying, *sys.argv[2:]]
@@ -51,7 +51,7 @@ def expected(tmp_path: Path) -> int:
 def hide_sweep_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the sweep kernels of the cache."""
     monkeypatch.setattr(kernels, "is_cached", lambda _kernel: False)
-    monkeypatch.setattr(kernels, "processors", lambda: 2)
+    monkeypatch.setattr(kernels, "count_processors", lambda: 2)
 
 
 def run_without_the_kernel(folder: Path, before: str = "") -> list[str]:
@@ -77,7 +77,7 @@ def test_learning_waits_for_the_background_kernel(tmp_path: Path, expected: int)
 @pytest.mark.campaign
 def test_learning_uses_the_kernel_compiled_in_the_background(tmp_path: Path, expected: int) -> None:
     # A single processor compiles in the foreground; otherwise the background process has cached the kernel.
-    hits, misses = ("1", "0") if kernels.processors() > 1 else ("0", "1")
+    hits, misses = ("1", "0") if kernels.count_processors() > 1 else ("0", "1")
     assert run_without_the_kernel(tmp_path) == [str(expected), hits, misses, "1"]
     assert len(list((tmp_path / "cache").rglob("sweeps.sweep_pairs*.nbc"))) == 1
 
@@ -87,14 +87,14 @@ def test_learning_uses_the_kernel_compiled_in_the_background(tmp_path: Path, exp
 def test_learning_succeeds_if_the_compiler_dies(tmp_path: Path, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
 
-    class Doomed(SweepKernel):
+    class Doomed(BackgroundCompilation):
         def __init__(self) -> None:
             super().__init__()
             assert self.process is not None
             started.append(self.process.pid)
             os.kill(self.process.pid, signal.SIGKILL)
 
-    monkeypatch.setattr("hierogram.daemon.learning.kinds.synchronous.SweepKernel", Doomed)
+    monkeypatch.setattr("hierogram.daemon.learning.kinds.synchronous.BackgroundCompilation", Doomed)
     assert learned(str(tmp_path)) == expected
     assert len(started) == 1
     with pytest.raises(ProcessLookupError):
@@ -104,7 +104,7 @@ def test_learning_succeeds_if_the_compiler_dies(tmp_path: Path, expected: int, m
 @pytest.mark.usefixtures("hide_sweep_kernels")
 def test_a_compiler_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_SECONDS", 0.0)
-    kernel = SweepKernel()
+    kernel = BackgroundCompilation()
     assert kernel.process is not None
     number = kernel.process.pid
     os.kill(number, signal.SIGSTOP)
@@ -128,7 +128,7 @@ def test_nothing_is_compiled_for_an_unwritable_cache(tmp_path: Path, monkeypatch
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv("HIEROGRAM_CACHE", str(file))
-    assert SweepKernel().process is None
+    assert BackgroundCompilation().process is None
     script = "from hierogram.samplers.compiled.streams import mix; print(mix(0))"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "0"
@@ -136,10 +136,10 @@ def test_nothing_is_compiled_for_an_unwritable_cache(tmp_path: Path, monkeypatch
 
 @pytest.mark.usefixtures("hide_sweep_kernels")
 def test_a_single_processor_compiles_in_the_foreground(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "processors", lambda: 1)
-    assert SweepKernel().process is None
+    monkeypatch.setattr(kernels, "count_processors", lambda: 1)
+    assert BackgroundCompilation().process is None
 
 
 @pytest.mark.usefixtures("expected")
 def test_cached_kernels_are_not_compiled() -> None:
-    assert SweepKernel().process is None
+    assert BackgroundCompilation().process is None

@@ -13,7 +13,7 @@ from tests.daemon.learning.stores import QUICK, fill, some_pairs
 from tests.storage.building import query
 
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending
-from hierogram.daemon.learning.kinds.stored import DamagedPairsError, load_sound, load_stored
+from hierogram.daemon.learning.kinds.stored import DamagedPairsError, load_stored, load_undamaged
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.residents import withdraw_requested
@@ -113,7 +113,7 @@ def test_a_derivation_of_another_pair_is_reported(filled: Store) -> None:
     with pytest.raises(DamagedPairsError) as caught:
         load_stored(filled.pairs(), filled.settings())
     assert [one.pair_id for one in caught.value.damaged] == [3, 4]
-    kept, pairs = load_sound(filled.pairs(), filled.settings())
+    kept, pairs = load_undamaged(filled.pairs(), filled.settings())
     assert [row.id for row in kept] == [k for k in range(1, 31) if k not in (3, 4)]
     assert pairs.loaded.size == 28
 

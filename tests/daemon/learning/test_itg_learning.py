@@ -10,7 +10,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.raw_pairs import QUICK, RAW, dictionary, put
 from tests.storage.building import query
 
-from hierogram.daemon.learning.derivations import expected_rules, own_words, read_derivation
+from hierogram.daemon.learning.derivations import expected_rules, read_derivation, terminal_positions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.store import Store, open_store
@@ -192,7 +192,7 @@ def test_a_derivation_is_shown(raw: Store) -> None:
             (0, len(row.target.split())),
         )
         for side in ("source", "target"):
-            words = [position for use in uses for position in own_words(use, uses, side)]
+            words = [position for use in uses for position in terminal_positions(use, uses, side)]
             assert sorted(words) == list(range(len(getattr(row, side).split())))
         for use in uses:
             assert len(use.children) == (2 if "[X,2]" in use.source and "[X,1]" in use.source else 0)

@@ -47,11 +47,11 @@ class WholePairsChain(Chain):
         status = store.status()
         self.rule_types, self.rule_tokens = status.rules_in_use, status.rule_tokens
 
-    def enter(self, loaded: LoadedBatch, state: State, stored: NDArray[np.bool_]) -> None:
+    def add_pairs(self, loaded: LoadedBatch, state: State, stored: NDArray[np.bool_]) -> None:
         self.rule_tokens += int((~stored).sum())
 
-    def change(self, loaded: LoadedBatch, state: State, change: int) -> None:
-        self.rule_tokens += change * loaded.size
+    def change_counts(self, loaded: LoadedBatch, state: State, weight: int) -> None:
+        self.rule_tokens += weight * loaded.size
 
     def sweep(self, loaded: LoadedBatch) -> Sweep:
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:

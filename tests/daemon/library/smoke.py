@@ -57,7 +57,7 @@ def use_a_store(folder: Path) -> None:
         assert store.status().rules_in_use
         assert store.notation().one == "pair"
         assert store.upgraded_from is None
-        store.aligner.prepared([("la maison", "the house")])
+        store.aligner.prepare([("la maison", "the house")])
         with store.reader.read() as look:
             assert look.settings() == store.settings()
         assert store.writer() is None

@@ -230,7 +230,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
     (tmp_path / "terms.tsv").write_text("source\ttarget\nalpha\ttwo\n")
 
     def crossed(store: Store) -> float:
-        _, [answer] = TextAligner(store).answer([("alpha", "one two")])
+        _, [answer] = TextAligner(store).align_texts([("alpha", "one two")])
         return float(answer.posterior[0, 1])
 
     with taught(store_url) as store:

@@ -54,7 +54,7 @@ def test_words_of_later_pairs_are_counted_up_to_a_bound(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(VERSES[:10])
         with words.in_parts(tmp_path / "parts.db", bpe_merges=(20, 0)) as parts:
-            whole = WordSideCounts(parts.store, most=11)
+            whole = WordSideCounts(parts.store, max_pairs=11)
             assert whole.odds(["anapiga"]).known == 0
             parts.add([("anapiga", "hits"), ("anacheza", "plays")])
             assert whole.odds(["anapiga"]) == pytest.approx((1.0986, 1), abs=1e-3)

@@ -25,7 +25,7 @@ class FakeCluster:
     `room` is the maximum number of workers.
     """
 
-    wanted: int = 2
+    target_workers: int = 2
     fails: Callable[[int, str], int] = lambda number, method: 0
     room: int = 100
     living: dict[int, Worker] = field(default_factory=dict)

@@ -126,7 +126,7 @@ def test_new_workers_are_given_shards(by_threads: object, store_url: str) -> Non
     cluster = FakeCluster(1)
 
     def more(number: int, method: str) -> int:
-        cluster.wanted = 1 + number // 10 % 3
+        cluster.target_workers = 1 + number // 10 % 3
         return 0
 
     cluster.fails = more

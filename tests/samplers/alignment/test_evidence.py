@@ -85,5 +85,5 @@ def test_impossible_known_links_are_rejected() -> None:
     )
     assert "the pair has 2 and 1 words" in str(KnownLinks(frozenset([(1, 1)])).problem(2, 1))
     assert KnownLinks(frozenset([(1, 0)])).problem(2, 1) is None
-    assert KnownLinks(frozenset([(2, 0)]), frozenset([(0, 0)])).kept([(0, 0), (1, 1)]) == [(1, 1), (2, 0)]
-    assert np.array(KnownLinks().kept([(1, 0)])).tolist() == [[1, 0]]
+    assert KnownLinks(frozenset([(2, 0)]), frozenset([(0, 0)])).impose([(0, 0), (1, 1)]) == [(1, 1), (2, 0)]
+    assert np.array(KnownLinks().impose([(1, 0)])).tolist() == [[1, 0]]

@@ -3,7 +3,7 @@
 import pytest
 from tests.tools.lab.programs import printed
 
-from hierogram.tools.lab.papers.ten_rules import RULES, fragments_of, treebank
+from hierogram.tools.lab.papers.ten_rules import RULES, learn_fragments, treebank
 
 
 def test_there_are_ten_rules() -> None:
@@ -13,7 +13,7 @@ def test_there_are_ten_rules() -> None:
 
 @pytest.mark.slow
 def test_one_seed_recovers_the_rules() -> None:
-    assert set(fragments_of(seed=1, sweeps=2000)) == RULES
+    assert set(learn_fragments(seed=1, sweeps=2000)) == RULES
 
 
 @pytest.mark.campaign

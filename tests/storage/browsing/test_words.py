@@ -28,7 +28,7 @@ def test_counts_by_corpus_match_the_store(
     with Reader(store_url) as reader, reader.read() as transaction:
         found = words.find_distribution(transaction, side, "common")
         missing = words.find_distribution(transaction, side, "nowhere")
-    assert (found.looked_at, found.every) == (sampled, sampled == PAIRS)
+    assert (found.pairs_read, found.every) == (sampled, sampled == PAIRS)
     if side == "source" or found.every:
         assert (found.holding, found.error) == (65, 0.0)
     else:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.tools.lab.programs import printed, ran
 
-from hierogram.tools.lab.papers.sampling import Point, curves_of, reached, report
+from hierogram.tools.lab.papers.sampling import Point, group_curves, reached, report
 from hierogram.tools.lab.papers.schedules import PAPER, table
 
 FIGURES = {
@@ -64,7 +64,7 @@ def points(label: str, seed: int, values: list[float]) -> list[Point]:
 
 
 def test_the_time_to_reach_a_likelihood() -> None:
-    curve = curves_of([*points("a", 1, [-9, -5, -3]), *points("a", 2, [-9, -3, -4]), *points("a", 3, [-9, -8, -7])])[
+    curve = group_curves([*points("a", 1, [-9, -5, -3]), *points("a", 2, [-9, -3, -4]), *points("a", 3, [-9, -8, -7])])[
         "a"
     ]
     assert curve.shape == (3, 3, 2)

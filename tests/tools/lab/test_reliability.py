@@ -8,7 +8,7 @@ import pytest
 from tests.tools.lab.programs import printed
 
 from hierogram.daemon.learning.alignment.evaluation import GoldLinks
-from hierogram.tools.lab.reliability import Bin, bins_of, calibration_error, judge
+from hierogram.tools.lab.reliability import Bin, calibration_error, judge, make_bins
 
 GOLD = [
     GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})),
@@ -22,14 +22,14 @@ def test_only_decoded_links_of_pairs_with_manual_ones_are_judged() -> None:
     assert found.probabilities.tolist() == [0.95, 0.65, 0.61]
     assert found.sure.tolist() == [True, False, False]
     assert found.possible.tolist() == [True, True, False]
-    bins = bins_of(found.probabilities, found.possible)
+    bins = make_bins(found.probabilities, found.possible)
     assert bins == [Bin(2, pytest.approx(0.63), 0.5), Bin(1, 0.95, 1.0)]
     assert calibration_error(bins) == pytest.approx((2 * 0.13 + 0.05) / 3)
-    assert calibration_error(bins_of(found.probabilities, found.sure)) == pytest.approx((2 * 0.63 + 0.05) / 3)
+    assert calibration_error(make_bins(found.probabilities, found.sure)) == pytest.approx((2 * 0.63 + 0.05) / 3)
 
 
 def test_a_probability_of_one_is_in_the_last_bin() -> None:
-    assert bins_of(np.array([1.0, 0.9]), np.array([True, False])) == [Bin(2, 0.95, 0.5)]
+    assert make_bins(np.array([1.0, 0.9]), np.array([True, False])) == [Bin(2, 0.95, 0.5)]
     assert calibration_error([]) == 0
 
 

@@ -10,12 +10,12 @@ from tests.tools.lab.grammars import write_bitext
 from tests.tools.lab.programs import printed
 
 from hierogram.tools.lab.papers import rivals
-from hierogram.tools.lab.papers.rivals import p_of_difference
+from hierogram.tools.lab.papers.rivals import bootstrap_p_value
 
 
 @pytest.mark.slow
 def test_one_command_makes_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rivals, "p_of_difference", partial(p_of_difference, resamples=100))
+    monkeypatch.setattr(rivals, "bootstrap_p_value", partial(bootstrap_p_value, resamples=100))
     bitext = write_bitext(tmp_path)
     arguments = [*bitext, "--work", tmp_path / "work"]
     arguments += ["--tuning", "12", "--test", "12", "--iterations", "1", "--chains", "2", "--seeds", "2"]
@@ -45,6 +45,6 @@ def test_differences_between_chains_are_not_significant() -> None:
         return np.array(rows, np.float64).reshape(len(matches), 30, 10)
 
     steady, better = statistics([0.5, 0.5]), statistics([0.6, 0.6])
-    assert p_of_difference(steady, better, 200) < 0.05
-    assert p_of_difference(steady, statistics([0.3, 0.9]), 200) > 0.05
-    assert p_of_difference(steady, steady, 200) == 1
+    assert bootstrap_p_value(steady, better, 200) < 0.05
+    assert bootstrap_p_value(steady, statistics([0.3, 0.9]), 200) > 0.05
+    assert bootstrap_p_value(steady, steady, 200) == 1

@@ -32,7 +32,7 @@ class MachineVocabulary(WordVocabulary):
     """Vocabulary of one side: `NULL`, then words by descending frequency."""
 
     def __init__(self, counts: Counter[str]) -> None:
-        self._words = [NULL, *(word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0])))]
+        self._words = [NULL, *(word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])))]
         self._numbers = {word: number for number, word in enumerate(self._words)}
 
     def index(self, word: str | None, *_bounds: int) -> int:
@@ -80,18 +80,18 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
 
     def align_batch(self, segments: Sequence[Sequence[Sequence[str]]]) -> Sequence[WordAlignmentMatrix]:
         """Align several pairs independently. A pair gets no links if a side is empty or longer than `MAX_TOKENS`."""
-        found: list[WordAlignmentMatrix] = []
+        matrices: list[WordAlignmentMatrix] = []
         for start in range(0, len(segments), _AT_ONCE):
-            some = [
+            chunk = [
                 (clean_tokens(source), clean_tokens(target)) for source, target in segments[start : start + _AT_ONCE]
             ]
-            alignable = [pair for pair in some if all(0 < len(side) <= MAX_TOKENS for side in pair)]
+            alignable = [pair for pair in chunk if all(0 < len(side) <= MAX_TOKENS for side in pair)]
             texts = [self._texts(*pair) for pair in alignable]
-            answers = iter(self.store.aligner.answer(texts)[1] if texts else ())
-            for source, target in some:
+            answers = iter(self.store.aligner.align_texts(texts)[1] if texts else ())
+            for source, target in chunk:
                 links = next(answers).links if (source, target) in alignable else []
-                found.append(WordAlignmentMatrix.from_word_pairs(len(source), len(target), links))
-        return found
+                matrices.append(WordAlignmentMatrix.from_word_pairs(len(source), len(target), links))
+        return matrices
 
     def _texts(self, source: Sequence[str], target: Sequence[str]) -> tuple[str, str]:
         texts = " ".join(source), " ".join(target)
@@ -173,17 +173,17 @@ class MachineModel(WordAlignmentModel, TransductiveWordAlignmentModel):
 
     def get_translations(self, source_word: str | int | None, threshold: float = 0) -> Iterable[tuple[int, float]]:
         """Yield `(index, share)` of target words whose share of the source word's links exceeds the threshold."""
-        own = self._tables[2].get(self._word(source_word, self.source_words), Counter())
-        total = sum(own.values())
-        for word, count in own.most_common():
+        counts = self._tables[2].get(self._word(source_word, self.source_words), Counter())
+        total = sum(counts.values())
+        for word, count in counts.most_common():
             if count / total > threshold:
                 yield self.target_words.index(word), count / total
 
     def get_translation_score(self, source_word: str | int | None, target_word: str | int | None) -> float:
         """Return the target word's share of the source word's links."""
-        own = self._tables[2].get(self._word(source_word, self.source_words), Counter())
-        total = sum(own.values())
-        return own[self._word(target_word, self.target_words)] / total if total else 0.0
+        counts = self._tables[2].get(self._word(source_word, self.source_words), Counter())
+        total = sum(counts.values())
+        return counts[self._word(target_word, self.target_words)] / total if total else 0.0
 
     def close(self) -> None:
         """Close the store."""
@@ -206,15 +206,21 @@ class MachineTrainer(Trainer):
     ) -> None:
         """Store and align new and changed rows. Unchanged rows keep their links."""
         model, store = self._model, self._model.store
-        with self._corpus.get_rows() as given:
-            rows = [(_name(row), clean_tokens(row.source_segment), clean_tokens(row.target_segment)) for row in given]
-        wanted = {name: model._texts(source, target) for name, source, target in rows if source and target}
+        with self._corpus.get_rows() as corpus_rows:
+            rows = [
+                (_name(row), clean_tokens(row.source_segment), clean_tokens(row.target_segment)) for row in corpus_rows
+            ]
+        texts_by_name = {name: model._texts(source, target) for name, source, target in rows if source and target}
         before = {pair.external_id: pair for pair in model.stored()}
-        same = {name for name, pair in before.items() if name and wanted.get(name) == (pair.source, pair.target)}
-        changed = [pair.id for name, pair in before.items() if name in wanted and name not in same]
+        unchanged = {
+            name for name, pair in before.items() if name and texts_by_name.get(name) == (pair.source, pair.target)
+        }
+        changed = [pair.id for name, pair in before.items() if name in texts_by_name and name not in unchanged]
         if changed:
             store.withdraw(changed)
-        new = ({"source": s, "target": t, "id": name} for name, (s, t) in wanted.items() if name not in same)
+        new = (
+            {"source": s, "target": t, "id": name} for name, (s, t) in texts_by_name.items() if name not in unchanged
+        )
         store.add(new, corpus=model.corpus, origin="machine")
 
         def hear(done: int, total: int) -> None:
@@ -226,7 +232,7 @@ class MachineTrainer(Trainer):
         store.learn(threads=self._threads).align(hear)
         numbers = {pair.external_id: pair.id for pair in model.stored()}
         model.trained([(numbers.get(name), len(source), len(target)) for name, source, target in rows])
-        self._stats.train_corpus_size = len(wanted)
+        self._stats.train_corpus_size = len(texts_by_name)
 
     def save(self) -> None:
         """Do nothing, because training writes to the store."""

@@ -63,9 +63,9 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
 
         async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
             for tool in await self.list_tools():
-                known = tool.input_schema["properties"]
-                if tool.name == name and (unknown := sorted(arguments.keys() - known.keys())):
-                    raise ToolError(f"{name}: unknown arguments {', '.join(unknown)}: expected {', '.join(known)}")
+                properties = tool.input_schema["properties"]
+                if tool.name == name and (unknown := sorted(arguments.keys() - properties.keys())):
+                    raise ToolError(f"{name}: unknown arguments {', '.join(unknown)}: expected {', '.join(properties)}")
             return await super().call_tool(name, arguments, context)
 
     server = Server("hierogram", instructions=_SHOWN_ERRORS, version=version("hierogram"), log_level="WARNING")
@@ -73,12 +73,16 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
     async def answered(
-        pool: "WorkPool", context: Context, work: "Callable[Given, Found]", *given: Given.args, **named: Given.kwargs
+        pool: "WorkPool",
+        context: Context,
+        work: "Callable[Given, Found]",
+        *positional: Given.args,
+        **named: Given.kwargs,
     ) -> Found:
         # The request is None on standard input.
         request = context.request_context.request
         try:
-            return await pool.run(lambda: work(*given, **named), request if isinstance(request, Request) else None)
+            return await pool.run(lambda: work(*positional, **named), request if isinstance(request, Request) else None)
         except (DaemonError, StoreError) as error:
             raise ToolError(str(error)) from error
 

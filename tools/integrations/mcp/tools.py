@@ -69,23 +69,26 @@ class McpTools:
         with self._store.reader.read() as transaction:
             texts = make_pipeline(transaction.settings())
             tokens = texts.to_words().running().source.tokens(sentence)
-            found = find_evidence(transaction, tokens, candidate_limits(tokenized=True))
-            return fit_budget(found, min(characters, MAX_CHARACTERS), texts)
+            evidence = find_evidence(transaction, tokens, candidate_limits(tokenized=True))
+            return fit_budget(evidence, min(characters, MAX_CHARACTERS), texts)
 
     def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
         """Translate a text. Raises `DaemonError` or `StoreError`."""
         check_amount([text], alternatives + 1)
-        found = self._translator.translate(text, alternatives, form)
-        lines = ("\n".join(map(visible, one.split("\n"))) for one in (found.text, *found.alternatives))
-        best, *others = lines
-        return PlainTranslation(best, others)
+        translation = self._translator.translate(text, alternatives, form)
+        lines = (
+            "\n".join(map(visible, alternative.split("\n")))
+            for alternative in (translation.text, *translation.alternatives)
+        )
+        best, *further = lines
+        return PlainTranslation(best, further)
 
     def align(self, source: str, target: str) -> LinkedWords:
         """Align a pair without storing it. Raises `AlignerUntrainedError` or `InputError`."""
         aligner = self._store.aligner
-        _, [found] = aligner.answer([aligner.texts.running().pair(source, target)])
-        links = [(i, j, round(float(found.posterior[i, j]), 3)) for i, j in found.links]
-        return LinkedWords(list(map(visible, found.source)), list(map(visible, found.target)), links)
+        _, [pair] = aligner.align_texts([aligner.texts.running().pair(source, target)])
+        links = [(i, j, round(float(pair.posterior[i, j]), 3)) for i, j in pair.links]
+        return LinkedWords(list(map(visible, pair.source)), list(map(visible, pair.target)), links)
 
     def terms(self, containing: str, limit: int) -> list[TermSummary]:
         """Return up to `limit` terms that contain a text on either side, best first. Raises `InputError`."""
@@ -95,9 +98,9 @@ class McpTools:
         def wanted(term: "Term") -> bool:
             return containing.lower() in f"{term.source}\n{term.target}".lower()
 
-        found = terms(self._store, top=MAX_TERMS, min_words=1)
-        found = found.as_text(make_pipeline(self._store.store.settings()).to_words())
-        chosen = [term for term in found.terms if wanted(term)][: min(limit, MAX_LINES)]
+        report = terms(self._store, top=MAX_TERMS, min_words=1)
+        report = report.as_text(make_pipeline(self._store.store.settings()).to_words())
+        chosen = [term for term in report.terms if wanted(term)][: min(limit, MAX_LINES)]
         return [
             TermSummary(visible(term.source), visible(term.target), term.pairs, term.source_pairs) for term in chosen
         ]
@@ -110,12 +113,12 @@ class McpTools:
                 words = side.tokens(phrase).split()
                 if not words:
                     raise InputError("the phrase has no words")
-                if found := _pairs_containing(transaction, name, words, min(limit, MAX_LINES)):
+                if lines := _pairs_containing(transaction, name, words, min(limit, MAX_LINES)):
                     return [
                         ConcordanceLine(
                             pair, visible(texts.source.text_of(source)), visible(texts.target.text_of(target))
                         )
-                        for pair, source, target in found
+                        for pair, source, target in lines
                     ]
         return []
 
@@ -128,15 +131,15 @@ def _pairs_containing(
     transaction: ReadTransaction, side: str, words: Sequence[str], limit: int
 ) -> list[tuple[int, str, str]]:
     view = WordView(transaction.settings().bpe_merges)
-    known = known_words(transaction, words).get(side, {})
-    if len(known) < len(set(words)) and not view.merges:
+    vocabulary = known_words(transaction, words).get(side, {})
+    if len(vocabulary) < len(set(words)) and not view.merges:
         return []
     # The vocabulary of a subword store has no words, so the longest word is assumed to be the rarest.
-    rarest = max(words, key=len) if view.merges else min(words, key=lambda word: known[word].count)
-    wanted = f" {' '.join(words)} "
-    found = [
+    rarest = max(words, key=len) if view.merges else min(words, key=lambda word: vocabulary[word].count)
+    phrase = f" {' '.join(words)} "
+    pairs = [
         (row.id, row.source, row.target)
         for row in pairs_containing(transaction, side, rarest, _LOOKED_AT)
-        if wanted in f" {view.line(row.source if side == SOURCE else row.target)} "
+        if phrase in f" {view.line(row.source if side == SOURCE else row.target)} "
     ]
-    return found[:limit]
+    return pairs[:limit]

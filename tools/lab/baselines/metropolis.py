@@ -47,13 +47,13 @@ def _propose(random, pair, work):
 
 
 @njit_inline
-def _rules_of_tree(rules, at):
+def _rules_of_tree(rules, context):
     """Write the rules of the current tree to `rules` and read their counts. Returns their number and ∏ deg."""
-    root = len(at.pair.node) - 1
-    top = rule_at(root, at)
-    list_below(root, at)
-    size, factor = write_rules(root, top, rules, at)
-    read_counts(at)
+    root = len(context.pair.node) - 1
+    top = rule_at(root, context)
+    list_below(root, context)
+    size, factor = write_rules(root, top, rules, context)
+    read_counts(context)
     return size, factor
 
 
@@ -74,30 +74,30 @@ def _restore(pair, saved):
 
 
 @njit
-def propose_pair(random, at):
+def propose_pair(random, context):
     """Run one Metropolis-Hastings step for a pair. Variables outside the proposed tree keep their values.
 
     P(t) Q(t')/(P(t') Q(t)) needs only P(t) ∏ deg, since Q(t) = ∏ 1/deg over the tree's variables.
     """
-    pair, work = at.pair, at.work
+    pair, work = context.pair, context.work
     begin_pair(work)
-    size_now, factor = _rules_of_tree(work.current, at)
-    remove_rules(work.current, size_now, at)
-    now = log_product(times(score(work.current, size_now, at), factor))
+    size_now, factor = _rules_of_tree(work.current, context)
+    remove_rules(work.current, size_now, context)
+    now = log_product(times(score(work.current, size_now, context), factor))
 
     _save(pair, work.fragments)
     random = _propose(random, pair, work)
     forget_summaries(work)
-    size_then, factor = _rules_of_tree(work.used, at)
-    then = log_product(times(score(work.used, size_then, at), factor))
+    size_then, factor = _rules_of_tree(work.used, context)
+    then = log_product(times(score(work.used, size_then, context), factor))
     random = advance(random)
     work.statistics[0]["edges_sampled"] += 1
     if uniform(random) < math.exp(min(0.0, then - now)):
         work.statistics[0]["edges_changed"] += 1
-        add_rules(work.used, size_then, at)
+        add_rules(work.used, size_then, context)
     else:
         _restore(pair, work.fragments)
-        add_rules(work.current, size_now, at)
+        add_rules(work.current, size_now, context)
 
 
 @njit
@@ -113,11 +113,11 @@ def propose_pairs(block, batch, state, averages, plan, table, model, work):
         for p in range(first, min(first + block.pairs_a_block, block.end)):
             if plan.stages[p] <= 0:
                 continue
-            at = resampling(batch, state, p, table, model, work, plan)
-            propose_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), at)
+            context = resampling(batch, state, p, table, model, work, plan)
+            propose_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), context)
             if is_averaged(plan, p):
-                add_tree(averages, p, at.pair, work, work.fragments)
-            sound &= hand_over(block.direct, at)
+                add_tree(averages, p, context.pair, work, work.fragments)
+            sound &= hand_over(block.direct, context)
         if not block.direct:
             log_overlay(work)
     return sound

@@ -29,11 +29,11 @@ def run_eflomal(source: Path, target: Path, forward: Path, backward: Path) -> fl
 
 def run_fast_align(source: Path, target: Path, forward: Path, backward: Path) -> None:
     """Write the links of two files by fast_align with its recommended options, in both directions."""
-    both = forward.with_name("both")
+    joined_file = forward.with_name("both")
     pairs = zip(read_sentences(str(source)), read_sentences(str(target)), strict=True)
-    write_lines(both, (f"{one} ||| {other}" for one, other in pairs))
-    for path, more in ((forward, ()), (backward, ("-r",))):
-        command = [FAST_ALIGN, "-i", str(both), "-d", "-o", "-v", *more]
+    write_lines(joined_file, (f"{source_line} ||| {target_line}" for source_line, target_line in pairs))
+    for path, options in ((forward, ()), (backward, ("-r",))):
+        command = [FAST_ALIGN, "-i", str(joined_file), "-d", "-o", "-v", *options]
         path.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout, encoding="utf-8")
 
 
@@ -42,10 +42,12 @@ def read_directions(sides: "tuple[Side, Side]", forward: Path, backward: Path) -
     import numpy as np
 
     source, target = sides
-    of_target, of_source = (np.full(len(side.words), -1, np.int16) for side in (target, source))
-    for pair, (one, other) in enumerate(zip(read_links(str(forward)), read_links(str(backward)), strict=True)):
-        for i, j in one:
-            of_target[target.offset[pair] + j] = i
-        for i, j in other:
-            of_source[source.offset[pair] + i] = j
-    return of_target, of_source
+    target_links, source_links = (np.full(len(side.words), -1, np.int16) for side in (target, source))
+    for pair, (forward_links, backward_links) in enumerate(
+        zip(read_links(str(forward)), read_links(str(backward)), strict=True)
+    ):
+        for i, j in forward_links:
+            target_links[target.offset[pair] + j] = i
+        for i, j in backward_links:
+            source_links[source.offset[pair] + i] = j
+    return target_links, source_links

@@ -50,17 +50,17 @@ class HeldOutInput(Input):
             if not self._every:
                 yield fields
                 continue
-            kept = [k for k, number in enumerate(fields.numbers) if number % self._every]
-            out = set(range(len(fields.numbers))).difference(kept)
+            training_lines = [k for k, number in enumerate(fields.numbers) if number % self._every]
+            out = set(range(len(fields.numbers))).difference(training_lines)
             self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]
             yield replace(
                 fields,
-                numbers=[fields.numbers[k] for k in kept],
-                sources=[fields.sources[k] for k in kept],
-                targets=[fields.targets[k] for k in kept],
-                alignments=[fields.alignments[k] for k in kept],
-                ids=[fields.ids[k] for k in kept],
-                lines=None if fields.lines is None else [fields.lines[k] for k in kept],
+                numbers=[fields.numbers[k] for k in training_lines],
+                sources=[fields.sources[k] for k in training_lines],
+                targets=[fields.targets[k] for k in training_lines],
+                alignments=[fields.alignments[k] for k in training_lines],
+                ids=[fields.ids[k] for k in training_lines],
+                lines=None if fields.lines is None else [fields.lines[k] for k in training_lines],
             )
 
 
@@ -186,10 +186,10 @@ def _sampled(
         for block in database.columns(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):
             for measure, chosen in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):
                 within = measure.count(np.array([scope for _, _, scope, *_ in chosen], np.int32))
-                kept = [chosen[k] for k in np.flatnonzero(within)]
-                measure.cover(*words.flat(dict.fromkeys(source for source, *_ in kept)))
+                sampled = [chosen[k] for k in np.flatnonzero(within)]
+                measure.cover(*words.flat(dict.fromkeys(source for source, *_ in sampled)))
                 written = (
-                    f"{source} ||| {target} ||| {uses / counted.unit:.6g}\n" for source, target, _, uses, _ in kept
+                    f"{source} ||| {target} ||| {uses / counted.unit:.6g}\n" for source, target, _, uses, _ in sampled
                 )
                 measure.write("".join(written).encode())
             done += len(block)

@@ -138,16 +138,16 @@ def make_scratch(bitext: Bitext, limits: ExtractionLimits) -> ExtractionScratch:
     """Return scratch memory for the longest pair of a bitext."""
     source = int(np.diff(bitext.source_offset).max(initial=1))
     target = int(np.diff(bitext.target_offset).max(initial=1))
-    most = limits.phrase_words * source
+    max_phrases = limits.phrase_words * source
     if limits.loose:
         # For each source span, every way to add unaligned target words at both ends.
-        most *= limits.phrase_words * (limits.phrase_words + 1) // 2
+        max_phrases *= limits.phrase_words * (limits.phrase_words + 1) // 2
     return ExtractionScratch(
         np.zeros((4, max(source, target)), np.int16),
         np.zeros(source + 1, np.int16),
-        np.zeros((most, 4), np.int16),
+        np.zeros((max_phrases, 4), np.int16),
         np.zeros(source + 2, np.int32),
-        np.zeros(most, np.int32),
+        np.zeros(max_phrases, np.int32),
         np.zeros(row_shape(limits).symbol_words, np.uint64),
     )
 
@@ -181,9 +181,9 @@ def _initial_phrases(bitext, pair, limits, scratch):
     words, target_words = _read_links(bitext, pair, scratch)
     reach = scratch.reach
     longest = limits.phrase_words
-    found = 0
+    count = 0
     for i in range(words):
-        scratch.first[i] = found
+        scratch.first[i] = count
         if not limits.loose and reach[1, i] < 0:
             continue
         low = np.int64(0x7FFF)
@@ -212,19 +212,19 @@ def _initial_phrases(bitext, pair, limits, scratch):
             while True:
                 end = high + 1
                 while True:
-                    scratch.phrases[found, 0] = i
-                    scratch.phrases[found, 1] = j + 1
-                    scratch.phrases[found, 2] = start
-                    scratch.phrases[found, 3] = end
-                    found += 1
+                    scratch.phrases[count, 0] = i
+                    scratch.phrases[count, 1] = j + 1
+                    scratch.phrases[count, 2] = start
+                    scratch.phrases[count, 3] = end
+                    count += 1
                     end += 1
                     if not limits.loose or end > target_words or end - start > longest or reach[3, end - 1] >= 0:
                         break
                 start -= 1
                 if not limits.loose or start < 0 or high + 1 - start > longest or reach[3, start] >= 0:
                     break
-    scratch.first[words] = found
-    return found
+    scratch.first[words] = count
+    return count
 
 
 @njit
@@ -233,29 +233,29 @@ def _phrases_inside(scratch, phrase):
     phrases = scratch.phrases
     i, j = phrases[phrase, 0], phrases[phrase, 1]
     low, high = phrases[phrase, 2], phrases[phrase, 3]
-    found = 0
+    count = 0
     for q in range(scratch.first[i], scratch.first[j]):
         if q != phrase and phrases[q, 1] <= j and low <= phrases[q, 2] and phrases[q, 3] <= high:
-            scratch.inside[found] = q
-            found += 1
-    return found
+            scratch.inside[count] = q
+            count += 1
+    return count
 
 
 @njit_inline
-def _fits(scratch, limits, phrase, one, other):
-    """Return whether removing the phrases `one` and `other` (or _NONE), in source order, from a phrase gives a rule."""
+def _fits(scratch, limits, phrase, first_hole, second_hole):
+    """Return whether a phrase without two holes (_NONE: no hole), in source order, is a rule."""
     phrases = scratch.phrases
     symbols = np.int64(phrases[phrase, 1]) - phrases[phrase, 0]
     aligned = np.int64(scratch.aligned[phrases[phrase, 1]]) - scratch.aligned[phrases[phrase, 0]]
-    if one >= 0:
-        symbols -= np.int64(phrases[one, 1]) - phrases[one, 0] - 1
-        aligned -= np.int64(scratch.aligned[phrases[one, 1]]) - scratch.aligned[phrases[one, 0]]
-    if other >= 0:
-        symbols -= np.int64(phrases[other, 1]) - phrases[other, 0] - 1
-        aligned -= np.int64(scratch.aligned[phrases[other, 1]]) - scratch.aligned[phrases[other, 0]]
-        if phrases[other, 0] <= phrases[one, 1]:
+    if first_hole >= 0:
+        symbols -= np.int64(phrases[first_hole, 1]) - phrases[first_hole, 0] - 1
+        aligned -= np.int64(scratch.aligned[phrases[first_hole, 1]]) - scratch.aligned[phrases[first_hole, 0]]
+    if second_hole >= 0:
+        symbols -= np.int64(phrases[second_hole, 1]) - phrases[second_hole, 0] - 1
+        aligned -= np.int64(scratch.aligned[phrases[second_hole, 1]]) - scratch.aligned[phrases[second_hole, 0]]
+        if phrases[second_hole, 0] <= phrases[first_hole, 1]:
             return False
-        if phrases[one, 2] < phrases[other, 3] and phrases[other, 2] < phrases[one, 3]:
+        if phrases[first_hole, 2] < phrases[second_hole, 3] and phrases[second_hole, 2] < phrases[first_hole, 3]:
             return False
     return symbols <= limits.source_symbols and aligned > 0
 
@@ -269,25 +269,25 @@ def _span(phrases, phrase, column):
 
 
 @njit_inline
-def _pack_side(packed, word, words, span, one, other):
+def _pack_side(packed, word, words, span, first_hole, second_hole):
     """Pack one side of a rule, from packed word `word` on: the words of a span (start, end) with up to two gaps."""
-    place = 0
+    symbol_index = 0
     position = span[0]
     while position < span[1]:
-        if position == one[0]:
+        if position == first_hole[0]:
             symbol = np.uint64(FIRST_NONTERMINAL)
-            position = one[1]
-        elif position == other[0]:
+            position = first_hole[1]
+        elif position == second_hole[0]:
             symbol = np.uint64(SECOND_NONTERMINAL)
-            position = other[1]
+            position = second_hole[1]
         else:
             symbol = np.uint64(FIRST_WORD + words[position])
             position += 1
-        if place & 1:
-            packed[word + (place >> 1)] |= symbol
+        if symbol_index & 1:
+            packed[word + (symbol_index >> 1)] |= symbol
         else:
-            packed[word + (place >> 1)] = symbol << _HALF
-        place += 1
+            packed[word + (symbol_index >> 1)] = symbol << _HALF
+        symbol_index += 1
 
 
 @njit_inline
@@ -299,21 +299,21 @@ def _ends_at(buffer, slot, key):
     if value & _HASH_BITS != key[0] & _HASH_BITS:
         return False
     entry = np.int64(value & _ENTRY_BITS) - 1
-    same = True
+    is_same = True
     for k in range(key[2]):
-        same &= buffer.rows[entry, k] == key[1][k]
-    return same
+        is_same &= buffer.rows[entry, k] == key[1][k]
+    return is_same
 
 
 @njit
-def _enter(buffer, scratch, shape, sentences, phrase, one, other, mass):
+def _enter(buffer, scratch, shape, sentences, phrase, first_hole, second_hole, mass):
     """Add a rule to the buffer, which must have room for it."""
     packed = scratch.packed
     packed[:] = 0
     phrases = scratch.phrases
-    gaps = _span(phrases, one, 0), _span(phrases, other, 0)
+    gaps = _span(phrases, first_hole, 0), _span(phrases, second_hole, 0)
     _pack_side(packed, 0, sentences.source, _span(phrases, phrase, 0), gaps[0], gaps[1])
-    gaps = _span(phrases, one, 2), _span(phrases, other, 2)
+    gaps = _span(phrases, first_hole, 2), _span(phrases, second_hole, 2)
     _pack_side(packed, shape.source_words, sentences.target, _span(phrases, phrase, 2), gaps[0], gaps[1])
     code = np.uint64(0)
     for k in range(shape.symbol_words):
@@ -337,10 +337,10 @@ def _enter(buffer, scratch, shape, sentences, phrase, one, other, mass):
 def _count_rules(scratch, limits, phrase, inside):
     number = np.int64(_fits(scratch, limits, phrase, _NONE, _NONE))
     for a in range(inside):
-        one = np.int64(scratch.inside[a])
-        number += np.int64(_fits(scratch, limits, phrase, one, _NONE))
+        hole = np.int64(scratch.inside[a])
+        number += np.int64(_fits(scratch, limits, phrase, hole, _NONE))
         for b in range(a + 1, inside):
-            number += np.int64(_fits(scratch, limits, phrase, one, np.int64(scratch.inside[b])))
+            number += np.int64(_fits(scratch, limits, phrase, hole, np.int64(scratch.inside[b])))
     return number
 
 
@@ -349,13 +349,13 @@ def _enter_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass
     if _fits(scratch, limits, phrase, _NONE, _NONE):
         _enter(buffer, scratch, shape, sentences, phrase, _NONE, _NONE, mass)
     for a in range(inside):
-        one = np.int64(scratch.inside[a])
-        if _fits(scratch, limits, phrase, one, _NONE):
-            _enter(buffer, scratch, shape, sentences, phrase, one, _NONE, mass)
+        first_hole = np.int64(scratch.inside[a])
+        if _fits(scratch, limits, phrase, first_hole, _NONE):
+            _enter(buffer, scratch, shape, sentences, phrase, first_hole, _NONE, mass)
         for b in range(a + 1, inside):
-            other = np.int64(scratch.inside[b])
-            if _fits(scratch, limits, phrase, one, other):
-                _enter(buffer, scratch, shape, sentences, phrase, one, other, mass)
+            second_hole = np.int64(scratch.inside[b])
+            if _fits(scratch, limits, phrase, first_hole, second_hole):
+                _enter(buffer, scratch, shape, sentences, phrase, first_hole, second_hole, mass)
 
 
 @njit
@@ -390,7 +390,7 @@ class RulePosition(NamedTuple):
 
 
 def extract(
-    bitext: Bitext, limits: ExtractionLimits, buffer: RuleBuffer, scratch: ExtractionScratch, place: RulePosition
+    bitext: Bitext, limits: ExtractionLimits, buffer: RuleBuffer, scratch: ExtractionScratch, position: RulePosition
 ) -> RulePosition:
     """Add rules to the buffer from a position on; returns the next position, after the last pair at the end.
 
@@ -398,10 +398,12 @@ def extract(
     `ExtractionError` if even an empty buffer has no room.
     """
     last = len(bitext.source_offset) - 1
-    after = RulePosition(*_extract(bitext, limits, row_shape(limits), buffer, scratch, place.pair, place.phrase, last))
-    if after == place and place.pair < last and not buffer.sizes[0]:
+    after = RulePosition(
+        *_extract(bitext, limits, row_shape(limits), buffer, scratch, position.pair, position.phrase, last)
+    )
+    if after == position and position.pair < last and not buffer.sizes[0]:
         raise ExtractionError(
-            f"a phrase of pair {place.pair} of the batch has more rules than the buffer's {len(buffer.rows)}: "
+            f"a phrase of pair {position.pair} of the batch has more rules than the buffer's {len(buffer.rows)}: "
             "take a larger buffer, or shorter phrases"
         )
     return after
@@ -474,52 +476,52 @@ class Merge(NamedTuple):
 
 
 @njit
-def _sink(merge, place, words):
+def _sink(merge, slot, words):
     """Sift the run at a position of the heap down to its place."""
     heap = merge.heap
     while True:
-        child = 2 * place + 1
+        child = 2 * slot + 1
         if child >= merge.size[0]:
             return
         row = merge.rows[merge.heads[heap[child]]]
         if child + 1 < merge.size[0] and _is_before(merge.rows[merge.heads[heap[child + 1]]], row, words):
             child += 1
             row = merge.rows[merge.heads[heap[child]]]
-        if not _is_before(row, merge.rows[merge.heads[heap[place]]], words):
+        if not _is_before(row, merge.rows[merge.heads[heap[slot]]], words):
             return
-        heap[place], heap[child] = heap[child], heap[place]
-        place = child
+        heap[slot], heap[child] = heap[child], heap[slot]
+        slot = child
 
 
 @njit
 def _merge_some(merge, shape, merged):
     """Fill `merged` with the next distinct rules, and return their number. All rows of a rule are merged."""
     words = shape.symbol_words
-    found = 0
+    count = 0
     while merge.size[0] > 0:
         run = merge.heap[0]
         row = merge.rows[merge.heads[run]]
-        if found > 0 and not _is_before(merged[found - 1], row, words):
-            merged[found - 1, shape.occurrences] += row[shape.occurrences]
-            merged[found - 1, shape.mass] += row[shape.mass]
+        if count > 0 and not _is_before(merged[count - 1], row, words):
+            merged[count - 1, shape.occurrences] += row[shape.occurrences]
+            merged[count - 1, shape.mass] += row[shape.mass]
         else:
-            if found == len(merged):
+            if count == len(merged):
                 break
             for k in range(shape.width):
-                merged[found, k] = row[k]
-            found += 1
+                merged[count, k] = row[k]
+            count += 1
         merge.heads[run] += 1
         if merge.heads[run] == merge.ends[run]:
             merge.size[0] -= 1
             merge.heap[0] = merge.heap[merge.size[0]]
         _sink(merge, 0, words)
-    return found
+    return count
 
 
 @njit
 def _make_heap(merge, words):
-    for place in range(merge.size[0] // 2 - 1, -1, -1):
-        _sink(merge, place, words)
+    for slot in range(merge.size[0] // 2 - 1, -1, -1):
+        _sink(merge, slot, words)
 
 
 def start_merge(rows: NDArray[np.uint64], ends: NDArray[np.int64], shape: RowShape) -> Merge:
@@ -531,17 +533,17 @@ def start_merge(rows: NDArray[np.uint64], ends: NDArray[np.int64], shape: RowSha
     return merge
 
 
-def merge_some(merge: Merge, shape: RowShape, most: int) -> NDArray[np.uint64]:
-    """Return up to `most` further rules as rows, each once, with its sums; empty at the end."""
-    merged = np.empty((most, shape.width), np.uint64)
+def merge_some(merge: Merge, shape: RowShape, max_rules: int) -> NDArray[np.uint64]:
+    """Return up to `max_rules` further rules as rows, each once, with its sums; empty at the end."""
+    merged = np.empty((max_rules, shape.width), np.uint64)
     return merged[: _merge_some(merge, shape, merged)]
 
 
 @njit_inline
-def symbol_at(row, word, place):
-    """Return symbol number `place` of the side that begins at a packed word of a row."""
-    packed = row[word + (place >> 1)]
-    return np.int64(packed & _SYMBOL) if place & 1 else np.int64(packed >> _HALF)
+def symbol_at(row, word, position):
+    """Return symbol number `position` of the side that begins at a packed word of a row."""
+    packed = row[word + (position >> 1)]
+    return np.int64(packed & _SYMBOL) if position & 1 else np.int64(packed >> _HALF)
 
 
 class SourceSides(NamedTuple):
@@ -553,20 +555,20 @@ class SourceSides(NamedTuple):
 
 @njit
 def _read_sides(rows, source_words, symbols, starts, scopes, terminals):
-    taken = 0
+    count = 0
     for k in range(len(rows)):
-        starts[k] = taken
-        for place in range(2 * source_words):
-            symbol = symbol_at(rows[k], 0, place)
+        starts[k] = count
+        for position in range(2 * source_words):
+            symbol = symbol_at(rows[k], 0, position)
             if symbol == 0:
                 break
-            symbols[taken] = symbol - FIRST_WORD if symbol >= FIRST_WORD else -symbol
-            taken += 1
-        scope, words = scope_and_words(symbols, starts[k], taken)
+            symbols[count] = symbol - FIRST_WORD if symbol >= FIRST_WORD else -symbol
+            count += 1
+        scope, words = scope_and_words(symbols, starts[k], count)
         scopes[k] = scope
         terminals[k] = words
-    starts[len(rows)] = taken
-    return taken
+    starts[len(rows)] = count
+    return count
 
 
 @njit_inline
@@ -590,14 +592,14 @@ def read_sources(rows: NDArray[np.uint64], shape: RowShape) -> tuple[SourceSides
     symbols = np.empty(2 * shape.source_words * len(rows), np.int32)
     starts = np.empty(len(rows) + 1, np.int64)
     scopes, terminals = np.empty((2, len(rows)), np.int32)
-    taken = _read_sides(rows, shape.source_words, symbols, starts, scopes, terminals)
-    return SourceSides(symbols[:taken], starts), scopes, terminals
+    count = _read_sides(rows, shape.source_words, symbols, starts, scopes, terminals)
+    return SourceSides(symbols[:count], starts), scopes, terminals
 
 
 @njit
-def _put_text(buffer, position, row, word, places, spelling):
-    for place in range(places):
-        symbol = symbol_at(row, word, place)
+def _put_text(buffer, position, row, word, symbols, spelling):
+    for index in range(symbols):
+        symbol = symbol_at(row, word, index)
         if symbol == 0:
             break
         if symbol >= FIRST_WORD:
@@ -620,15 +622,15 @@ def _put_lines(rows, shape, source, target, buffer):
     for k in range(len(rows)):
         row = rows[k]
         position = _put_text(buffer, position, row, 0, 2 * shape.source_words, source)
-        places = 2 * (shape.symbol_words - shape.source_words)
-        position = _put_text(buffer, position, row, shape.source_words, places, target)
+        symbols = 2 * (shape.symbol_words - shape.source_words)
+        position = _put_text(buffer, position, row, shape.source_words, symbols, target)
         # The mass to four decimals, without trailing zeros.
-        whole = np.int64(row[shape.mass]) // MASS_UNIT
+        uses = np.int64(row[shape.mass]) // MASS_UNIT
         rest = (np.int64(row[shape.mass]) % MASS_UNIT * _DECIMALS + MASS_UNIT // 2) // MASS_UNIT
         if rest == _DECIMALS:
-            whole += 1
+            uses += 1
             rest = 0
-        position = put_number(buffer, position, whole)
+        position = put_number(buffer, position, uses)
         if rest > 0:
             buffer[position] = 46
             position += 1
@@ -703,8 +705,8 @@ class HeuristicGrammar:
         try:
             pairs = len(bitext.source_offset) - 1
             scratch = make_scratch(bitext, self.limits)
-            place = RulePosition()
-            while (place := extract(bitext, self.limits, buffer, scratch, place)).pair < pairs:
+            position = RulePosition()
+            while (position := extract(bitext, self.limits, buffer, scratch, position)).pair < pairs:
                 self._spill(buffer)
             return pairs
         finally:

@@ -151,9 +151,9 @@ class _RuleBlocks:
                 chosen &= self._chosen[done : done + len(block)]
             if not self._singletons:
                 chosen &= (block[:, shape.occurrences] > 1) | (words <= 1)
-            found = np.bincount(scopes[chosen], minlength=len(self.by_scope))
-            found[: len(self.by_scope)] += self.by_scope
-            self.by_scope = found
+            rules_by_scope = np.bincount(scopes[chosen], minlength=len(self.by_scope))
+            rules_by_scope[: len(self.by_scope)] += self.by_scope
+            self.by_scope = rules_by_scope
             mass = block[:, shape.mass].astype(np.float64) * UNITS / MASS_UNIT
             uses = np.maximum(np.rint(mass), 1).astype(np.int64)
             seen = np.minimum(np.maximum(np.rint(mass / block[:, shape.occurrences]), 1).astype(np.int64), uses)
@@ -180,9 +180,9 @@ class _RuleBlocks:
         pairs = [(side[0].split(" "), side[1].split(" ")) for side in sides]
         gaps = [sum(bool(_GAP.match(symbol)) for symbol in pair[0]) for pair in pairs]
         if self._known is not None:
-            for side, own, used, once in zip(sides, hashes.tolist(), uses.tolist(), seen.tolist(), strict=True):
-                before = self._kept.get(own, ("", 0, 0))
-                self._kept[own] = (side[1], before[1] + used, before[2] + once)
+            for side, rule_hash, used, once in zip(sides, hashes.tolist(), uses.tolist(), seen.tolist(), strict=True):
+                before = self._kept.get(rule_hash, ("", 0, 0))
+                self._kept[rule_hash] = (side[1], before[1] + used, before[2] + once)
         columns = [
             [side[0] for side in sides],
             [side[1] for side in sides],
@@ -199,34 +199,36 @@ class _RuleBlocks:
         """Yield dummy rules with the counts of omitted rules that share a target side with the others."""
         if not self._kept:
             return
-        hashes, places = np.unique(np.concatenate(self._hashes), return_inverse=True)
+        hashes, rows_by_hash = np.unique(np.concatenate(self._hashes), return_inverse=True)
         totals = np.zeros((2, len(hashes)), np.int64)
         for total, parts in zip(totals, (self._uses, self._seen), strict=True):
-            np.add.at(total, places, np.concatenate(parts))
-        at = np.searchsorted(hashes, np.array(list(self._kept), np.uint64))
-        left = [
+            np.add.at(total, rows_by_hash, np.concatenate(parts))
+        kept_rows = np.searchsorted(hashes, np.array(list(self._kept), np.uint64))
+        remaining = [
             (target, int(total) - used, int(all_seen) - seen)
-            for (target, used, seen), total, all_seen in zip(self._kept.values(), *totals[:, at], strict=True)
+            for (target, used, seen), total, all_seen in zip(self._kept.values(), *totals[:, kept_rows], strict=True)
             if total > used
         ]
-        kept = np.array([(used, seen) for _, used, seen in self._kept.values()], np.int64).sum(axis=0)
+        kept_totals = np.array([(used, seen) for _, used, seen in self._kept.values()], np.int64).sum(axis=0)
         uses, seen = (
-            totals.sum(axis=1) - kept - np.array([one[1:] for one in left], np.int64).reshape(-1, 2).sum(axis=0)
+            totals.sum(axis=1)
+            - kept_totals
+            - np.array([entry[1:] for entry in remaining], np.int64).reshape(-1, 2).sum(axis=0)
         )
         if uses > 0:
-            left.append((_NO_WORD, int(uses), int(seen)))
-        size = len(left)
+            remaining.append((_NO_WORD, int(uses), int(seen)))
+        size = len(remaining)
         numbers = "\n".join(["0"] * size)
-        texts = ["\n".join([_NO_WORD] * size), "\n".join(target for target, *_ in left)]
+        texts = ["\n".join([_NO_WORD] * size), "\n".join(target for target, *_ in remaining)]
         if size:
-            counts = ["\n".join(str(one[column]) for one in left) for column in (1, 2)]
+            counts = ["\n".join(str(entry[column]) for entry in remaining) for column in (1, 2)]
             yield size, [*texts, *([numbers] * len(_SHAPE)), *counts]
 
 
-def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], is_known: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return for each side whether all its words are known, bool[n]."""
     strange = np.zeros(len(symbols) + 1, np.int64)
     words = symbols >= 0
-    strange[1:][words] = ~known[symbols[words]]
+    strange[1:][words] = ~is_known[symbols[words]]
     sums = np.cumsum(strange)
     return np.asarray(sums[starts[1:]] == sums[starts[:-1]], np.bool_)

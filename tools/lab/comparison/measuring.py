@@ -60,18 +60,18 @@ def _enter(symbols, starts, ngrams):
 
 def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest: int) -> TextNgrams:
     """Count the n-grams, n up to `longest`, of numbered sentences that begin at `starts` int64[sentences + 1]."""
-    most = len(symbols) * longest
-    capacity = capacity_for(most, 1 << 4)
+    max_ngrams = len(symbols) * longest
+    capacity = capacity_for(max_ngrams, 1 << 4)
     ngrams = TextNgrams(
         np.zeros((capacity, 4), np.uint64),
-        np.zeros(most, np.int32),
-        np.zeros(most, np.int64),
+        np.zeros(max_ngrams, np.int32),
+        np.zeros(max_ngrams, np.int64),
         longest,
         np.zeros(1, np.int64),
     )
     _enter(symbols, starts, ngrams)
-    taken = int(ngrams.taken[0])
-    return ngrams._replace(sizes=ngrams.sizes[:taken], counts=ngrams.counts[:taken])
+    count = int(ngrams.taken[0])
+    return ngrams._replace(sizes=ngrams.sizes[:count], counts=ngrams.counts[:count])
 
 
 @njit
@@ -154,7 +154,7 @@ class Measure:
         rules = int(self._by_scope.sum())
         size = self._bytes + len(self._compressor.flush())
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []
-        whole = rules if of is None else of
+        denominator = rules if of is None else of
         return GrammarFigures(
-            self.name, self._by_scope.tolist(), rules, self._left_out, rules / max(whole, 1), covered, size
+            self.name, self._by_scope.tolist(), rules, self._left_out, rules / max(denominator, 1), covered, size
         )

@@ -50,21 +50,23 @@ def chosen_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool
         sides = hashed(block[:, : shape.source_words]), hashed(block[:, shape.source_words : shape.symbol_words])
         columns.append((scopes <= pruning.max_scope, block[:, shape.mass], block[:, shape.occurrences], *sides))
     within, mass, seen, source, target = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    of_source = _places(source)
+    source_groups = _places(source)
     if pruning.by == MASS:
         goodness = mass.astype(np.float64)
     elif pruning.by == SIGNIFICANCE:
-        sums = (np.bincount(places, weights=seen)[places].astype(np.int64) for places in (of_source, _places(target)))
+        sums = (
+            np.bincount(groups, weights=seen)[groups].astype(np.int64) for groups in (source_groups, _places(target))
+        )
         goodness = significance(seen.astype(np.int64), *sums)
     else:
         share = mass.astype(np.float64) / mass.sum(dtype=np.float64)
-        p = share / np.bincount(of_source, weights=share)[of_source]
+        p = share / np.bincount(source_groups, weights=share)[source_groups]
         goodness = share * (np.log(p) - composed(np.concatenate(list(grammar.blocks())), np.log(p), shape))
-    drawn = hashed(np.stack([source, target], axis=1))
-    best = np.lexsort((drawn, -goodness, ~within))
-    kept = np.zeros(len(best), np.bool_)
-    kept[best[: min(pruning.rules, int(within.sum()))]] = True
-    return kept
+    random_keys = hashed(np.stack([source, target], axis=1))
+    best = np.lexsort((random_keys, -goodness, ~within))
+    is_kept = np.zeros(len(best), np.bool_)
+    is_kept[best[: min(pruning.rules, int(within.sum()))]] = True
+    return is_kept
 
 
 def hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -82,15 +84,17 @@ def _places(values: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def significance(
-    together: NDArray[np.int64], of_source: NDArray[np.int64], of_target: NDArray[np.int64]
+    together: NDArray[np.int64], source_count: NDArray[np.int64], target_count: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Return -ln of the probability that sides with these frequencies occur together at least this often by chance."""
     from scipy.stats import hypergeom
 
     total = int(together.sum())
-    different, places = np.unique(np.stack([together, of_source, of_target], axis=1), axis=0, return_inverse=True)
+    different, inverse = np.unique(
+        np.stack([together, source_count, target_count], axis=1), axis=0, return_inverse=True
+    )
     values = -hypergeom.logsf(different[:, 0] - 1, total, different[:, 1], different[:, 2])
-    return np.asarray(values[places.reshape(-1)], np.float64)
+    return np.asarray(values[inverse.reshape(-1)], np.float64)
 
 
 class _Table(NamedTuple):
@@ -113,10 +117,10 @@ def composed(rows: NDArray[np.uint64], logs: NDArray[np.float64], shape: RowShap
     slots = capacity_for(len(rows), 16)
     table = _Table(np.zeros(slots, np.uint64), np.zeros(slots))
     room = _Sides(np.zeros((2, _ROOM), np.int64), np.zeros(2, np.int64), np.zeros(3, np.int64))
-    found = np.full(len(rows), LEAST)
+    best = np.full(len(rows), LEAST)
     _fill(rows, logs, shape, table, room)
-    _compose(rows, shape, table, room, found)
-    return found
+    _compose(rows, shape, table, room, best)
+    return best
 
 
 @njit_inline
@@ -142,12 +146,12 @@ def _unpack(row, shape, room):
         first = 0 if side == 0 else shape.source_words
         last = shape.source_words if side == 0 else shape.symbol_words
         room.sizes[side] = 0
-        for place in range(2 * (last - first)):
-            symbol = symbol_at(row, first, place)
+        for position in range(2 * (last - first)):
+            symbol = symbol_at(row, first, position)
             if symbol == 0:
                 break
-            room.symbols[side, place] = symbol
-            room.sizes[side] = place + 1
+            room.symbols[side, position] = symbol
+            room.sizes[side] = position + 1
 
 
 @njit
@@ -209,7 +213,7 @@ def _log_of(table, code):
 
 
 @njit
-def _compose(rows, shape, table, room, found):
+def _compose(rows, shape, table, room, best):
     none = (-1, -1)
     for k in range(len(rows)):
         _unpack(rows[k], shape, room)
@@ -225,12 +229,12 @@ def _compose(rows, shape, table, room, found):
                         inner = _log_of(table, _part(room, (i, j), (first, last), none, none))
                         if inner > 0:
                             continue
-                        whole = (0, words), (0, target_words)
-                        outer = _log_of(table, _part(room, whole[0], whole[1], (i, j), (first, last)))
+                        outer_spans = (0, words), (0, target_words)
+                        outer = _log_of(table, _part(room, outer_spans[0], outer_spans[1], (i, j), (first, last)))
                         if outer <= 0:
-                            found[k] = max(found[k], inner + outer)
+                            best[k] = max(best[k], inner + outer)
                         if i == 0 and first == 0:
                             rest = _part(room, (j, words), (last, target_words), none, none)
                             beside = _log_of(table, rest) if last < target_words else 1.0
                             if beside <= 0:
-                                found[k] = max(found[k], inner + beside)
+                                best[k] = max(best[k], inner + beside)

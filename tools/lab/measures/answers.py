@@ -94,18 +94,18 @@ def _ask_all(url: str, seed: int) -> Figures:
         questions = list(_questions([(row[0], row[1]) for row in rows], random.Random(seed)))
         times: dict[str, list[float]] = {}
         # The first requests compile templates and fill the database's cache.
-        for _, place in questions[: len(questions) // 10]:
-            _ask(connection, "GET", place, **_HTML)
-        for name, place in questions:
-            times.setdefault(name, []).append(_ask(connection, "GET", place, **_HTML))
-    every = [taken for some in times.values() for taken in some]
+        for _, address in questions[: len(questions) // 10]:
+            _ask(connection, "GET", address, **_HTML)
+        for name, address in questions:
+            times.setdefault(name, []).append(_ask(connection, "GET", address, **_HTML))
+    every = [seconds for route_times in times.values() for seconds in route_times]
     return {
         name: {
-            **_summary(some),
-            "most_ms": max(some),
-            "share_within_300_ms": float(np.mean(np.array(some) <= _PATIENCE_MS)),
+            **_summary(route_times),
+            "most_ms": max(route_times),
+            "share_within_300_ms": float(np.mean(np.array(route_times) <= _PATIENCE_MS)),
         }
-        for name, some in {**times, "all": every}.items()
+        for name, route_times in {**times, "all": every}.items()
     }
 
 
@@ -192,18 +192,18 @@ def measure_services(corpus: Corpus) -> Figures:
 def _measure_evidence(corpus: Corpus) -> Figures:
     figures: Figures = {}
     sentences = _sentences(corpus)
-    places = [address("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
+    addresses = [address("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
     for name, url, made in _generated(corpus):
         with open_store(url) as store, _asked(store) as connection:
             # The first requests load data into memory.
-            for place in places[: len(places) // 5]:
-                _ask(connection, "GET", place)
-            taken = [_ask(connection, "GET", place) for place in places]
+            for request_path in addresses[: len(addresses) // 5]:
+                _ask(connection, "GET", request_path)
+            times = [_ask(connection, "GET", request_path) for request_path in addresses]
         figures[name] = {
             "rules": made["rules"],
             "pairs": made["pairs"],
             "words": float(np.mean([sentence.count(" ") + 1 for sentence in sentences])),
-            **_summary(taken),
+            **_summary(times),
         }
     return figures
 
@@ -212,11 +212,11 @@ def _sentences(corpus: Corpus) -> list[str]:
     """Return new sentences: the first half of one in the corpus, and the second half of another."""
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
-    found = []
+    sentences = []
     for _ in range(_SENTENCES):
         first, second = (draw.choice(rows).source.split(" ") for _ in range(2))
-        found.append(" ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :]))
-    return found
+        sentences.append(" ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :]))
+    return sentences
 
 
 def _measure_aligning(store: Store) -> Figures:
@@ -226,13 +226,13 @@ def _measure_aligning(store: Store) -> Figures:
     with _asked(store) as connection:
         # The first request loads kernels.
         _ask(connection, "POST", "/v1/align", **_pairs(pairs[:1]))
-        alone = [_ask(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
+        single_times = [_ask(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
         together = [_ask(connection, "POST", "/v1/align", **_pairs(batch)) / len(batch) for batch in batches]
     return {
         "pairs": len(pairs),
         "words_a_side": float(np.mean([row.source.count(" ") + 1 for row in rows])),
-        "ms_a_pair_alone": float(np.median(alone)),
-        "ms_a_pair_alone_95_percent": float(np.percentile(alone, 95)),
+        "ms_a_pair_alone": float(np.median(single_times)),
+        "ms_a_pair_alone_95_percent": float(np.percentile(single_times, 95)),
         "ms_a_pair_of_fifty": float(np.mean(together)),
     }
 
@@ -242,12 +242,12 @@ def _pairs(pairs: list[dict[str, str]]) -> dict[str, Any]:
     return {"body": body, "headers": {"Content-Type": "application/json"}}
 
 
-def _ask(connection: http.client.HTTPConnection, method: str, place: str, **request: Any) -> float:
+def _ask(connection: http.client.HTTPConnection, method: str, path: str, **request: Any) -> float:
     """Return the milliseconds until the complete response."""
     started = time.perf_counter()
-    connection.request(method, place, **request)
+    connection.request(method, path, **request)
     answer = connection.getresponse()
     read: Any = answer.read()
-    taken = (time.perf_counter() - started) * 1e3
-    assert answer.status == 200, (place, read)
-    return taken
+    milliseconds = (time.perf_counter() - started) * 1e3
+    assert answer.status == 200, (path, read)
+    return milliseconds

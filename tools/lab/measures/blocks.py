@@ -51,12 +51,12 @@ class BlockDifference(NamedTuple):
     same_scheme: float
 
 
-def distance(one: ChainMeans, other: ChainMeans) -> float:
+def distance(first: ChainMeans, second: ChainMeans) -> float:
     """Return the total variation distance of the rules' shares, 0 to 1."""
-    both = np.union1d(one.rules, other.rules)
-    shares = np.zeros((2, len(both)))
-    for row, means in zip(shares, (one, other), strict=True):
-        row[np.searchsorted(both, means.rules)] = means.share
+    all_rules = np.union1d(first.rules, second.rules)
+    shares = np.zeros((2, len(all_rules)))
+    for row, means in zip(shares, (first, second), strict=True):
+        row[np.searchsorted(all_rules, means.rules)] = means.share
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
@@ -89,7 +89,7 @@ def compare(batch: Batch, corpus: Corpus, sweeps: int) -> BlockDifference:
     return BlockDifference(
         batch.size,
         excess / (_CHAINS * batch.size),
-        float(np.mean([distance(one, other) for one in sequence for other in blocks])),
+        float(np.mean([distance(first, second) for first in sequence for second in blocks])),
         float(np.mean([distance(*sequence), distance(*blocks)])),
     )
 
@@ -102,9 +102,9 @@ def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[Block
             yield compare(load_pairs(rows[first : first + size], SETTINGS).batch, corpus, sweeps)
 
 
-def summary(found: Sequence[BlockDifference], size: int) -> dict[str, float]:
+def summary(differences: Sequence[BlockDifference], size: int) -> dict[str, float]:
     """Return means over the corpora of a size, and standard errors of the means."""
-    rows = np.array([difference for difference in found if difference.pairs == size])
+    rows = np.array([difference for difference in differences if difference.pairs == size])
     means = rows.mean(axis=0)
     errors = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.full(4, np.nan)
     figures: dict[str, float] = {"pairs": size, "corpora": len(rows)}
@@ -116,20 +116,20 @@ def summary(found: Sequence[BlockDifference], size: int) -> dict[str, float]:
 
 def draw(table: Sequence[dict[str, float]], path: Path) -> None:
     """Draw the difference in log-likelihood and the distances against the number of pairs, as PNG."""
-    with drawn(path, 1, 2, size=(11, 4.2)) as (left, right):
+    with drawn(path, 1, 2, size=(11, 4.2)) as (first_panel, second_panel):
         columns = {name: np.array([row[name] for row in table]) for name in table[0]}
         size = columns["pairs"]
-        left.errorbar(size, columns["excess"], 2 * columns["excess_error"], fmt="o-", capsize=3)
-        left.axhline(0, color="gray", linewidth=0.8)
-        left.set_ylabel("log-likelihood, blocks minus sequence, nats a pair")
+        first_panel.errorbar(size, columns["excess"], 2 * columns["excess_error"], fmt="o-", capsize=3)
+        first_panel.axhline(0, color="gray", linewidth=0.8)
+        first_panel.set_ylabel("log-likelihood, blocks minus sequence, nats a pair")
         for name, style, label in (
             ("distance", "o-", "blocks and sequence"),
             ("same_scheme", "s--", "two chains of one scheme"),
         ):
-            right.errorbar(size, columns[name], 2 * columns[f"{name}_error"], fmt=style, capsize=3, label=label)
-        right.set_ylabel("total variation of rules' shares")
-        right.legend()
-        for panel in (left, right):
+            second_panel.errorbar(size, columns[name], 2 * columns[f"{name}_error"], fmt=style, capsize=3, label=label)
+        second_panel.set_ylabel("total variation of rules' shares")
+        second_panel.legend()
+        for panel in (first_panel, second_panel):
             panel.set_xscale("log")
             panel.set_xlabel("pairs")
             panel.axvline(1024, color="gray", linestyle=":", linewidth=0.8)
@@ -151,9 +151,13 @@ def main(
     seed: int = 1,
 ) -> None:
     """Sample corpora of several sizes sequentially and in blocks, and draw the difference."""
-    wanted = [int(size) for size in sizes.split(",")]
-    found = list(measure(Corpus(str(source), str(target), str(alignment), pairs, seed), wanted, sweeps))
-    rows = [summary(found, size) for size in wanted if any(size == difference.pairs for difference in found)]
+    block_sizes = [int(size) for size in sizes.split(",")]
+    differences = list(measure(Corpus(str(source), str(target), str(alignment), pairs, seed), block_sizes, sweeps))
+    rows = [
+        summary(differences, size)
+        for size in block_sizes
+        if any(size == difference.pairs for difference in differences)
+    ]
     write_table(output.with_suffix(".csv"), list(rows[0]), (row.values() for row in rows))
     draw(rows, output)
     for row in rows:

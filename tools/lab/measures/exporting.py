@@ -62,7 +62,7 @@ class MadeRule(NamedTuple):
     expected_uses: float
 
 
-def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
+def make_deltas(rules: Iterable[MadeRule]) -> RuleDeltas:
     """Return the rules as changes of counts. At least one rule is required."""
     rules = list(rules)
     sources, targets, *numbers = zip(*rules, strict=True)
@@ -140,55 +140,55 @@ def generate(url: str, corpus: Corpus) -> Figures:
             made = []
             for sides, count in rules[first : first + _RULES_PER_COMMIT]:
                 rule = Rule.parse(sides)
-                left, right = sides.split(" ||| ")
+                source_side, target_side = sides.split(" ||| ")
                 shape = rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals
-                made.append(MadeRule(left, right, *shape, count, count))
-            store.commit([(None, deltas_of(made))])
+                made.append(MadeRule(source_side, target_side, *shape, count, count))
+            store.commit([(None, make_deltas(made))])
     return {"pairs": len(rows), "rules": len(rules)}
 
 
 def _rules(source: list[str], target: list[str], alignment: str, draw: random.Random) -> Iterator[str]:
     """Yield the phrases of a pair, each also with one of its phrases replaced by a gap."""
     links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
-    of_source: dict[int, list[int]] = {}
-    of_target: dict[int, list[int]] = {}
+    links_by_source: dict[int, list[int]] = {}
+    links_by_target: dict[int, list[int]] = {}
     for i, j in links:
-        of_source.setdefault(i, []).append(j)
-        of_target.setdefault(j, []).append(i)
+        links_by_source.setdefault(i, []).append(j)
+        links_by_target.setdefault(j, []).append(i)
     phrases = []
     for i in range(len(source)):
         reached: set[int] = set()
         for k in range(i, min(i + _MAX_SOURCE_LENGTH, len(source))):
-            reached.update(of_source.get(k, ()))
+            reached.update(links_by_source.get(k, ()))
             if not reached:
                 continue
             low, high = min(reached), max(reached)
             if high - low >= _MAX_TARGET_LENGTH:
                 break
-            if all(i <= s <= k for t in range(low, high + 1) for s in of_target.get(t, ())):
+            if all(i <= s <= k for t in range(low, high + 1) for s in links_by_target.get(t, ())):
                 phrases.append((i, k, low, high))
-    left = [escape_terminal(word) for word in source]
+    source_words = [escape_terminal(word) for word in source]
     right = [escape_terminal(word) for word in target]
     for i, k, low, high in phrases:
-        if "|||" in (*left[i : k + 1], *right[low : high + 1]):
+        if "|||" in (*source_words[i : k + 1], *right[low : high + 1]):
             continue
-        yield f"{' '.join(left[i : k + 1])} ||| {' '.join(right[low : high + 1])}"
-        whole = (i, k, low, high)
-        inner = [p for p in phrases if p != whole and i <= p[0] <= p[1] <= k and low <= p[2] <= p[3] <= high]
+        yield f"{' '.join(source_words[i : k + 1])} ||| {' '.join(right[low : high + 1])}"
+        outer_span = (i, k, low, high)
+        inner = [p for p in phrases if p != outer_span and i <= p[0] <= p[1] <= k and low <= p[2] <= p[3] <= high]
         for a, b, c, d in draw.sample(inner, min(_GAPS_PER_PHRASE, len(inner))):
             gap = ["[X,1]"]
             yield (
-                f"{' '.join(left[i:a] + gap + left[b + 1 : k + 1])} ||| "
+                f"{' '.join(source_words[i:a] + gap + source_words[b + 1 : k + 1])} ||| "
                 f"{' '.join(right[low:c] + gap + right[d + 1 : high + 1])}"
             )
 
 
 def _rule(random: np.random.Generator) -> MadeRule:
     """Return a rule of one to three words on each side, with word frequencies skewed as in natural language."""
-    drawn = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
+    word_ids = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
     terminals = random.integers(1, 4, 2).tolist()
-    source = " ".join(f"s{word}" for word in drawn[: terminals[0]])
-    target = " ".join(f"t{word}" for word in drawn[3 : 3 + terminals[1]])
+    source = " ".join(f"s{word}" for word in word_ids[: terminals[0]])
+    target = " ".join(f"t{word}" for word in word_ids[3 : 3 + terminals[1]])
     count = int(min(random.zipf(2.0), 10_000))
     return MadeRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, count)
 
@@ -204,8 +204,8 @@ def measure_asking(corpus: Corpus) -> Figures:
         url = f"sqlite:///{folder}/rules.db"
         with open_store(url, create=True) as store:
             while (rules := store.status().rules_in_use) < corpus.rules:
-                some = range(min(_RULES_PER_COMMIT, corpus.rules - rules))
-                store.commit([(None, deltas_of(_rule(random) for _ in some))])
+                rule_range = range(min(_RULES_PER_COMMIT, corpus.rules - rules))
+                store.commit([(None, make_deltas(_rule(random) for _ in rule_range))])
         figures["rules"] = rules
         engine = make_engine(parse_url(url))
         with engine.connect() as connection:

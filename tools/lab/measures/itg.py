@@ -29,8 +29,8 @@ _MEBIBYTE = 1 << 20
 
 def _read(corpus: Corpus) -> ItgBatch:
     sentences = zip(read_sentences(corpus.source), read_sentences(corpus.target), strict=True)
-    kept = [pair for pair in sentences if max(len(side.split()) for side in pair) <= _LONGEST][: corpus.pairs]
-    source, target = read_side(pair[0] for pair in kept), read_side(pair[1] for pair in kept)
+    short_pairs = [pair for pair in sentences if max(len(side.split()) for side in pair) <= _LONGEST][: corpus.pairs]
+    source, target = read_side(pair[0] for pair in short_pairs), read_side(pair[1] for pair in short_pairs)
     return make_batch(source.words, source.offset, target.words, target.offset)
 
 
@@ -40,7 +40,7 @@ def measure_itg(corpus: Corpus) -> Figures:
     model1 = train_model1(batch)
     lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))
     figures: Figures = {"pairs": batch.size, "words": len(batch.source) + len(batch.target)}
-    some = np.linspace(0, batch.size - 1, min(_WHOLE, batch.size)).astype(np.int64)
+    sample = np.linspace(0, batch.size - 1, min(_WHOLE, batch.size)).astype(np.int64)
     for method, shape in (*_SLICES, (GIBBS, 1.0), (EXHAUSTIVE, 1.0)):
         kernel = build(batch, ItgSettings(slice_shape=shape), method, model1)
         state = kernel.init(corpus.seed)
@@ -48,7 +48,7 @@ def measure_itg(corpus: Corpus) -> Figures:
         acceptance = []
         number = 0
         rounds = 2 if method == EXHAUSTIVE else _BURN_IN + _SWEEPS
-        chosen = some if method == EXHAUSTIVE else np.arange(batch.size)
+        chosen = sample if method == EXHAUSTIVE else np.arange(batch.size)
         for number in range(1, rounds + 1):
             sweeps = np.zeros(batch.size, np.int64)
             sweeps[chosen] = number
@@ -66,14 +66,14 @@ def measure_itg(corpus: Corpus) -> Figures:
         }
         if method != EXHAUSTIVE:
             for low, high in _WIDTHS:
-                here = np.flatnonzero((lengths >= low) & (lengths <= high))
-                if not len(here):
+                in_range = np.flatnonzero((lengths >= low) & (lengths <= high))
+                if not len(in_range):
                     continue
                 number += 1
                 plan = make_plan(batch, number)
                 plan.sweeps[(lengths < low) | (lengths > high)] = 0
                 spent, (state, info) = timed(partial(kernel.step, corpus.seed, state, plan), time.process_time)
-                figures[name][f"microseconds_of_{low}_to_{high}_words"] = 1e6 * spent / len(here)
+                figures[name][f"microseconds_of_{low}_to_{high}_words"] = 1e6 * spent / len(in_range)
     figures[f"pair_of_{_LONG}_words"] = {
         f"{method}_{shape:.2f}": _long_pair(batch, method, shape) for method, shape in _SLICES[1:]
     }
@@ -101,11 +101,11 @@ def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
     kernel = build(pair, ItgSettings(slice_shape=shape), method, model1)
     state = kernel.init(1)
     spent, (_, info) = timed(lambda: kernel.step(1, state, make_plan(pair, 1)), time.process_time)
-    most = tracemalloc.get_traced_memory()[1]
+    peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return {
         "milliseconds": 1e3 * spent,
-        "mebibytes": most / _MEBIBYTE,
+        "mebibytes": peak_bytes / _MEBIBYTE,
         "cells": info.cells,
         "given_up": info.given_up,
     }

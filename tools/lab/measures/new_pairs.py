@@ -43,14 +43,14 @@ def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, s
     raise TimeoutError(f"{words[0]} was not translated within {_PATIENCE_SECONDS:g} s")
 
 
-def _ask(url: str, place: str, body: dict[str, Any]) -> dict[str, Any]:
+def _ask(url: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_PATIENCE_SECONDS)
-    connection.request("POST", place, json.dumps(body), _JSON)
+    connection.request("POST", path, json.dumps(body), _JSON)
     answer = connection.getresponse()
     read: dict[str, Any] = json.loads(answer.read())
     connection.close()
     if answer.status >= http.client.BAD_REQUEST:
-        raise RuntimeError(f"{place}: {read}")
+        raise RuntimeError(f"{path}: {read}")
     return read
 
 
@@ -63,13 +63,13 @@ def main(
     """Print the seconds from each posted pair to a translation that uses it, and their median."""
     draw = random.Random(seed)
     with temporary_folder() as folder:
-        with closing(sqlite3.connect(store)) as given, closing(sqlite3.connect(folder / "store.db")) as copied:
-            given.backup(copied)
+        with closing(sqlite3.connect(store)) as original, closing(sqlite3.connect(folder / "store.db")) as copied:
+            original.backup(copied)
         with open_store(f"sqlite:///{folder}/store.db") as copy:
             frames = [(row.source, row.target) for row in copy.pairs(limit=100) if row.source and row.target]
         with serving("[http]\nport = 0\n", "--store", "sqlite:///store.db", folder=folder) as url:
             _ask(url, "/v1/translate", {"sentences": ["a"]})
-            taken = []
+            times = []
             for number in range(pairs):
                 until = time.monotonic() + rest
                 while time.monotonic() < until:
@@ -77,9 +77,9 @@ def main(
                     time.sleep(5 * _LOOK_SECONDS)
                 letters = "".join(draw.choice("bcdfghjklm") for _ in range(6))
                 words = f"source{letters}{number}", f"target{letters}{number}"
-                taken.append(seconds_to_translation(url, draw.choice(frames), words))
-                print(f"pair {number + 1}: {taken[-1]:.1f} s", flush=True)
-    print(f"median {np.median(taken):.1f} s, largest {max(taken):.1f} s")
+                times.append(seconds_to_translation(url, draw.choice(frames), words))
+                print(f"pair {number + 1}: {times[-1]:.1f} s", flush=True)
+    print(f"median {np.median(times):.1f} s, largest {max(times):.1f} s")
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
     `scheme` is `SEQUENTIAL`, or blocks such as 32x64.
     """
     blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
-    how = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
-    trial = PhraseTrial(model_over(batch), batch, make_schedule(SETTINGS), how)
+    options = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
+    trial = PhraseTrial(model_over(batch), batch, make_schedule(SETTINGS), options)
     for _ in range(sweeps):
         trial.sweep()
     end = trial.log_likelihood()
@@ -64,10 +64,10 @@ def main(
 ) -> None:
     """Sample a corpus sequentially and in blocks, and report the change of the log-likelihood."""
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
-    kept = ResultCache(output)
+    cache = ResultCache(output)
     ends = {
         scheme: [
-            kept.find(f"{scheme}, seed {seed}", partial(run, batch, scheme, seed, sweeps))
+            cache.find(f"{scheme}, seed {seed}", partial(run, batch, scheme, seed, sweeps))
             for seed in range(1, seeds + 1)
         ]
         for scheme in (SEQUENTIAL, *schemes.split(","))

@@ -63,8 +63,8 @@ class Corpus:
         paths = []
         for k, path in enumerate(self.paths):
             cut = folder / f"{k}.txt"
-            with Path(path).open("rb") as whole, cut.open("wb") as part:
-                part.writelines(itertools.islice(whole, self.pairs))
+            with Path(path).open("rb") as file, cut.open("wb") as part:
+                part.writelines(itertools.islice(file, self.pairs))
             paths.append(str(cut))
         return paths
 
@@ -92,11 +92,11 @@ def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
     log_file, until = folder / "serve.log", time.monotonic() + _PATIENCE_SECONDS
     with log_file.open("w") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
         try:
-            while not (found := _ADDRESS.search(log_file.read_text())):
+            while not (match := _ADDRESS.search(log_file.read_text())):
                 if process.poll() is not None or time.monotonic() > until:
                     raise RuntimeError(f"the daemon does not listen: {log_file.read_text()}")
                 time.sleep(0.1)
-            yield found.group()
+            yield match.group()
         finally:
             process.terminate()
 
@@ -142,8 +142,8 @@ def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
         return
     before = json.loads(path.read_text(encoding="utf-8"))
     if before != now:
-        other = ", ".join(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
-        raise UsageError(f"{path.parent} contains results of another {other}: name another folder")
+        differing = ", ".join(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
+        raise UsageError(f"{path.parent} contains results of another {differing}: name another folder")
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> None:
@@ -158,14 +158,14 @@ def _write_json(path: Path, values: Any) -> None:
 
 
 @contextmanager
-def drawn(path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **how: Any) -> Iterator[Any]:
+def drawn(path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **options: Any) -> Iterator[Any]:
     """Draw a figure of panels, with sizes in inches, without a display; on success it is saved as PNG."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(rows, columns, figsize=size, **how)
+    figure, panels = pyplot.subplots(rows, columns, figsize=size, **options)
     try:
         yield panels
         figure.tight_layout()

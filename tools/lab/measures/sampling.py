@@ -84,13 +84,13 @@ def measure_forests(corpus: Corpus) -> Figures:
 def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64:
     """Perform `reads` random reads, each of a row that depends on the previous read."""
     mask = np.uint64(rows.shape[0] - 1)
-    place = np.uint64(start)
+    address = np.uint64(start)
     total = np.uint64(0)
     for _ in range(reads):
-        value = rows[place & mask, 0]
+        value = rows[address & mask, 0]
         total += value
-        place = place * np.uint64(6364136223846793005) + value + np.uint64(1442695040888963407)
-        place ^= place >> np.uint64(29)
+        address = address * np.uint64(6364136223846793005) + value + np.uint64(1442695040888963407)
+        address ^= address >> np.uint64(29)
     return total
 
 
@@ -199,12 +199,12 @@ started = time.perf_counter()
 from hierogram.daemon.memory import relax_gc
 relax_gc()
 import numpy as np
-from hierogram.daemon.learning.kinds.kernel_compilation import SweepKernel
+from hierogram.daemon.learning.kinds.kernel_compilation import BackgroundCompilation
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.lab.measures.results import Corpus
 from hierogram.tools.lab.measures.sampling import Chain, read_batch
 corpus = Corpus(*{files!r})
-kernel = SweepKernel()
+kernel = BackgroundCompilation()
 batch = read_batch(corpus)
 chain = Chain(batch, corpus, Blocks.suited_to(batch.size))
 kernel.wait()

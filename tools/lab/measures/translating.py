@@ -85,8 +85,8 @@ def measure_translating(corpus: Corpus) -> Figures:
         packed = folder / "grammar.packed"
         write_grammar(packed, grammar)
         mapping, grammar = timed(lambda: _read(packed))
-        with progress("read the language model", "n-grams") as shown:
-            opened = {order: open_language_model(str(model), shown) for order, model in models.items()}
+        with progress("read the language model", "n-grams") as bar:
+            opened = {order: open_language_model(str(model), bar) for order, model in models.items()}
         figures: Figures = {
             "rules": rules,
             "reading_seconds": reading,
@@ -112,25 +112,25 @@ def _seconds(translator: Translator, sentences: list[str], best: int) -> float:
 
 
 def _read(path: Path) -> Any:
-    with progress("read the grammar", "rules") as shown:
-        return open_grammar(str(path), 2, shown)
+    with progress("read the grammar", "rules") as bar:
+        return open_grammar(str(path), 2, bar)
 
 
 def _model(text: Path, order: int) -> Path:
     path = text.with_name(f"target.{order}.lm")
-    with progress("lm", "n-grams") as shown:
-        make([str(text)], [path], EstimationOptions(order=order), shown)
+    with progress("lm", "n-grams") as bar:
+        make([str(text)], [path], EstimationOptions(order=order), bar)
     return path
 
 
-def _write_rules(path: Path, rows: list[PairRow], threads: int, wanted: int) -> int:
+def _write_rules(path: Path, rows: list[PairRow], threads: int, target_rules: int) -> int:
     """Write rules as lines of cdec's format, with their relative frequencies, and return their number."""
     bitexts, source, target = _bitexts(rows)
     written = 0
     with HeuristicGrammar(threads=threads) as grammar, path.open("w", encoding="utf-8") as file:
         grammar.add(bitexts)
         for block in grammar.blocks():
-            several = block[block[:, grammar.shape.occurrences] > 1][: wanted - written]
+            several = block[block[:, grammar.shape.occurrences] > 1][: target_rules - written]
             written += len(several)
             lines = rule_lines(several, grammar.shape, source.spellings, target.spellings).decode().splitlines()
             for line in lines:

@@ -67,7 +67,7 @@ def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
 
 def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
     """Measure the median processor seconds of sentences of about 40 words with the chain's grammar, by method."""
-    fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]
+    fragments = [(read_tree(counted.fragment, frontiers=True), float(counted.uses)) for counted in chain.fragments()]
     priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
     grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
     parser = Parser(grammar, Transformations().root, 0, seed)
@@ -86,10 +86,10 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
 
 def measure_trees(corpus: Corpus) -> Figures:
     """Measure decisions per second of a chain annealed from whole trees: first sweep, last ones, overall."""
-    how = Transformations()
-    clean = [clean_tree(tree, how) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
-    vocabulary = find_known_words(map(list_words, clean), how.rare)
-    texts = [str(transform_tree(vocabulary.in_tree(tree), how)) for tree in clean]
+    transformations = Transformations()
+    clean = [clean_tree(tree, transformations) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
+    vocabulary = find_known_words(map(list_words, clean), transformations.rare)
+    texts = [str(transform_tree(vocabulary.in_tree(tree), transformations)) for tree in clean]
     figures: Figures = {"trees": len(texts)}
     for base in BASES:
         loaded = load_trees(texts, range(1, len(texts) + 1))
@@ -103,9 +103,9 @@ def measure_trees(corpus: Corpus) -> Figures:
         seconds: list[float] = []
         processor: list[float] = []
         for number in range(1, _SWEEPS + 1):
-            own = np.full(len(texts), number, np.int64)
+            sweeps = np.full(len(texts), number, np.int64)
             started, used = time.perf_counter(), time.process_time()
-            info = chain.step(number, own, annealing.temperatures(own))
+            info = chain.step(number, sweeps, annealing.temperatures(sweeps))
             seconds.append(time.perf_counter() - started)
             processor.append(time.process_time() - used)
             decisions.append(info.cuts_sampled)

@@ -76,7 +76,7 @@ class LinksRow:
     """
 
     aligner: str
-    way: str
+    symmetrization: str
     links: int
     phrases: int
     rules: int
@@ -104,66 +104,73 @@ def both_directions(aligner: str, files: tuple[Path, Path], sides: tuple[Side, S
 class _Figure:
     """The inputs of the comparison and the results so far."""
 
-    def __init__(self, wanted: FigureOptions, experiment: Experiment) -> None:
-        self._wanted, self._experiment = wanted, experiment
+    def __init__(self, options: FigureOptions, experiment: Experiment) -> None:
+        self._options, self._experiment = options, experiment
         source, target = map(Path, experiment.parts.files)
         self._files = source, target
         self._sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
-        self._kept = ResultCache(wanted.work / "aligners.json")
-        self._scopes = {PHRASES: 0, HIERO: wanted.max_scope}
+        self._kept = ResultCache(options.work / "aligners.json")
+        self._scopes = {PHRASES: 0, HIERO: options.max_scope}
 
     def rows(self, aligner: str) -> list[LinksRow]:
         """Align in both directions, and translate with the links of one and of both."""
-        paths = {way: self._wanted.work / f"{aligner}-{way}.align" for way in (ONE, BOTH)}
+        paths = {
+            symmetrization: self._options.work / f"{aligner}-{symmetrization}.align" for symmetrization in (ONE, BOTH)
+        }
         seconds = self._kept.find(f"{aligner}: seconds", partial(self._align, aligner, paths), paths[BOTH])
-        return [self._row(aligner, way, path, seconds) for way, path in paths.items()]
+        return [self._row(aligner, symmetrization, path, seconds) for symmetrization, path in paths.items()]
 
     def _align(self, aligner: str, paths: dict[str, Path]) -> float:
-        begun = sum(_times())
-        of_target, of_source = both_directions(aligner, self._files, self._sides, self._wanted.work)
-        spent = sum(_times()) - begun
+        started = sum(_times())
+        target_links, source_links = both_directions(aligner, self._files, self._sides, self._options.work)
+        spent = sum(_times()) - started
         offsets = [side.offset for side in self._sides]
-        none = np.full(len(of_target), -1, np.int16)
-        found = {
-            ONE: symmetrize("union", none, of_source, *offsets),
-            BOTH: symmetrize(GDFA, of_target, of_source, *offsets),
+        none = np.full(len(target_links), -1, np.int16)
+        links_by_name = {
+            ONE: symmetrize("union", none, source_links, *offsets),
+            BOTH: symmetrize(GDFA, target_links, source_links, *offsets),
         }
-        for way, links in found.items():
-            write_lines(paths[way], AlignedCorpus(links, np.zeros(len(links.source), np.float32)).lines())
-        print_note(f"{aligner}: {plural(len(found[BOTH].source), 'link')} in {spent:.0f} s")
+        for symmetrization, links in links_by_name.items():
+            write_lines(paths[symmetrization], AlignedCorpus(links, np.zeros(len(links.source), np.float32)).lines())
+        print_note(f"{aligner}: {plural(len(links_by_name[BOTH].source), 'link')} in {spent:.0f} s")
         return spent
 
-    def _row(self, aligner: str, way: str, path: Path, seconds: float) -> LinksRow:
-        folder = self._wanted.work / f"{aligner}-{way}"
+    def _row(self, aligner: str, symmetrization: str, path: Path, seconds: float) -> LinksRow:
+        folder = self._options.work / f"{aligner}-{symmetrization}"
         folder.mkdir(exist_ok=True)
-        system, grammar = TranslationSystem(f"{aligner}, {way}", START, heuristic=True), folder / "hiero.cdec"
+        system, grammar = (
+            TranslationSystem(f"{aligner}, {symmetrization}", START, heuristic=True),
+            folder / "hiero.cdec",
+        )
 
         def extract() -> list[int]:
             files = [*map(str, self._files), str(path)]
-            return self._experiment.write(system, learned_store(folder, START, files, self._wanted.threads), grammar)
+            return self._experiment.write(system, learned_store(folder, START, files, self._options.threads), grammar)
 
         by_scope = self._kept.find(f"{system.name}: rules by scope", extract, grammar)
         made = GrammarFile(system, grammar, by_scope, 0.0)
         bleu = {
             name: [
                 self._kept.find(f"{system.name}, {name}, seed {seed}: BLEU", partial(self._bleu, made, scope, seed))
-                for seed in range(1, self._wanted.seeds + 1)
+                for seed in range(1, self._options.seeds + 1)
             ]
             for name, scope in self._scopes.items()
         }
         links = sum(map(len, read_links(str(path))))
-        return LinksRow(aligner, way, links, by_scope[0], sum(by_scope[: self._wanted.max_scope + 1]), seconds, bleu)
+        return LinksRow(
+            aligner, symmetrization, links, by_scope[0], sum(by_scope[: self._options.max_scope + 1]), seconds, bleu
+        )
 
     def _bleu(self, made: GrammarFile, scope: int, seed: int) -> float:
         """Tune with the rules of a scope, translate, and score."""
-        wanted, experiment = self._wanted, self._experiment
-        options = TranslateOptions(pops=wanted.pops, max_scope=scope, min_count=0.0)
+        figure_options, experiment = self._options, self._experiment
+        options = TranslateOptions(pops=figure_options.pops, max_scope=scope, min_count=0.0)
         resources = experiment.equip(options)
-        weights, _ = experiment.tuned(resources, made, wanted.iterations, seed)
+        weights, _ = experiment.tuned(resources, made, figure_options.iterations, seed)
         translator = resources.translator(resources.grammar(str(made.file)), weights)
-        lines, _ = timed_translations(translator, experiment.parts.test.sources, wanted.threads)
-        [found] = experiment.evaluated([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
-        return found.scores[0].score
+        lines, _ = timed_translations(translator, experiment.parts.test.sources, figure_options.threads)
+        [score] = experiment.evaluated([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
+        return score.scores[0].score
 
 
 def _times() -> tuple[float, float]:
@@ -177,17 +184,17 @@ def _times() -> tuple[float, float]:
 @with_options
 def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
-    wanted: FigureOptions,
+    options: FigureOptions,
 ) -> None:
     """Align with each aligner, extract, tune, translate; print links, sizes, minutes and BLEU."""
     if len(files) != len(("source", "target")):
         raise UsageError(f"expected two files of a bitext, got {len(files)}: existing links cannot be given")
-    figure = _Figure(wanted, begin(files, wanted))
-    rows = [row for aligner in wanted.only or filter(installed, ALIGNERS) for row in figure.rows(aligner)]
+    figure = _Figure(options, begin(files, options))
+    rows = [row for aligner in options.only or filter(installed, ALIGNERS) for row in figure.rows(aligner)]
     content: list[dict[str, Any]] = [asdict(row) for row in rows]
-    (wanted.work / "figure1.json").write_text(json.dumps(content, indent=2) + "\n")
-    first = {row.way: row.links for row in reversed(rows)} | {
-        row.way: row.links for row in rows if row.aligner == "bhmm"
+    (options.work / "figure1.json").write_text(json.dumps(content, indent=2) + "\n")
+    first = {row.symmetrization: row.links for row in reversed(rows)} | {
+        row.symmetrization: row.links for row in rows if row.aligner == "bhmm"
     }
     columns = [
         "aligner",
@@ -202,9 +209,9 @@ def main(
     cells = [
         [
             row.aligner,
-            row.way,
+            row.symmetrization,
             f"{row.links:,}",
-            f"{row.links / first[row.way]:.0%}",
+            f"{row.links / first[row.symmetrization]:.0%}",
             f"{row.phrases:,}",
             f"{row.rules:,}",
             f"{row.seconds / 60:.1f}",
@@ -213,8 +220,8 @@ def main(
         for row in rows
     ]
     print_table(columns, cells, numeric=range(2, len(columns)))
-    if wanted.figure is not None:
-        draw(rows, wanted.figure)
+    if options.figure is not None:
+        draw(rows, options.figure)
 
 
 def _shown(values: Sequence[float]) -> str:
@@ -225,12 +232,14 @@ def draw(rows: Sequence[LinksRow], path: Path) -> None:
     """Draw BLEU by aligner, of phrases and of all rules, as PNG; lines are deviations between tuning seeds."""
     with drawn(path, 1, 2, size=(11, 4)) as panels:
         for panel, name in zip(panels, (PHRASES, HIERO), strict=True):
-            for way, marker in ((ONE, "o"), (BOTH, "s")):
-                own = [row for row in rows if row.way == way]
-                values = [row.bleu[name] for row in own]
-                spread = [stdev(some) if len(some) > 1 else 0.0 for some in values]
-                names = [row.aligner for row in own]
-                panel.errorbar(names, [mean(some) for some in values], spread, fmt=marker, capsize=3, label=way)
+            for symmetrization, marker in ((ONE, "o"), (BOTH, "s")):
+                chosen_rows = [row for row in rows if row.symmetrization == symmetrization]
+                values = [row.bleu[name] for row in chosen_rows]
+                spread = [stdev(runs) if len(runs) > 1 else 0.0 for runs in values]
+                names = [row.aligner for row in chosen_rows]
+                panel.errorbar(
+                    names, [mean(runs) for runs in values], spread, fmt=marker, capsize=3, label=symmetrization
+                )
             panel.set_title(name)
             panel.set_ylabel("BLEU")
             panel.grid(alpha=0.3)

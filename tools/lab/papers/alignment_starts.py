@@ -80,17 +80,17 @@ def main(
     for number, start in enumerate(starts.split(",")):
         key = chain_seed(seed, 0, number)
         state, spent = kernel.init(key, first_links(direction, start, seed)), 0.0
-        found: list[tuple[float, float]] = []
+        scores: list[tuple[float, float]] = []
         for sweep in range(1, options.sweeps + 1):
-            begun = time.process_time()
+            started = time.process_time()
             state, info = kernel.step(key, state, options.plan(sweep))
-            spent += time.process_time() - begun
+            spent += time.process_time() - started
             likely = log_likelihood(state.chain, options, len(direction.emitted.vocabulary))
-            found.append((likely, info.linked / len(state.chain.links)))
+            scores.append((likely, info.linked / len(state.chain.links)))
             if sweep % (options.sweeps // _PARTS) == 0:
-                likely, share = np.mean(found, axis=0)
+                likely, share = np.mean(scores, axis=0)
                 print(start, sweep, f"{likely:.0f}", f"{share:.3f}", f"{spent:.1f}", sep="\t", flush=True)
-                found = []
+                scores = []
 
 
 if __name__ == "__main__":

@@ -58,9 +58,9 @@ class PaperRun:
     findings: Callable[[Inputs, str], Iterator[Finding]]
 
 
-def above(where: str, claim: str, one: float, other: float) -> Finding:
+def above(where: str, claim: str, value: float, bound: float) -> Finding:
     """Return the finding that one figure is above another."""
-    return Finding(where, claim, one > other, f"{one:,.6g} and {other:,.6g}")
+    return Finding(where, claim, value > bound, f"{value:,.6g} and {bound:,.6g}")
 
 
 def _table(path: str, delimiter: str = ",") -> Rows:
@@ -71,21 +71,30 @@ def _table(path: str, delimiter: str = ",") -> Rows:
 def _ends(data: Inputs, name: str, column: str = "label") -> dict[str, tuple[float, float]]:
     """Return the mean log-likelihood and seconds of each configuration's last sweep."""
     rows = _table(data.path(f"{name}.csv"))
-    found: dict[str, tuple[float, float]] = {}
+    ends_by_label: dict[str, tuple[float, float]] = {}
     for label in dict.fromkeys(row[column] for row in rows):
-        own = [row for row in rows if row[column] == label]
-        last = max(int(row["sweep"]) for row in own)
-        ends = [row for row in own if int(row["sweep"]) == last]
-        found[label] = (
+        chosen_rows = [row for row in rows if row[column] == label]
+        last = max(int(row["sweep"]) for row in chosen_rows)
+        ends = [row for row in chosen_rows if int(row["sweep"]) == last]
+        ends_by_label[label] = (
             sum(float(row["log_likelihood"]) for row in ends) / len(ends),
             sum(float(row["seconds"]) for row in ends) / len(ends),
         )
-    return found
+    return ends_by_label
 
 
 def _sampling(name: str, pairs: int, sweeps: int, runs: int, data: Inputs) -> list[str]:
-    how = ["--pairs", str(pairs), "--sweeps", str(sweeps), "--runs", str(runs), "--figure", data.path(f"{name}.png")]
-    return [name, data.source, data.target, data.path("links.gdfa"), *how]
+    options = [
+        "--pairs",
+        str(pairs),
+        "--sweeps",
+        str(sweeps),
+        "--runs",
+        str(runs),
+        "--figure",
+        data.path(f"{name}.png"),
+    ]
+    return [name, data.source, data.target, data.path("links.gdfa"), *options]
 
 
 def _figure_5(data: Inputs, output: str) -> Iterator[Finding]:
@@ -96,14 +105,19 @@ def _figure_5(data: Inputs, output: str) -> Iterator[Finding]:
 
 
 def _figure_6(data: Inputs, output: str) -> Iterator[Finding]:
-    one, other = (end for end, _ in _ends(data, "figure-6").values())
-    yield above("[CFGŠ14] Figure 6", "with density factor above without", one, other)
+    first, second = (end for end, _ in _ends(data, "figure-6").values())
+    yield above("[CFGŠ14] Figure 6", "with density factor above without", first, second)
 
 
 def _stratified(data: Inputs, output: str) -> Iterator[Finding]:
-    (one, seconds), (other, whole) = _ends(data, "stratified").values()
-    yield Finding("[CFGŠ14] §5.3", "stratified is as good", abs(one / other - 1) < 0.01, f"{one:,.0f} and {other:,.0f}")
-    yield above("[CFGŠ14] §5.3", "stratified is faster", whole, seconds)
+    (stratified, seconds), (unstratified, unstratified_seconds) = _ends(data, "stratified").values()
+    yield Finding(
+        "[CFGŠ14] §5.3",
+        "stratified is as good",
+        abs(stratified / unstratified - 1) < 0.01,
+        f"{stratified:,.0f} and {unstratified:,.0f}",
+    )
+    yield above("[CFGŠ14] §5.3", "stratified is faster", unstratified_seconds, seconds)
 
 
 def _processes(data: Inputs, output: str) -> Iterator[Finding]:
@@ -113,8 +127,8 @@ def _processes(data: Inputs, output: str) -> Iterator[Finding]:
 
 
 def _table_2(data: Inputs, output: str) -> Iterator[Finding]:
-    found = json.loads(Path(data.path("table2/table2.json")).read_text(encoding="utf-8"))
-    rows = {row["name"]: row for row in found["rows"]}
+    table = json.loads(Path(data.path("table2/table2.json")).read_text(encoding="utf-8"))
+    rows = {row["name"]: row for row in table["rows"]}
     bleu, rules = ({name: row[figure] for name, row in rows.items()} for figure in ("bleu", "rules"))
     where, single, averaged = "[CFGŠ14] Table 2", "100th sample", "averaged"
     yield above(where, "BLEU: 100th sample above 0th", bleu[single], bleu["0th sample"])
@@ -155,14 +169,23 @@ def _slices_and_phrases(data: Inputs, output: str) -> Iterator[Finding]:
 
 def _aligners(data: Inputs, output: str) -> Iterator[Finding]:
     rows = json.loads(Path(data.path("aligners/figure1.json")).read_text(encoding="utf-8"))
-    for way in ("directional", "symmetrised"):
-        own = {row["aligner"]: row for row in rows if row["way"] == way}
-        where = f"[SA16] Figure 1, {way}"
-        links = own["bhmm"]["links"]
-        fewest = min(row["links"] for name, row in own.items() if name != "bhmm")
+    for symmetrization in ("directional", "symmetrised"):
+        rows_by_aligner = {row["aligner"]: row for row in rows if row["symmetrization"] == symmetrization}
+        where = f"[SA16] Figure 1, {symmetrization}"
+        links = rows_by_aligner["bhmm"]["links"]
+        fewest = min(row["links"] for name, row in rows_by_aligner.items() if name != "bhmm")
         yield above(where, "bhmm sets the fewest links", fewest, links)
-        yield above(where, "fewer phrases by bhmm-z than by bhmm", own["bhmm"]["phrases"], own["bhmm-z"]["phrases"])
-        yield above(where, "BLEU: bhmm-z above bhmm", *(own[name]["bleu"]["phrases"][0] for name in ("bhmm-z", "bhmm")))
+        yield above(
+            where,
+            "fewer phrases by bhmm-z than by bhmm",
+            rows_by_aligner["bhmm"]["phrases"],
+            rows_by_aligner["bhmm-z"]["phrases"],
+        )
+        yield above(
+            where,
+            "BLEU: bhmm-z above bhmm",
+            *(rows_by_aligner[name]["bleu"]["phrases"][0] for name in ("bhmm-z", "bhmm")),
+        )
     seconds = {row["aligner"]: row["seconds"] for row in rows}
     yield above("[SA16] §5", "bhmm-z takes longer than bhmm", seconds["bhmm-z"], seconds["bhmm"])
 
@@ -182,8 +205,8 @@ def _trees(data: Inputs, output: str) -> Iterator[Finding]:
 
 
 def _ten_rules(data: Inputs, output: str) -> Iterator[Finding]:
-    found = output.count("10 rules of 10")
-    yield Finding("[CGB09] Figure 3", "all ten rules are found", found == output.count("seed "), f"{found} seeds")
+    runs = output.count("10 rules of 10")
+    yield Finding("[CGB09] Figure 3", "all ten rules are found", runs == output.count("seed "), f"{runs} seeds")
 
 
 def _fragments(data: Inputs, output: str) -> Iterator[Finding]:
@@ -207,8 +230,10 @@ def _pruning(data: Inputs, output: str) -> Iterator[Finding]:
     middle = sorted(size)[len(size) // 2]
 
     def mean(column: str, large: bool) -> float:
-        some = [float(row[column]) for row, own in zip(rows, size, strict=True) if (own > middle) == large]
-        return sum(some) / len(some)
+        column_values = [
+            float(row[column]) for row, row_size in zip(rows, size, strict=True) if (row_size > middle) == large
+        ]
+        return sum(column_values) / len(column_values)
 
     where = "[BPK09] Figure 4"
     ratios = [mean("exact edges", large) / mean("mask edges", large) for large in (True, False)]
@@ -217,11 +242,11 @@ def _pruning(data: Inputs, output: str) -> Iterator[Finding]:
     yield above(f"{where} c", "the error of one mask grows more than that at half the work", *growth)
     _, _, below = output.partition("every pair: share of work")
     cells = [line.split("\t") for line in below.partition("masks of every pair")[0].splitlines()[1:]]
-    some = [
+    column_values = [
         (float(share), float(cut), float(masks)) for _, share, cut, masks, _ in filter(lambda row: len(row) > 4, cells)
     ]
-    better = sum(masks < cut for share, cut, masks in some if share <= _RANGE)
-    total = sum(share <= _RANGE for share, _, _ in some)
+    better = sum(masks < cut for share, cut, masks in column_values if share <= _RANGE)
+    total = sum(share <= _RANGE for share, _, _ in column_values)
     yield Finding(
         f"{where} d", "masks better than tic-tac-toe up to a fifth of the work", better == total, f"{better} of {total}"
     )
@@ -247,14 +272,16 @@ def _sentences(data: Inputs, output: str) -> Iterator[Finding]:
 
 def _soft_counts(data: Inputs, output: str) -> Iterator[Finding]:
     rows = [line.split("\t") for line in output.splitlines()[1:]]
-    found = {way: [float(row[2]) for row in rows if row[0] == way] for way in dict.fromkeys(row[0] for row in rows)}
-    exact, masks = found["exact"], found["16 masks"]
+    likelihoods = {
+        mask: [float(row[2]) for row in rows if row[0] == mask] for mask in dict.fromkeys(row[0] for row in rows)
+    }
+    exact, masks = likelihoods["exact"], likelihoods["16 masks"]
     gained = (masks[-1] - masks[0]) / (exact[-1] - exact[0])
     yield Finding("[BPK09] §3.3", "soft counts learn what exact ones do", gained > 0.9, f"{gained:.0%} of the gain")
 
 
-def _bitext(data: Inputs, *more: str) -> list[str]:
-    return [data.source, data.target, *more]
+def _bitext(data: Inputs, *options: str) -> list[str]:
+    return [data.source, data.target, *options]
 
 
 EXPERIMENTS = (
@@ -329,12 +356,12 @@ EXPERIMENTS = (
 
 def _run_program(program: str, *arguments: str) -> tuple[str, float]:
     """Run a module of the package, and return its output and processor seconds."""
-    begun = _processor()
+    started = _processor()
     command = [sys.executable, "-m", f"hierogram.{program}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{program} {' '.join(arguments)}: exit code {done.returncode}: {done.stderr[-1000:]}")
-    return done.stdout, _processor() - begun
+    return done.stdout, _processor() - started
 
 
 def _processor() -> float:
@@ -347,20 +374,20 @@ def _processor() -> float:
 def prepare(data: Inputs) -> None:
     """Align the bitext, and learn fragments of some trees, unless the results exist."""
     align = ("align", data.source, data.target, "--symmetrize")
-    wanted: dict[str, list[tuple[str, ...]]] = {
+    sources: dict[str, list[tuple[str, ...]]] = {
         "links": [(*align, "union", "--score", "-o", "links")],
         "links.gdfa": [(*align, "gdfa", "-o", "links.gdfa")],
     }
     store = ("--store", f"sqlite:///{data.path('trees.db')}")
-    wanted["trees.fragments"] = [
+    sources["trees.fragments"] = [
         (*store, "ingest", "--trees", "few.trees"), (*store, "learn"),
         (*store, "export", "--format", "fragments", "-o", "trees.fragments"),
     ]  # fmt: skip
-    for name, commands in wanted.items():
+    for name, commands in sources.items():
         if not Path(data.path(name)).exists():
             for command in commands:
-                known = {"links", "links.gdfa", "few.trees", "trees.fragments"}
-                _run_program("__main__", *(data.path(part) if part in known else part for part in command))
+                generated = {"links", "links.gdfa", "few.trees", "trees.fragments"}
+                _run_program("__main__", *(data.path(part) if part in generated else part for part in command))
 
 
 def main(
@@ -382,14 +409,14 @@ def main(
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         Path(data.path(part)).write_text("".join(lines[:number]), encoding="utf-8")
     prepare(data)
-    kept, failed = ResultCache(work / "said.json"), 0
+    cache, failed = ResultCache(work / "said.json"), 0
     print("where", "claim", "holds", "figures", sep="\t")
     for experiment in EXPERIMENTS:
         if only not in experiment.program:
             continue
         arguments = experiment.arguments(data)
         run: Callable[[], tuple[str, float]] = partial(_run_program, f"tools.{experiment.program}", *arguments)
-        output, seconds = kept.find(" ".join([experiment.program, *arguments]), run)
+        output, seconds = cache.find(" ".join([experiment.program, *arguments]), run)
         print_note(f"{experiment.program}: {seconds:.0f} s of processor time")
         for finding in experiment.findings(data, output):
             failed += not finding.holds

@@ -25,28 +25,30 @@ def compare(database: str, pairs: int, exact: int, largest: int) -> tuple[NDArra
     Returns the increase of log-probability and unseen share by whole charts, float64[2, N], and processor seconds of
     both.
     """
-    found: list[tuple[float, float]] = []
+    score_pairs: list[tuple[float, float]] = []
     seconds = np.zeros(2)
-    with open_store(database) as store, progress("score", "pairs") as shown:
+    with open_store(database) as store, progress("score", "pairs") as bar:
         learned = LearnedCounts(store, lambda *_: None)
-        cut, whole = Scorer(learned, exact=exact), Scorer(learned, exact=largest)
+        cut, exact_scorer = Scorer(learned, exact=exact), Scorer(learned, exact=largest)
         for row in iterate_rows(store):
             if not exact < len(row.source.split(" ")) * len(row.target.split(" ")) <= largest:
                 continue
             times = [time.process_time()]
             scores = []
-            for scorer in (cut, whole):
+            for scorer in (cut, exact_scorer):
                 scores.append(scorer.score_stored([row])[0].score)
                 times.append(time.process_time())
-            one, other = scores
-            if one.exact or not other.exact:
+            cut_score, exact_score = scores
+            if cut_score.exact or not exact_score.exact:
                 continue
             seconds += np.diff(times)
-            found.append((other.log_probability - one.log_probability, other.unseen - one.unseen))
-            shown.update(len(found), pairs, len(found))
-            if len(found) == pairs:
+            score_pairs.append(
+                (exact_score.log_probability - cut_score.log_probability, exact_score.unseen - cut_score.unseen)
+            )
+            bar.update(len(score_pairs), pairs, len(score_pairs))
+            if len(score_pairs) == pairs:
                 break
-    return np.array(found).reshape(-1, 2).T, seconds
+    return np.array(score_pairs).reshape(-1, 2).T, seconds
 
 
 def main(
@@ -56,9 +58,9 @@ def main(
     largest: Annotated[int, typer.Option(min=1, help="Use only pairs of up to N word pairs.")] = 1_600,
 ) -> None:
     """Score, and print a table."""
-    found, seconds = compare(database, pairs, exact, largest)
+    score_pairs, seconds = compare(database, pairs, exact, largest)
     print("score", "pairs", "whole minus cut: median", "mean", "95 % quantile", "maximum", sep="\t")
-    for name, off in zip(("log-probability", "unseen"), found, strict=True):
+    for name, off in zip(("log-probability", "unseen"), score_pairs, strict=True):
         numbers = np.median(off), off.mean(), np.quantile(off, 0.95), off.max()
         print(name, len(off), *(f"{number:.5f}" for number in numbers), sep="\t")
     print(f"seconds: {seconds[0]:.1f} cut, {seconds[1]:.1f} whole")

@@ -56,7 +56,7 @@ class Size(NamedTuple):
     frontiers: int
 
 
-def size_of(fragment: Tree) -> Size:
+def fragment_size(fragment: Tree) -> Size:
     """Measure a fragment; words are not nodes."""
     nodes = [node for node in preorder(fragment) if isinstance(node, Tree)]
     heights: dict[int, int] = {}
@@ -74,23 +74,26 @@ def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexica
         words = list_words(fragment)
         return not lexical or (words != [] and not {word.lower() for word in words} & AUXILIARIES)
 
-    found = {label: [one for one in fragments if one[0].label == label and suits(one[0])] for label in labels}
-    return {label: sorted(own, key=lambda one: (-one[1], str(one[0])))[:number] for label, own in found.items()}
+    by_label = {label: [item for item in fragments if item[0].label == label and suits(item[0])] for label in labels}
+    return {
+        label: sorted(counted, key=lambda item: (-item[1], str(item[0])))[:number]
+        for label, counted in by_label.items()
+    }
 
 
 def histograms(fragments: Counted) -> dict[str, Counter[int]]:
     """Return the number of distinct fragments of several productions by height and other sizes; 9 is 9 or more."""
-    sizes = [size for size in (size_of(fragment) for fragment, _ in fragments) if size.height > 1]
+    sizes = [size for size in (fragment_size(fragment) for fragment, _ in fragments) if size.height > 1]
     return {
         name: Counter(min(value, _LARGEST) for value in column)
         for name, column in zip(Size._fields, zip(*sizes, strict=True) if sizes else ((),) * 4, strict=True)
     }
 
 
-def draw(found: dict[str, Counter[int]], path: Path) -> None:
+def draw(histograms_by_label: dict[str, Counter[int]], path: Path) -> None:
     """Draw the histograms side by side, as PNG."""
-    with drawn(path, 1, len(found), size=(11, 3.2), sharey=True) as panels:
-        for panel, (name, counts) in zip(panels, found.items(), strict=True):
+    with drawn(path, 1, len(histograms_by_label), size=(11, 3.2), sharey=True) as panels:
+        for panel, (name, counts) in zip(panels, histograms_by_label.items(), strict=True):
             panel.bar(range(_LARGEST + 1), [counts[value] for value in range(_LARGEST + 1)])
             panel.set_xlabel(f"{name} ({_LARGEST}: or more)")
         panels[0].set_ylabel("fragments")
@@ -107,19 +110,21 @@ def main(
     fragments = read_grammar(grammar).fragments
     _list("Table 2", most_frequent(fragments, labels.split(","), number))
     _list("Table 3", most_frequent(fragments, lexical.split(","), number, lexical=True))
-    found = histograms(fragments)
-    several = sum(found["height"].values())
+    by_label = histograms(fragments)
+    several = sum(by_label["height"].values())
     print(f"{len(fragments) - several:,} fragments of one production, {several:,} of several")
     columns = [*map(str, range(_LARGEST)), f"{_LARGEST} or more"]
-    cells = [[name, *(f"{counts[value]:,}" for value in range(_LARGEST + 1))] for name, counts in found.items()]
+    cells = [[name, *(f"{counts[value]:,}" for value in range(_LARGEST + 1))] for name, counts in by_label.items()]
     print_table(["Figure 4", *columns], cells, numeric=range(1, len(columns) + 1))
     if figure is not None:
-        draw(found, figure)
+        draw(by_label, figure)
 
 
-def _list(title: str, found: dict[str, Counted]) -> None:
-    for label, own in found.items():
-        print_table([f"{title}, {label}", "uses"], [[str(one), f"{uses:,.1f}"] for one, uses in own], numeric=(1,))
+def _list(title: str, by_label: dict[str, Counted]) -> None:
+    for label, counted in by_label.items():
+        print_table(
+            [f"{title}, {label}", "uses"], [[str(fragment), f"{uses:,.1f}"] for fragment, uses in counted], numeric=(1,)
+        )
         print()
 
 

@@ -51,12 +51,12 @@ class PhraseOptions(ExperimentOptions):
     sweeps: Annotated[int, Option("Sweeps after the burn-in.", min=1)] = 74
     iterations: Annotated[int, Option("Iterations of tuning.", min=1)] = 5
 
-    def of_results(self) -> dict[str, Any]:
+    def result_settings(self) -> dict[str, Any]:
         """Return the options on which the results depend."""
-        return {name: value for name, value in super().of_results().items() if name != "phrases"}
+        return {name: value for name, value in super().result_settings().items() if name != "phrases"}
 
 
-def made(experiment: Experiment, phrase: int, wanted: PhraseOptions) -> GrammarFile:
+def made(experiment: Experiment, phrase: int, phrase_options: PhraseOptions) -> GrammarFile:
     """Return the grammar of a store with phrases of up to `phrase` words, learning it if necessary."""
     system = TranslationSystem(f"phrases of {phrase}", f"itg-{phrase}", CountKind.MEANS, features=None)
     path = experiment.folder / f"{system.store}.cdec"
@@ -68,48 +68,50 @@ def made(experiment: Experiment, phrase: int, wanted: PhraseOptions) -> GrammarF
         with open_store(url, create=True, settings=Settings(grammar=ITG, phrase_words=phrase)) as store:
             with Input(experiment.parts.files[:2]) as source:
                 ingest(store, source)
-            with progress(f"learn, {system.name}", "pairs") as shown:
-                options = LearnOptions(1, lambda now: shown.update(now.done, now.total, now.done))
-                seconds, _ = timed(lambda: learn(store, sweeps=wanted.sweeps, options=options), time.process_time)
+            with progress(f"learn, {system.name}", "pairs") as bar:
+                options = LearnOptions(1, lambda now: bar.update(now.done, now.total, now.done))
+                seconds, _ = timed(
+                    lambda: learn(store, sweeps=phrase_options.sweeps, options=options), time.process_time
+                )
         return [experiment.write(system, url, path), seconds]
 
     return GrammarFile(system, path, *experiment.kept.find(f"{system.name}: rules by scope, seconds", make, path))
 
 
-def translate(experiment: Experiment, one: GrammarFile, wanted: PhraseOptions) -> float:
+def translate(experiment: Experiment, grammar: GrammarFile, phrase_options: PhraseOptions) -> float:
     """Translate the test sentences with a grammar and its own tuned weights; return seconds per sentence."""
 
     def make() -> float:
-        options = TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope)
+        options = TranslateOptions(pops=phrase_options.pops, max_scope=phrase_options.max_scope)
         resources = experiment.equip(options)
-        weights, _ = experiment.tuned(resources, one, wanted.iterations)
+        weights, _ = experiment.tuned(resources, grammar, phrase_options.iterations)
         resources = replace(resources, weights=weights)
         lines, seconds = timed_translations(
-            resources.translator(resources.grammar(str(one.file)), weights), experiment.parts.test.sources, 1
+            resources.translator(resources.grammar(str(grammar.file)), weights), experiment.parts.test.sources, 1
         )
-        write_lines(one.output, lines)
+        write_lines(grammar.output, lines)
         return seconds
 
-    found: float = experiment.kept.find(f"{one.system.name}: seconds a sentence", make, one.output)
-    return found
+    mean_seconds: float = experiment.kept.find(f"{grammar.system.name}: seconds a sentence", make, grammar.output)
+    return mean_seconds
 
 
 @with_options
 def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
-    wanted: PhraseOptions,
+    options: PhraseOptions,
 ) -> None:
     """Learn grammars from raw pairs by the ITG, for each maximum phrase length, and print translation quality."""
     if len(files) != len(("source", "target")):
         raise UsageError(f"expected two files of a bitext, got {len(files)}")
-    experiment = begin(files, wanted)
-    grammars = [made(experiment, int(phrase), wanted) for phrase in wanted.phrases]
-    seconds = [translate(experiment, one, wanted) for one in grammars]
+    experiment = begin(files, options)
+    grammars = [made(experiment, int(phrase), options) for phrase in options.phrases]
+    seconds = [translate(experiment, grammar, options) for grammar in grammars]
     rows = []
-    for one, spent, score in zip(grammars, seconds, experiment.scored(grammars), strict=True):
+    for grammar, spent, score in zip(grammars, seconds, experiment.scored(grammars), strict=True):
         p = "" if score.p is None else f"{score.p:.3f}"
         bleu = f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}"
-        rows.append([score.name, f"{sum(one.by_scope):,}", f"{one.seconds:.1f}", f"{1e3 * spent:.2f}", bleu, p])
+        rows.append([score.name, f"{sum(grammar.by_scope):,}", f"{grammar.seconds:.1f}", f"{1e3 * spent:.2f}", bleu, p])
     print_table(["grammar", "rules", "s learned", "ms a sentence", "BLEU", "p"], rows)
 
 

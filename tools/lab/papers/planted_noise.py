@@ -63,65 +63,65 @@ def area(doubt: NDArray[np.float64], spoiled: NDArray[np.bool_]) -> float:
     """Return the probability that a corrupted pair is more doubtful than another one; ties count half."""
     order = np.unique(doubt, return_inverse=True)[1]
     of_spoiled = np.bincount(order[spoiled], minlength=order.max() + 1)
-    others = np.bincount(order[~spoiled], minlength=order.max() + 1)
-    below = np.cumsum(others) - others
-    return float((of_spoiled * (below + others / 2)).sum() / (of_spoiled.sum() * others.sum()))
+    unspoiled = np.bincount(order[~spoiled], minlength=order.max() + 1)
+    below = np.cumsum(unspoiled) - unspoiled
+    return float((of_spoiled * (below + unspoiled / 2)).sum() / (of_spoiled.sum() * unspoiled.sum()))
 
 
-def plant(source: list[list[str]], target: list[list[str]], other: list[list[str]], each: int, seed: int) -> Planted:
-    """Corrupt `each` pairs in each way, or as many as possible; `other` are sentences of another language."""
+def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[str]], each: int, seed: int) -> Planted:
+    """Corrupt `each` pairs in each way, or as many as possible; `foreign` are sentences of another language."""
     random = np.random.default_rng(seed)
     kind = np.full(len(source), -1)
     sources, targets = [list(words) for words in source], [list(words) for words in target]
     tokens = [word for words in target for word in words]
     # Corruptions that fit few pairs choose first.
-    for way in (NUMBERS, NEGATED, CUT, SHIFTED, SWAPPED, COPIED, JUNK, REPLACED, *([OTHER] if other else [])):
+    for noise in (NUMBERS, NEGATED, CUT, SHIFTED, SWAPPED, COPIED, JUNK, REPLACED, *([OTHER] if foreign else [])):
         chosen = [
             pair
             for pair in random.permutation(len(source)).tolist()
             if kind[pair] < 0
-            and _changed(way, source[pair], target[pair], tokens, np.random.default_rng(1)) is not None
+            and _changed(noise, source[pair], target[pair], tokens, np.random.default_rng(1)) is not None
         ][:each]
-        kind[chosen] = KINDS.index(way)
-        for place, pair in enumerate(chosen):
-            if way == SWAPPED:
+        kind[chosen] = KINDS.index(noise)
+        for number, pair in enumerate(chosen):
+            if noise == SWAPPED:
                 sources[pair], targets[pair] = target[pair], source[pair]
-            elif way == SHIFTED:
-                targets[pair] = list(target[chosen[place - 1]])
-            elif way == OTHER:
-                targets[pair] = list(other[int(random.integers(len(other)))])
+            elif noise == SHIFTED:
+                targets[pair] = list(target[chosen[number - 1]])
+            elif noise == OTHER:
+                targets[pair] = list(foreign[int(random.integers(len(foreign)))])
             else:
-                targets[pair] = _changed(way, source[pair], target[pair], tokens, random) or []
+                targets[pair] = _changed(noise, source[pair], target[pair], tokens, random) or []
     return Planted(sources, targets, kind)
 
 
 def _changed(
-    way: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
+    kind: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
 ) -> list[str] | None:
     """Return the corrupted target; unchanged if it needs other pairs; None if impossible."""
     words = list(target)
-    if way == CUT:
+    if kind == CUT:
         return words[: max(1, len(words) // 3)] if len(words) >= _MIN_WORDS else None
-    if way == COPIED:
+    if kind == COPIED:
         return list(source)
-    if way == JUNK:
+    if kind == JUNK:
         return [_JUNK[k] for k in random.integers(len(_JUNK), size=len(words))]
-    if way == NUMBERS:
-        places = [place for place, word in enumerate(words) if any(map(str.isdigit, word))]
-        for place in places:
-            while words[place] == target[place]:
-                words[place] = "".join(str(random.integers(10)) if c.isdigit() else c for c in target[place])
-        return words if places else None
-    if way == NEGATED:
+    if kind == NUMBERS:
+        positions = [position for position, word in enumerate(words) if any(map(str.isdigit, word))]
+        for position in positions:
+            while words[position] == target[position]:
+                words[position] = "".join(str(random.integers(10)) if c.isdigit() else c for c in target[position])
+        return words if positions else None
+    if kind == NEGATED:
         without = [word for word in words if word.lower() not in _NEGATIONS]
         if len(without) < len(words):
             return without or None
-        places = [place for place, word in enumerate(words) if word.lower() in _VERBS]
-        return [*words[: places[0] + 1], "not", *words[places[0] + 1 :]] if places else None
-    if way == REPLACED:
-        for place in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
-            while words[place] == target[place]:
-                words[place] = tokens[random.integers(len(tokens))]
+        positions = [position for position, word in enumerate(words) if word.lower() in _VERBS]
+        return [*words[: positions[0] + 1], "not", *words[positions[0] + 1 :]] if positions else None
+    if kind == REPLACED:
+        for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
+            while words[position] == target[position]:
+                words[position] = tokens[random.integers(len(tokens))]
     return words
 
 
@@ -130,13 +130,13 @@ def model1_doubt(planted: Planted) -> NDArray[np.float64]:
     sides = [read_side(map(" ".join, side)) for side in (planted.source, planted.target)]
     batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
     model = train_model1(batch)
-    found = np.zeros(len(planted.source))
+    doubts = np.zeros(len(planted.source))
     for pair in range(len(planted.source)):
         source, target, types = words_of_pair(batch, pair)
         forward = (model.target[types].sum(axis=0) + model.null_target[target]) / (len(source) + 1)
         backward = (model.source[types].sum(axis=1) + model.null_source[source]) / (len(target) + 1)
-        found[pair] = -(np.log(forward).mean() + np.log(backward).mean())
-    return found
+        doubts[pair] = -(np.log(forward).mean() + np.log(backward).mean())
+    return doubts
 
 
 def learned_from(planted: Planted, folder: Path) -> str:
@@ -148,24 +148,24 @@ def learned_from(planted: Planted, folder: Path) -> str:
         files.append(str(file))
     url = f"sqlite:///{folder / 'noise.db'}"
     with open_store(url, create=True) as store:
-        with Input(files) as given:
+        with Input(files) as opened:
             # A repeated pair is stored twice: its id is the line number.
-            ingest(store, given)
+            ingest(store, opened)
         align_pending(store)
         learn(store)
     return url
 
 
-def doubts_of(url: str, number: int) -> dict[str, NDArray[np.float64]]:
+def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
     """Return the doubts of each score for the first pairs."""
     with open_store(url) as store:
         scorer = Scorer(LearnedCounts(store, lambda *_: None))
         rows = store.pairs(limit=number)
         scores = []
-        with progress("score", "pairs") as shown:
+        with progress("score", "pairs") as bar:
             for begin in range(0, number, SCORED_AT_ONCE):
-                scores += [one.score for one in scorer.score_stored(rows[begin : begin + SCORED_AT_ONCE])]
-                shown.update(len(scores), number, len(scores))
+                scores += [scored.score for scored in scorer.score_stored(rows[begin : begin + SCORED_AT_ONCE])]
+                bar.update(len(scores), number, len(scores))
     columns = {
         "doubt": [score.doubt for score in scores],
         "evidence": [-score.evidence for score in scores],
@@ -178,14 +178,14 @@ def doubts_of(url: str, number: int) -> dict[str, NDArray[np.float64]]:
 
 def areas(doubts: dict[str, NDArray[np.float64]], kind: NDArray[np.int64]) -> dict[str, list[float]]:
     """Return the area of each score for each kind of corruption, and for all except the last two."""
-    found = {}
+    area_by_kind = {}
     last = KINDS.index(NEGATED)
-    spoiled = [(way, kind == place) for place, way in enumerate(KINDS)]
+    spoiled = [(way, kind == number) for number, way in enumerate(KINDS)]
     for way, chosen in [*spoiled, (TOGETHER, (kind >= 0) & (kind < last))]:
         if chosen.any():
             compared = chosen | (kind < 0)
-            found[way] = [area(doubt[compared], chosen[compared]) for doubt in doubts.values()]
-    return found
+            area_by_kind[way] = [area(doubt[compared], chosen[compared]) for doubt in doubts.values()]
+    return area_by_kind
 
 
 def main(
@@ -200,16 +200,18 @@ def main(
     """Measure, and print a table."""
     texts = [[line.split() for line in read_sentences(name)] for name in (source, target)]
     chosen = np.random.default_rng(seed).permutation(len(texts[0]))[: pairs + sound].tolist()
-    drawn = [[side[pair] for pair in chosen] for side in texts]
+    held_out = [[side[pair] for pair in chosen] for side in texts]
     foreign = [line.split() for line in read_sentences(other)] if other else []
-    planted = plant(drawn[0][:pairs], drawn[1][:pairs], [words for words in foreign if words], each, seed)
-    whole = planted._replace(source=planted.source + drawn[0][pairs:], target=planted.target + drawn[1][pairs:])
+    planted = plant(held_out[0][:pairs], held_out[1][:pairs], [words for words in foreign if words], each, seed)
+    extended = planted._replace(
+        source=planted.source + held_out[0][pairs:], target=planted.target + held_out[1][pairs:]
+    )
     with temporary_folder() as folder:
-        doubts = doubts_of(learned_from(whole, folder), len(planted.kind))
-    doubts["Model 1"] = model1_doubt(whole)[: len(planted.kind)]
+        doubts = score_doubts(learned_from(extended, folder), len(planted.kind))
+    doubts["Model 1"] = model1_doubt(extended)[: len(planted.kind)]
     print("spoiled by", *doubts, sep="\t")
-    for way, values in areas(doubts, planted.kind).items():
-        print(way, *(f"{value:.3f}" for value in values), sep="\t", flush=True)
+    for noise, values in areas(doubts, planted.kind).items():
+        print(noise, *(f"{value:.3f}" for value in values), sep="\t", flush=True)
 
 
 if __name__ == "__main__":

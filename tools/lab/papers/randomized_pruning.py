@@ -53,14 +53,14 @@ def figures_of_merit(target: NDArray[np.float64], source: NDArray[np.float64]) -
 
 
 def _divided(
-    within: NDArray[np.float64], whole: NDArray[np.float64], null: NDArray[np.float64], size: int, words: int
+    within: NDArray[np.float64], total: NDArray[np.float64], null: NDArray[np.float64], size: int, words: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return cumulative log probabilities over the words of a side, float64[words + 1], inside and outside a span.
 
     They are conditioned on the words inside a span of `size` words of the other side, and on the words outside it.
     """
     inside = np.log((within + null) / (size + 1))
-    outside = np.log((np.maximum(whole - within, 0) + null) / (words - size + 1))
+    outside = np.log((np.maximum(total - within, 0) + null) / (words - size + 1))
     return np.concatenate(([0], np.cumsum(inside))), np.concatenate(([0], np.cumsum(outside)))
 
 
@@ -69,9 +69,9 @@ def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.boo
 
     The layout is that of `PairTask.kept`; the whole pair is kept.
     """
-    kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
-    kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
-    return kept
+    is_kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
+    is_kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
+    return is_kept
 
 
 LARGEST = 130
@@ -132,15 +132,15 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
     chains = 1 if uniform else 2
     nothing = np.zeros(system.variables, np.bool_)
     system.build(nothing, nothing)
-    begun = time.process_time()
+    started = time.process_time()
     graph = system.build(nothing, nothing)
     scores = score(graph)
-    exact_seconds = time.process_time() - begun
+    exact_seconds = time.process_time() - started
     exact, edges = system.features(scores.expected), graph.edges
-    begun = time.process_time()
+    started = time.process_time()
     kernel = PruningKernel(system, pair, chains)
     state = kernel.init(seed)
-    start_seconds, first = time.process_time() - begun, kernel.start.edges
+    start_seconds, first = time.process_time() - started, kernel.start.edges
     steps: list[Pruned] = []
     work: list[int] = []
     seconds: list[float] = []
@@ -149,37 +149,37 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
         and any(work[-_MAX_KNOWN:])
         and len(work) < _MAX_STEPS
     ):
-        begun = time.process_time()
+        started = time.process_time()
         state, pruned = kernel.step(seed, state, len(work) // len(state.assigned) + 1)
-        seconds += [(time.process_time() - begun) / len(pruned)] * len(pruned)
+        seconds += [(time.process_time() - started) / len(pruned)] * len(pruned)
         steps += pruned
-        work += [one.edges for one in pruned]
+        work += [pruned_chart.edges for pruned_chart in pruned]
     spent = first + np.array(list(accumulate(work)))
     # All steps of one number together: the masks of all chains.
     half = min(len(work), (int(np.searchsorted(spent[chains - 1 :: chains], edges / 2)) + 1) * chains)
     made = np.array(work[:half]) > 0
 
     @cache
-    def of_first(done: int) -> float:
+    def error_after(done: int) -> float:
         """Return the squared error of the first masks."""
-        some = steps[:done]
-        mean = np.mean([step.features for step in some], axis=0) if uniform else weighed_mean(some)
+        averaged_steps = steps[:done]
+        mean = np.mean([step.features for step in averaged_steps], axis=0) if uniform else weighed_mean(averaged_steps)
         return float(((mean - exact) ** 2).sum())
 
     def error(share: float) -> float:
         """Return the error of the masks within a share of the whole work; NaN if the first one exceeds it."""
         done = int(np.searchsorted(spent[:half], share * edges, side="right"))
-        return of_first(done) if done else np.nan
+        return error_after(done) if done else np.nan
 
     make, empty = GRAMMARS[grammar]
     task = unmasked(make(), corpus.words(pair), empty)
     return PrunedPair(
         grammar, pair, n * m, edges, float(np.array(work[:half])[made].mean()), exact_seconds,
         float(np.array(seconds[:half])[made].mean()), start_seconds + sum(seconds[:half]), int(made.sum()), half,
-        float(((steps[0].features - exact) ** 2).sum()), of_first(half),
+        float(((steps[0].features - exact) ** 2).sum()), error_after(half),
         np.array([error(share) for share in _BUDGETS]),
-        np.array([(spent[done - 1], of_first(done)) for done in np.minimum(_COUNTS, len(steps)).tolist()]),
-        np.array([(share, own, error(share)) for share, own in _tictactoe(corpus, pair, task, exact, edges)]),
+        np.array([(spent[done - 1], error_after(done)) for done in np.minimum(_COUNTS, len(steps)).tolist()]),
+        np.array([(share, kept, error(share)) for share, kept in _tictactoe(corpus, pair, task, exact, edges)]),
     )  # fmt: skip
 
 
@@ -189,18 +189,18 @@ def _tictactoe(
     """Return the share of the whole work, and the error, at each ratio, float64[ratios, 2]."""
     merit = figures_of_merit(*corpus.given(pair))
     builder = PairBuilder()
-    found = []
+    points = []
     for ratio in _RATIOS:
-        some = task._replace(kept=kept_bispans(merit, ratio))
-        bitext = builder.build(some)
+        masked_task = task._replace(kept=kept_bispans(merit, ratio))
+        bitext = builder.build(masked_task)
         features = np.zeros(len(exact))
         if total_weight(bitext.graph) > 0:
             expected = score(bitext.graph).expected
-            words = expected_emissions(bitext, expected, some)
+            words = expected_emissions(bitext, expected, masked_task)
             uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], expected, len(task.rules.weight))
             features = np.concatenate([words.links.ravel(), words.source_nulls, words.target_nulls, uses])
-        found.append((bitext.graph.edges / edges, float(((features - exact) ** 2).sum())))
-    return np.array(found)
+        points.append((bitext.graph.edges / edges, float(((features - exact) ** 2).sum())))
+    return np.array(points)
 
 
 def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
@@ -241,18 +241,24 @@ def saved(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) 
         exact.append(itg_edges(*corpus.size(pair)) if grammar == "itg" else system.build(nothing, nothing).edges)
         kernel = PruningKernel(system, pair)
         state = kernel.init(seed)
-        begun, work = time.process_time(), 0
+        started, work = time.process_time(), 0
         for plan in (1, 2, 3):
             state, [pruned] = kernel.step(seed, state, plan)
             work += pruned.edges
-        seconds += (time.process_time() - begun) / 3
+        seconds += (time.process_time() - started) / 3
         masks.append(work / 3)
         share += len(corpus.links[pair]) / min(corpus.size(pair))
     number = max(1, len(chosen))
-    whole, some = np.array(exact, np.float64), np.array(masks)
-    median = float(np.median(whole / some)) if len(chosen) else 0.0
+    exact_edges, mask_edges = np.array(exact, np.float64), np.array(masks)
+    median = float(np.median(exact_edges / mask_edges)) if len(chosen) else 0.0
     return Saving(
-        size, len(chosen), whole.sum() / number, some.sum() / number, median, seconds / number, share / number
+        size,
+        len(chosen),
+        exact_edges.sum() / number,
+        mask_edges.sum() / number,
+        median,
+        seconds / number,
+        share / number,
     )
 
 
@@ -261,10 +267,10 @@ def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float,
 
     The standard error allows for larger variance in larger pairs.
     """
-    apart = size - size.mean()
-    found = float((apart * error).sum() / (apart**2).sum())
-    left = error - error.mean() - found * apart
-    return 100 * found, 100 * float(np.sqrt(((apart * left) ** 2).sum())) / float((apart**2).sum())
+    centered = size - size.mean()
+    gradient = float((centered * error).sum() / (centered**2).sum())
+    residuals = error - error.mean() - gradient * centered
+    return 100 * gradient, 100 * float(np.sqrt(((centered * residuals) ** 2).sum())) / float((centered**2).sum())
 
 
 def by_work(rows: Sequence[PrunedPair]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -285,22 +291,26 @@ def draw(rows: Sequence[PrunedPair], path: Path) -> None:
     """Draw the figure: a, seconds; b, ratio of work; c, errors by size; d, errors by work."""
     with drawn(path, 2, 2, size=(10, 8)) as axes:
         for grammar in GRAMMARS:
-            own = [row for row in rows if row.grammar == grammar]
-            if not own:
+            grammar_rows = [row for row in rows if row.grammar == grammar]
+            if not grammar_rows:
                 continue
-            size = np.array([row.size for row in own])
-            axes[0, 0].semilogy(size, [1e3 * row.exact_seconds for row in own], ".", label=f"{grammar}: whole chart")
-            axes[0, 0].semilogy(size, [1e3 * row.mask_seconds for row in own], "x", label=f"{grammar}: one mask")
-            axes[0, 1].semilogy(size, [row.exact_edges / row.mask_edges for row in own], ".", label=grammar)
+            size = np.array([row.size for row in grammar_rows])
+            axes[0, 0].semilogy(
+                size, [1e3 * row.exact_seconds for row in grammar_rows], ".", label=f"{grammar}: whole chart"
+            )
+            axes[0, 0].semilogy(
+                size, [1e3 * row.mask_seconds for row in grammar_rows], "x", label=f"{grammar}: one mask"
+            )
+            axes[0, 1].semilogy(size, [row.exact_edges / row.mask_edges for row in grammar_rows], ".", label=grammar)
             part = np.minimum((size - 1) * 4 // LARGEST, 3)
             middle = [(k + 0.5) * LARGEST / 4 for k in range(4) if (part == k).any()]
             for name, marker in (("one", "x--"), ("half", "o-")):
-                means = [np.mean([getattr(row, name) for row, p in zip(own, part, strict=True) if p == k])
+                means = [np.mean([getattr(row, name) for row, p in zip(grammar_rows, part, strict=True) if p == k])
                          for k in range(4) if (part == k).any()]  # fmt: skip
                 axes[1, 0].plot(
                     middle, means, marker, label=f"{grammar}: {'one mask' if name == 'one' else 'half the work'}"
                 )
-            masks, cut = by_work(own)
+            masks, cut = by_work(grammar_rows)
             axes[1, 1].loglog(masks[:, 0], masks[:, 1], "o-", label=f"{grammar}: masks")
             axes[1, 1].loglog(cut[:, 0], cut[:, 1], "x--", label=f"{grammar}: tic-tac-toe")
         titles = ("a: milliseconds", "b: edges, whole chart over one mask", "c: squared error", "d: squared error")
@@ -310,14 +320,14 @@ def draw(rows: Sequence[PrunedPair], path: Path) -> None:
             axis.legend(fontsize=7)
 
 
-def _print_tables(grammar: str, own: Sequence[PrunedPair]) -> None:
+def _print_tables(grammar: str, grammar_rows: Sequence[PrunedPair]) -> None:
     """Print the tables of one grammar."""
     print(
         grammar, "size", "exact/mask edges", "median", "exact/mask seconds", "masks", "steps", "half/exact seconds",
         "one mask", "half the work", sep="\t",
     )  # fmt: skip
     for k in range(4):
-        part = [row for row in own if k * LARGEST / 4 < row.size <= (k + 1) * LARGEST / 4]
+        part = [row for row in grammar_rows if k * LARGEST / 4 < row.size <= (k + 1) * LARGEST / 4]
         if part:
             edges = sum(row.exact_edges for row in part) / sum(row.mask_edges for row in part)
             median = np.median([row.exact_edges / row.mask_edges for row in part])
@@ -331,13 +341,15 @@ def _print_tables(grammar: str, own: Sequence[PrunedPair]) -> None:
                 *(f"{e:.4f}" for e in errors),
             )  # fmt: skip
             print("", *numbers, sep="\t")
-    sizes, one, half = (np.array([getattr(row, field) for row in own], np.float64) for field in ("size", "one", "half"))
-    within = np.array([row.by_budget[-1] for row in own])
+    sizes, one, half = (
+        np.array([getattr(row, field) for row in grammar_rows], np.float64) for field in ("size", "one", "half")
+    )
+    within = np.array([row.by_budget[-1] for row in grammar_rows])
     within = np.where(np.isnan(within), one, within)
     for name, series in (("one mask", one), ("half the work", half), ("masks within half the work", within)):
-        found, deviation = slope(sizes, series)
-        print("", f"increase of the error of {name} per 100 word pairs", f"{found:.3f} ± {deviation:.3f}", sep="\t")
-    masks, cut = by_work(own)
+        gradient, deviation = slope(sizes, series)
+        print("", f"increase of the error of {name} per 100 word pairs", f"{gradient:.3f} ± {deviation:.3f}", sep="\t")
+    masks, cut = by_work(grammar_rows)
     print("", "every pair: share of work", "tic-tac-toe", "masks", "their number", sep="\t")
     for share, error in cut:
         if number := int((masks[:, 0] <= share).sum()):
@@ -345,16 +357,28 @@ def _print_tables(grammar: str, own: Sequence[PrunedPair]) -> None:
     print("", "masks of every pair", "share of work", "error", sep="\t")
     for number, (share, error) in zip(_COUNTS, masks, strict=True):
         print("", number, f"{share:.4f}", f"{error:.4f}", sep="\t")
-    by_budget = np.array([row.by_budget for row in own])
+    by_budget = np.array([row.by_budget for row in grammar_rows])
     print("", "share of work", "masks", "pairs", sep="\t")
     for share, errors in zip(_BUDGETS, by_budget.T, strict=True):
-        known = errors[~np.isnan(errors)]
-        print("", f"{share:.4f}", f"{known.mean():.4f}" if len(known) else "", len(known), sep="\t")
+        finite_errors = errors[~np.isnan(errors)]
+        print(
+            "",
+            f"{share:.4f}",
+            f"{finite_errors.mean():.4f}" if len(finite_errors) else "",
+            len(finite_errors),
+            sep="\t",
+        )
     print("", "share of work", "tic-tac-toe", "pairs with a mask: tic-tac-toe", "masks", "pairs", sep="\t")
-    for ratio in np.array([row.tictactoe for row in own]).transpose(1, 0, 2):
-        both = ratio[~np.isnan(ratio[:, 2])]
-        means = [*ratio[:, :2].mean(axis=0), *(both[:, 1:].mean(axis=0) if len(both) else ())]
-        print("", *(f"{mean:.4f}" for mean in means), *([] if len(both) else ["", ""]), len(both), sep="\t")
+    for ratio in np.array([row.tictactoe for row in grammar_rows]).transpose(1, 0, 2):
+        finite_ratios = ratio[~np.isnan(ratio[:, 2])]
+        means = [*ratio[:, :2].mean(axis=0), *(finite_ratios[:, 1:].mean(axis=0) if len(finite_ratios) else ())]
+        print(
+            "",
+            *(f"{mean:.4f}" for mean in means),
+            *([] if len(finite_ratios) else ["", ""]),
+            len(finite_ratios),
+            sep="\t",
+        )
 
 
 def main(
@@ -384,17 +408,21 @@ def main(
     sizes += [(grammar, LARGEST) for grammar in named if grammar != "itg"]
     print("grammar", "about", "pairs", "exact edges", "mask edges", "ratio", "median", "mask ms", "linked", sep="\t")
     for grammar, size in sizes:
-        one = saved(corpus, grammar, size, 2 * pairs if grammar == "itg" else pairs, seed)
-        if one.pairs:
-            edges = f"{one.exact_edges:.0f}", f"{one.mask_edges:.0f}", f"{one.exact_edges / one.mask_edges:.0f}"
-            others = f"{one.median:.0f}", f"{1e3 * one.mask_seconds:.2f}", f"{one.linked:.2f}"
-            print(grammar, size, one.pairs, *edges, *others, sep="\t", flush=True)
+        savings = saved(corpus, grammar, size, 2 * pairs if grammar == "itg" else pairs, seed)
+        if savings.pairs:
+            edges = (
+                f"{savings.exact_edges:.0f}",
+                f"{savings.mask_edges:.0f}",
+                f"{savings.exact_edges / savings.mask_edges:.0f}",
+            )
+            columns = f"{savings.median:.0f}", f"{1e3 * savings.mask_seconds:.2f}", f"{savings.linked:.2f}"
+            print(grammar, size, savings.pairs, *edges, *columns, sep="\t", flush=True)
     rows = []
     tasks = [(grammar, pair) for grammar in named for pair in chosen]
-    with progress("measure", "pairs") as shown:
+    with progress("measure", "pairs") as bar:
         for grammar, pair in tasks:
             rows.append(measure(corpus, grammar, pair, seed, uniform))
-            shown.update(len(rows), len(tasks), len(rows))
+            bar.update(len(rows), len(tasks), len(rows))
     write_table(output.with_suffix(".tsv"), COLUMNS, (row[: len(COLUMNS)] for row in rows), "\t")
     draw(rows, output)
     for grammar in named:

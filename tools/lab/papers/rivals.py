@@ -91,36 +91,36 @@ class RivalRow:
 @with_options
 def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
-    wanted: RivalOptions,
+    options: RivalOptions,
 ) -> None:
     """Learn, extract, prune, export, tune for each grammar, translate, and compare."""
-    experiment = begin(files, wanted)
-    table = RivalTable(wanted, experiment)
+    experiment = begin(files, options)
+    table = RivalTable(options, experiment)
     rows = table.compared([table.row(systems) for systems in table.rivals()])
     content = json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
-    (wanted.work / "rivals.json").write_text(content + "\n")
-    print_rivals(rows, experiment.parts, wanted)
+    (options.work / "rivals.json").write_text(content + "\n")
+    print_rivals(rows, experiment.parts, options)
 
 
 class RivalTable:
     """Inputs of the comparison, and its results so far."""
 
-    def __init__(self, wanted: RivalOptions, experiment: Experiment) -> None:
-        self.wanted, self._experiment = wanted, experiment
-        self._bitext = aligned(experiment.parts.files, wanted.work, wanted.threads)
-        self._equipment = experiment.equip(TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope))
+    def __init__(self, options: RivalOptions, experiment: Experiment) -> None:
+        self.options, self._experiment = options, experiment
+        self._bitext = aligned(experiment.parts.files, options.work, options.threads)
+        self._equipment = experiment.equip(TranslateOptions(pops=options.pops, max_scope=options.max_scope))
         self._statistics = [
-            References([tuple(line.split()) for line in own]) for own in experiment.parts.test.references
+            References([tuple(line.split()) for line in references]) for references in experiment.parts.test.references
         ]
         self._found: dict[str, NDArray[np.float64]] = {}
         self._rules_of_first = 0
 
     def rivals(self) -> Sequence[Sequence[TranslationSystem]]:
         """Return the grammars of each row: one, or one of each chain. Hiero with all features is first."""
-        chains = range(1, self.wanted.chains + 1)
+        chains = range(1, self.options.chains + 1)
         hiero = TranslationSystem(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
         default = TranslationSystem(TRANSLATION, DEFAULT, CountKind.TRANSLATION, features=None)
-        rules, ours = (self._rules(self._experiment.made(system, self._bitext)) for system in (hiero, default))
+        rules, default_rules = (self._rules(self._experiment.made(system, self._bitext)) for system in (hiero, default))
         rows = [
             [hiero],
             [replace(default, chain=chain) for chain in chains],
@@ -131,68 +131,71 @@ class RivalTable:
             ],
             [TranslationSystem(HIERO, DEFAULT, heuristic=True)],
             *(
-                [replace(hiero, name=f"{HIERO} {label} {by}", pruning=Pruning(by, number, self.wanted.max_scope))]
+                [replace(hiero, name=f"{HIERO} {label} {by}", pruning=Pruning(by, number, self.options.max_scope))]
                 for label, by, number in (
-                    ("of our size by", MASS, ours),
-                    ("of our size by", SIGNIFICANCE, ours),
-                    ("of our size by", ENTROPY, ours),
+                    ("of our size by", MASS, default_rules),
+                    ("of our size by", SIGNIFICANCE, default_rules),
+                    ("of our size by", ENTROPY, default_rules),
                     ("best tenth by", MASS, rules // _TENTH),
                 )
             ),
             [TranslationSystem(AVERAGED, SAMPLES)],
             [TranslationSystem(f"{AVERAGED}, {ALL}", SAMPLES, features=None, smoothing=SMOOTHING)],
         ]
-        only, names = self.wanted.only, {row[0].name for row in rows}
-        wanted = {name for part in only for name in ({part} & names or names) if part in name}
-        return [row for row in rows if not only or row[0] == hiero or row[0].name in wanted]
+        only, names = self.options.only, {row[0].name for row in rows}
+        chosen_names = {name for part in only for name in ({part} & names or names) if part in name}
+        return [row for row in rows if not only or row[0] == hiero or row[0].name in chosen_names]
 
     def row(self, systems: Sequence[TranslationSystem]) -> RivalRow:
         """Return the row of a grammar, over its chains."""
         made = [self._experiment.made(system, self._bitext) for system in systems]
-        found = [self._figures(one) for one in made]
+        bleu_rows = [self._figures(grammar) for grammar in made]
         name = systems[0].name
-        texts = [[tuple(line.split()) for line in read_sentences(str(one.output))] for one in made]
+        texts = [[tuple(line.split()) for line in read_sentences(str(grammar.output))] for grammar in made]
         self._found[name] = np.array(
-            [[own.statistics(words) for own, words in zip(self._statistics, text, strict=True)] for text in texts]
+            [
+                [reference.statistics(words) for reference, words in zip(self._statistics, text, strict=True)]
+                for text in texts
+            ]
         )
         self._rules_of_first = self._rules_of_first or self._rules(made[0])
-        bleu = [figures["tuned"] for figures in found]
-        rules = float(np.mean([self._rules(one) for one in made]))
+        bleu = [figures["tuned"] for figures in bleu_rows]
+        rules = float(np.mean([self._rules(grammar) for grammar in made]))
 
         def mean(name: str) -> float:
-            return float(np.mean([figures[name] for figures in found]))
+            return float(np.mean([figures[name] for figures in bleu_rows]))
 
         return RivalRow(
             name,
             len(systems),
             rules,
             rules / max(self._rules_of_first, 1),
-            float(np.mean([one.file.stat().st_size for one in made])),
-            float(np.mean([one.seconds for one in made])),
+            float(np.mean([grammar.file.stat().st_size for grammar in made])),
+            float(np.mean([grammar.seconds for grammar in made])),
             mean("seconds"),
             float(np.mean(bleu)),
             [min(bleu), max(bleu)],
             mean("chrf"),
             mean("once"),
             mean("untuned"),
-            sum(int(figures["start_won"]) for figures in found),
+            sum(int(figures["start_won"]) for figures in bleu_rows),
         )
 
     def compared(self, rows: Sequence[RivalRow]) -> list[RivalRow]:
         """Return the rows with their p against the first one, and against posterior means if they are included."""
 
-        def p(name: str, other: str) -> float | None:
-            known = other in self._found and name != other
-            return p_of_difference(self._found[other], self._found[name]) if known else None
+        def p(name: str, baseline: str) -> float | None:
+            is_compared = baseline in self._found and name != baseline
+            return bootstrap_p_value(self._found[baseline], self._found[name]) if is_compared else None
 
         return [replace(row, p=p(row.name, rows[0].name), p_of_means=p(row.name, MEANS)) for row in rows]
 
     def _rules(self, made: GrammarFile) -> int:
-        return sum(made.by_scope[: self.wanted.max_scope + 1])
+        return sum(made.by_scope[: self.options.max_scope + 1])
 
     def _figures(self, made: GrammarFile) -> dict[str, float]:
         """Translate with a grammar and its own tuned weights, and return its figures."""
-        wanted, resources = self.wanted, self._equipment
+        rival_options, resources = self.options, self._equipment
 
         def find() -> dict[str, float]:
             grammar = resources.grammar(str(made.file))
@@ -200,31 +203,33 @@ class RivalTable:
             def scores(weights: dict[str, float]) -> tuple[float, float, float]:
                 """Return BLEU, chrF and seconds per sentence."""
                 translator = resources.translator(grammar, weights)
-                lines, seconds = timed_translations(translator, self._experiment.parts.test.sources, wanted.threads)
+                lines, seconds = timed_translations(
+                    translator, self._experiment.parts.test.sources, rival_options.threads
+                )
                 write_lines(made.output, lines)
                 options = EvaluationOptions(metrics=("bleu", "chrf"), tokenizer="none")
                 bleu, chrf = self._experiment.evaluated([("translation", lines)], options)
                 return bleu.scores[0].score, chrf.scores[0].score, seconds
 
             untuned, _, _ = scores(resources.weights)
-            once_file = wanted.work / "once.toml"
-            found = []
+            once_file = rival_options.work / "once.toml"
+            figures = []
             won = 0
             once = None
             if once_file.exists():
                 weights = read_weights(str(once_file))
                 by_once = scores(weights)
                 once = by_once[0]
-                found += [by_once] * (not wanted.seeds)
-            for seed in range(wanted.seeds or int(once is None), 0, -1):
-                weights, start_won = self._experiment.tuned(resources, made, wanted.iterations, seed)
+                figures += [by_once] * (not rival_options.seeds)
+            for seed in range(rival_options.seeds or int(once is None), 0, -1):
+                weights, start_won = self._experiment.tuned(resources, made, rival_options.iterations, seed)
                 won += start_won
-                found.append(scores(weights))
+                figures.append(scores(weights))
             write_weights(made.file.with_suffix(".toml"), weights)
             if once is None:
                 write_weights(once_file, weights)
-                once = found[-1][0]
-            bleu, chrf, seconds = np.mean(found, axis=0).tolist()
+                once = figures[-1][0]
+            bleu, chrf, seconds = np.mean(figures, axis=0).tolist()
             return {
                 "untuned": untuned,
                 "once": once,
@@ -237,9 +242,9 @@ class RivalTable:
         return self._experiment.kept.find(f"{made.system.named}: translations", find, made.output)
 
 
-def p_of_difference(
-    one: NDArray[np.float64],
-    other: NDArray[np.float64],
+def bootstrap_p_value(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
     resamples: int = _RESAMPLES,
     score: Callable[[NDArray[np.float64]], float] = lambda statistics: bleu_of(statistics).score,
 ) -> float:
@@ -254,20 +259,20 @@ def p_of_difference(
     def mean(statistics: NDArray[np.float64], chains: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
         return float(np.mean([score(statistics[chain][rows].sum(axis=0)) for chain in chains]))
 
-    sentences = one.shape[1]
-    whole = np.arange(sentences)
-    observed = mean(other, np.arange(len(other)), whole) - mean(one, np.arange(len(one)), whole)
+    sentences = first.shape[1]
+    all_sentences = np.arange(sentences)
+    observed = mean(second, np.arange(len(second)), all_sentences) - mean(first, np.arange(len(first)), all_sentences)
     larger = 0
     for _ in range(resamples):
         rows = random.integers(sentences, size=(sentences,))
-        drawn = mean(other, random.integers(len(other), size=(len(other),)), rows) - mean(
-            one, random.integers(len(one), size=(len(one),)), rows
+        difference = mean(second, random.integers(len(second), size=(len(second),)), rows) - mean(
+            first, random.integers(len(first), size=(len(first),)), rows
         )
-        larger += abs(drawn - observed) >= abs(observed)
+        larger += abs(difference - observed) >= abs(observed)
     return (larger + 1) / (resamples + 1)
 
 
-def print_rivals(rows: Sequence[RivalRow], parts: Split, wanted: RivalOptions) -> None:
+def print_rivals(rows: Sequence[RivalRow], parts: Split, options: RivalOptions) -> None:
     """Print the table."""
     columns = ["grammar", "rules", "share", "BLEU", "chains", "chrF", "p", "p of means", "once", "untuned"]
     columns += ["s to write", "s a sentence"]
@@ -290,7 +295,7 @@ def print_rivals(rows: Sequence[RivalRow], parts: Split, wanted: RivalOptions) -
     print_table(columns, cells, numeric=range(1, len(columns)))
     print()
     won = sum(row.start_won for row in rows)
-    tuned = f"for each grammar, {plural(wanted.seeds, 'seed')}" if wanted.seeds else "once"
+    tuned = f"for each grammar, {plural(options.seeds, 'seed')}" if options.seeds else "once"
     print(
         f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
         f"{len(parts.test.sources):,} to test with; weights tuned {tuned}, "

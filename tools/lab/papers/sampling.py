@@ -42,7 +42,7 @@ _DEFAULT = TrialOptions(threads=2)
 
 @dataclass(frozen=True, slots=True)
 class SamplerSetup:
-    """Way to sample: a model, a schedule, how chains run, and the maximum number of sweeps.
+    """Setup of a sampler: a model, a schedule, how chains run, and the maximum number of sweeps.
 
     Sweeps before `counted_from` (at another temperature than 1) do not count as reaching a goal.
     """
@@ -68,33 +68,33 @@ class Point(NamedTuple):
     log_likelihood: float
 
 
-def run(batch: Batch, ways: Sequence[SamplerSetup], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
-    """Yield the points of every way with every seed; seed by seed, so that other load affects all alike.
+def run(batch: Batch, setups: Sequence[SamplerSetup], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
+    """Yield the points of every setup with every seed; seed by seed, so that other load affects all alike.
 
     Kernels are compiled or loaded before timing.
     """
-    models = {way.label: model_over(batch, way.model, way.strength, way.discount) for way in ways}
+    models = {setup.label: model_over(batch, setup.model, setup.strength, setup.discount) for setup in setups}
     few = load_pairs([_EXAMPLE], SETTINGS).batch
-    for way in ways:
-        for _ in _chain(few, models[way.label], way, 1, 2):
+    for setup in setups:
+        for _ in _chain(few, models[setup.label], setup, 1, 2):
             pass
     for seed in seeds:
-        for way in ways:
+        for setup in setups:
             end = None
-            for end in _chain(batch, models[way.label], way, seed, sweeps):
+            for end in _chain(batch, models[setup.label], setup, seed, sweeps):
                 yield end
             if end is not None:
                 result = f"{end.log_likelihood:,.0f} in {end.seconds:.1f} s of processor time"
-                print(f"{way.label}, seed {seed}: {result}", file=sys.stderr, flush=True)
+                print(f"{setup.label}, seed {seed}: {result}", file=sys.stderr, flush=True)
 
 
-def _chain(batch: Batch, model: Model, way: SamplerSetup, seed: int, sweeps: int) -> Iterator[Point]:
-    trial = PhraseTrial(model, batch, way.schedule, replace(way.how, seed=seed), way.resample)
+def _chain(batch: Batch, model: Model, setup: SamplerSetup, seed: int, sweeps: int) -> Iterator[Point]:
+    trial = PhraseTrial(model, batch, setup.schedule, replace(setup.how, seed=seed), setup.resample)
     seconds = 0.0
-    yield Point(way.label, seed, 0, 0.0, trial.log_likelihood())
-    for sweep in range(1, min(sweeps, way.most) + 1):
+    yield Point(setup.label, seed, 0, 0.0, trial.log_likelihood())
+    for sweep in range(1, min(sweeps, setup.most) + 1):
         seconds += timed(trial.sweep, time.process_time)[0]
-        yield Point(way.label, seed, sweep, seconds, trial.log_likelihood())
+        yield Point(setup.label, seed, sweep, seconds, trial.log_likelihood())
     trial.close()
 
 
@@ -104,7 +104,7 @@ def write_table(points: Sequence[Point], path: Path) -> None:
     results.write_table(path, Point._fields, rows)
 
 
-def curves_of(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
+def group_curves(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
     """Return curves by label: float64[seeds, sweeps + 1, 2], seconds and log-likelihood."""
     chains: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for point in points:
@@ -114,7 +114,7 @@ def curves_of(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
 
 
 class Reached(NamedTuple):
-    """Mean sweeps and seconds until a way reaches a log-likelihood, and the number of seeds that do."""
+    """Mean sweeps and seconds until a setup reaches a log-likelihood, and the number of seeds that do."""
 
     sweeps: float
     seconds: float
@@ -122,11 +122,11 @@ class Reached(NamedTuple):
 
 
 def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
-    """Find when the chains of a way first reach a goal, or one each; sweeps before `counted_from` do not count."""
+    """Find when the chains of a setup first reach a goal, or one each; sweeps before `counted_from` do not count."""
     goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
     firsts = []
-    for chain, own in zip(curve, goals, strict=True):
-        stands = np.flatnonzero(chain[counted_from:, 1] >= own)
+    for chain, chain_goal in zip(curve, goals, strict=True):
+        stands = np.flatnonzero(chain[counted_from:, 1] >= chain_goal)
         if len(stands):
             firsts.append((counted_from + int(stands[0]), chain))
     if not firsts:
@@ -138,13 +138,17 @@ def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_f
 def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) -> None:
     """Draw means over the seeds, with the range of all, against sweeps and seconds, as PNG; omit earlier sweeps."""
     with drawn(path, 1, 2, size=(11, 4.2), sharey=True) as panels:
-        for (label, curve), style in zip(curves_of(points).items(), cycle(("-", "--", "-.", ":")), strict=False):
-            shown = curve[:, first_sweep:]
-            middle, low, high = shown.mean(axis=0), shown[:, :, 1].min(axis=0), shown[:, :, 1].max(axis=0)
+        for (label, curve), style in zip(group_curves(points).items(), cycle(("-", "--", "-.", ":")), strict=False):
+            shown_curve = curve[:, first_sweep:]
+            middle, low, high = (
+                shown_curve.mean(axis=0),
+                shown_curve[:, :, 1].min(axis=0),
+                shown_curve[:, :, 1].max(axis=0),
+            )
             sweeps = np.arange(first_sweep, first_sweep + len(middle))
-            for panel, places in zip(panels, (sweeps, middle[:, 0]), strict=True):
-                panel.plot(places, middle[:, 1], style, label=label)
-                panel.fill_between(places, low, high, alpha=0.2)
+            for panel, x_values in zip(panels, (sweeps, middle[:, 0]), strict=True):
+                panel.plot(x_values, middle[:, 1], style, label=label)
+                panel.fill_between(x_values, low, high, alpha=0.2)
         for panel, label in zip(panels, ("sweeps", "sampling, processor seconds"), strict=True):
             panel.set_xlabel(label)
             panel.grid(alpha=0.3)
@@ -177,15 +181,15 @@ FIGURES = {
         SamplerSetup("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, how=_EXACT),
     ),
 }
-"""Ways drawn together: Figures 5 and 6, §5.3, and §5.4.3, where each process has its own likelihood."""
+"""Setups drawn together: Figures 5 and 6, §5.3, and §5.4.3, where each process has its own likelihood."""
 _FIRST_SWEEP = {"figure-6": 10}
 """First sweep drawn in a figure."""
 
 
 def report(points: Sequence[Point]) -> str:
-    """Return mean log-likelihoods of each way at the beginning, after ten sweeps and at the end."""
+    """Return mean log-likelihoods of each setup at the beginning, after ten sweeps and at the end."""
     rows = []
-    for label, curve in curves_of(points).items():
+    for label, curve in group_curves(points).items():
         middle = curve.mean(axis=0)
         early = min(10, len(middle) - 1)
         deviation = curve[:, -1, 1].std(ddof=1) if len(curve) > 1 else np.nan
@@ -208,7 +212,7 @@ def main(
         Path | None, typer.Option(help="PNG file; the table of all points is written next to it.")
     ] = None,
 ) -> None:
-    """Draw log-likelihood against sweeps and seconds, and print the values of each way."""
+    """Draw log-likelihood against sweeps and seconds, and print the values of each setup."""
     if what not in FIGURES:
         raise typer.BadParameter(f"unknown figure {what!r}: expected {', '.join(FIGURES)}", param_hint="FIGURE")
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))

@@ -2,7 +2,7 @@
 
     python -m hierogram.tools.lab.papers.schedules corpus.zh corpus.en align.gdfa --figure schedules.png
 
-Each way is run with five seeds. The goal of a seed is the value of the schedule of [CFGŠ14 §5.3], ten sweeps for each
+Each setup is run with five seeds. The goal of a seed is the value of the schedule of [CFGŠ14 §5.3], ten sweeps for each
 of seven levels, after 100 sweeps.
 """
 
@@ -20,7 +20,7 @@ from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import BitextFile, Corpus
 from hierogram.tools.lab.measures.sampling import read_batch
-from hierogram.tools.lab.papers.sampling import Point, SamplerSetup, curves_of, draw, reached, run, write_table
+from hierogram.tools.lab.papers.sampling import Point, SamplerSetup, draw, group_curves, reached, run, write_table
 
 PAPER = "ten sweeps a level, 7 levels"
 _PAPER_SWEEPS = 100
@@ -29,54 +29,55 @@ _RISING = Schedule(1, 13)
 _RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} sweeps"
 
 
-def ways(threads: int, most: int) -> dict[str, SamplerSetup]:
-    """Return the candidates by short names; all except the paper's make up to `most` sweeps."""
+def make_setups(threads: int, max_seconds: int) -> dict[str, SamplerSetup]:
+    """Return the candidates by short names; all except the paper's make up to `max_seconds` sweeps."""
     cut = TrialOptions(threads=threads)
     coins = replace(cut, start=RANDOM)
     quick = quick_schedule()
     return {
         "paper": SamplerSetup(PAPER, Schedule(), how=cut),
-        "rising": SamplerSetup("one sweep a level, 13 levels", _RISING, how=cut, most=most),
-        "cut": SamplerSetup("every level, all cut", _EVERY, how=cut, most=most),
-        "random": SamplerSetup("every level, random cuts", _EVERY, how=coins, most=most),
+        "rising": SamplerSetup("one sweep a level, 13 levels", _RISING, how=cut, most=max_seconds),
+        "cut": SamplerSetup("every level, all cut", _EVERY, how=cut, most=max_seconds),
+        "random": SamplerSetup("every level, random cuts", _EVERY, how=coins, most=max_seconds),
         "drawn": SamplerSetup(
             f"quick, draws that do not leave: {_RISES}",
             replace(quick, avoid_current=False),
             how=coins,
-            most=most,
+            most=max_seconds,
             counted_from=quick.sweeps,
         ),
-        "quick": SamplerSetup(f"quick: {_RISES}", quick, how=coins, most=most, counted_from=quick.sweeps),
+        "quick": SamplerSetup(f"quick: {_RISES}", quick, how=coins, most=max_seconds, counted_from=quick.sweeps),
         "stratified": SamplerSetup(
             f"stratified: two levels a sweep, {_RISES}",
             stratified_schedule(),
             how=cut,
-            most=most,
+            most=max_seconds,
             counted_from=quick.sweeps,
         ),
     }
 
 
 def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
-    """Return a Markdown table of when each way reaches the paper's value after 100 sweeps, and where it settles.
+    """Return a Markdown table of when each setup reaches the paper's value after 100 sweeps, and where it settles.
 
     `counted_from` is by label. The settled value is the mean of a chain's last quarter; the deviation is between
     chains.
     """
-    curves = curves_of(points)
+    curves = group_curves(points)
     last = min(_PAPER_SWEEPS, curves[PAPER].shape[1] - 1)
     goals = curves[PAPER][:, last, 1]
-    whole = float(curves[PAPER][:, last, 0].mean())
+    baseline = float(curves[PAPER][:, last, 0].mean())
     rows = [
         f"| schedule | sweeps to the goal | processor seconds | of the paper's {last} sweeps | seeds | settled | ± |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for label, curve in curves.items():
-        found = reached(curve, goals.tolist(), counted_from.get(label, 0))
+        goal_sweeps = reached(curve, goals.tolist(), counted_from.get(label, 0))
         settled = curve[:, -(curve.shape[1] // 4) :, 1].mean(axis=1)
         rows.append(
-            f"| {label} | {found.sweeps:.0f} | {found.seconds:.1f} | {found.seconds / whole:.0%} | "
-            f"{found.seeds} of {len(curve)} | {settled.mean():,.0f} | {settled.std():,.0f} |"
+            f"| {label} | {goal_sweeps.sweeps:.0f} | {goal_sweeps.seconds:.1f} | "
+            f"{goal_sweeps.seconds / baseline:.0%} | "
+            f"{goal_sweeps.seeds} of {len(curve)} | {settled.mean():,.0f} | {settled.std():,.0f} |"
         )
     return "\n".join(rows)
 
@@ -96,7 +97,7 @@ class ScheduleOptions:
             shown="all",
         ),
     ] = ()
-    seeds: Annotated[int, Option("Chains of each way.", min=1)] = 5
+    seeds: Annotated[int, Option("Chains of each setup.", min=1)] = 5
     threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
 
 
@@ -113,13 +114,13 @@ def main(
 ) -> None:
     """Sample a bitext by each schedule, and draw the log-likelihood."""
     batch = read_batch(Corpus(str(source), str(target), str(alignment), what.pairs))
-    known = ways(what.threads, what.most)
-    chosen = [way for name, way in known.items() if name == "paper" or not what.only or name in what.only]
+    setups = make_setups(what.threads, what.most)
+    chosen = [setup for name, setup in setups.items() if name == "paper" or not what.only or name in what.only]
     points = list(run(batch, chosen, what.sweeps, range(1, what.seeds + 1)))
     write_table(points, figure.with_suffix(".csv"))
     title = f"{batch.size:,} pairs, Pitman-Yor process, {what.seeds} seeds"
     draw(points, figure, title, min(5, what.sweeps - 1, what.most - 1))
-    print(table(points, {way.label: way.counted_from for way in chosen}))
+    print(table(points, {setup.label: setup.counted_from for setup in chosen}))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ _POPS = 200
 _ITERATIONS = 5
 
 
-def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int) -> dict[str, str]:
+def translate_and_score(links: Mapping[str, Path], parts: Split, folder: Path, threads: int) -> dict[str, str]:
     """Return BLEU and half its 95 % interval, as text, by the names of the links.
 
     From each link file a store of phrases is learned; posterior means translate. Weights are tuned once, with the first
@@ -144,7 +144,7 @@ class SliceOptions:
         None
     )
 
-    def of_results(self) -> dict[str, Any]:
+    def result_settings(self) -> dict[str, Any]:
         """Return the options on which results depend, as plain values."""
         beside = ("work", "least_shape", "seeds", "threads", "figure")
         return {name: str(value) for name, value in asdict(self).items() if name not in beside}
@@ -191,17 +191,17 @@ def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None
     `phrases` is the maximum phrase length.
     """
     sides = read_sentences(str(source)), read_sentences(str(target))
-    kept = [
+    short_pairs = [
         pair for pair in zip(*sides, strict=True)
         if gold is not None or max(len(side.split()) for side in pair) <= LONGEST
     ][:pairs]  # fmt: skip
-    sentences = [pair[0] for pair in kept], [pair[1] for pair in kept]
+    sentences = [pair[0] for pair in short_pairs], [pair[1] for pair in short_pairs]
     sides_read = read_side(sentences[0]), read_side(sentences[1])
     columns = sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset
     batch, of_words = make_batch(*columns, longest_phrase=phrases), make_batch(*columns)
     aligned = align(*sentences, AlignOptions(symmetrization=GDFA))
-    found = aligned.links
-    links = one_to_one(found.source, found.target, aligned.posterior, found.offset, batch.source_offset)
+    link_list = aligned.links
+    links = one_to_one(link_list.source, link_list.target, aligned.posterior, link_list.offset, batch.source_offset)
     manual = read_gold(str(gold))[:pairs] if gold is not None else []
     return SampledBitext(sentences, *sides_read, batch, of_words, train_model1(batch), aligned, links, manual)
 
@@ -242,8 +242,8 @@ def sample(
         write_lines(links, _aligned(bitext, last, implied=True).lines())
     aer = None
     if bitext.gold:
-        found = _aligned(bitext, sums if sweeps else last, implied=False).lines()
-        pairs = [parse_links(line) for line in found]
+        lines = _aligned(bitext, sums if sweeps else last, implied=False).lines()
+        pairs = [parse_links(line) for line in lines]
         aer = evaluate_links(bitext.gold, pairs[: len(bitext.gold)]).aer
     return {
         "seconds": [round(value, 4) for value in seconds],
@@ -258,7 +258,7 @@ def _aligned(bitext: SampledBitext, sums: LinkSums, implied: bool) -> AlignedCor
     return AlignedCorpus(*decode_links(samples, bitext.source, bitext.target, implied=implied))
 
 
-def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
+def format_rows(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
     """Return the table, a line for each sampler and start; `bleu` is text by row name."""
     lines = [
         "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | AER | BLEU |",
@@ -267,17 +267,17 @@ def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
     if DEFAULT_MODEL in bleu:
         lines.append(f"| {DEFAULT_MODEL} | | | | | | | | {bleu[DEFAULT_MODEL]} |")
     for chain in dict.fromkeys(run.chain for run in runs):
-        some = [run for run in runs if run.chain == chain]
-        ends = [run.log_likelihood[-1] for run in some]
-        rates = [run.aer for run in some if run.aer is not None]
-        sweeps = len(some[0].seconds) - 1
+        chain_runs = [run for run in runs if run.chain == chain]
+        ends = [run.log_likelihood[-1] for run in chain_runs]
+        rates = [run.aer for run in chain_runs if run.aer is not None]
+        sweeps = len(chain_runs[0].seconds) - 1
         seconds = accepted = ""
         aer = f"{np.mean(rates):.4f}" if rates else ""
         if sweeps:
-            seconds = f"{np.mean([run.seconds[-1] / sweeps for run in some]):.3f}"
-            accepted = f"{np.mean([run.acceptance for run in some]):.4f}"
+            seconds = f"{np.mean([run.seconds[-1] / sweeps for run in chain_runs]):.3f}"
+            accepted = f"{np.mean([run.acceptance for run in chain_runs]):.4f}"
         lines.append(
-            f"| {chain.name} | {seconds} | {accepted} | {np.mean([r.log_likelihood[0] for r in some]):,.0f} "
+            f"| {chain.name} | {seconds} | {accepted} | {np.mean([r.log_likelihood[0] for r in chain_runs]):,.0f} "
             f"| {np.mean(ends):,.0f} | {min(ends):,.0f} | {max(ends):,.0f} | {aer} "
             f"| {bleu.get(chain.name, '')} |"
         )
@@ -305,22 +305,22 @@ def draw(runs: Sequence[Run], path: Path) -> None:
 @with_options
 def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
-    wanted: SliceOptions,
+    options: SliceOptions,
 ) -> None:
     """Sample raw pairs by every sampler from every start; print Table 1, draw Figure 1."""
     if len(files) != len(("source", "target")):
         raise UsageError(f"expected two files of a bitext, got {len(files)}")
-    if wanted.gold is not None and wanted.test:
+    if options.gold is not None and options.test:
         raise UsageError("--gold and --test are mutually exclusive: manual links need all pairs")
-    wanted.work.mkdir(parents=True, exist_ok=True)
-    check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
+    options.work.mkdir(parents=True, exist_ok=True)
+    check_settings(options.work / "settings.json", {"files": files, **options.result_settings()})
     parts = None
-    if wanted.test:
-        parts = split(files, wanted.work, tuning=wanted.tuning, test=wanted.test, longest=HELD_OUT_WORDS)
+    if options.test:
+        parts = split(files, options.work, tuning=options.tuning, test=options.test, longest=HELD_OUT_WORDS)
     source, target = map(Path, parts.files if parts is not None else files)
-    bitext = read_bitext(source, target, wanted.pairs, wanted.gold, wanted.phrases)
-    runs, links = _sample_all(bitext, wanted)
-    figure = wanted.figure or wanted.work / "figure.png"
+    bitext = read_bitext(source, target, options.pairs, options.gold, options.phrases)
+    runs, links = _sample_all(bitext, options)
+    figure = options.figure or options.work / "figure.png"
     rows = (
         (done.chain.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}")
         for done in runs
@@ -328,45 +328,47 @@ def main(
     )
     write_table(figure.with_suffix(".csv"), ("sampler", "seed", "sweep", "seconds", "log_likelihood"), rows)
     draw(runs, figure)
-    bleu = {} if parts is None else _translate_all(bitext, parts, links, wanted)
-    print("\n".join(rows_of(runs, bleu)))
+    bleu = {} if parts is None else _translate_all(bitext, parts, links, options)
+    print("\n".join(format_rows(runs, bleu)))
 
 
-def _sample_all(bitext: SampledBitext, wanted: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
+def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
     """Return all runs, and the link files of the last sample of their first seed, by the chains' names."""
-    kept = ResultCache(wanted.work / "found.json")
+    cache = ResultCache(options.work / "found.json")
     # Sample a pair of one word first, so that times exclude compilation.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2), gold=[])
     tiny = replace(tiny, of_words=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
     runs: list[Run] = []
     links: dict[str, Path] = {}
-    for chain in CHAINS if wanted.phrases == 1 else WITH_PHRASES:
-        sweeps = {START: 0, EXHAUSTIVE: wanted.exhaustive}.get(chain.sampler, wanted.sweeps)
-        if (chain.sampler == EXHAUSTIVE and not sweeps) or chain.shape < wanted.least_shape:
+    for chain in CHAINS if options.phrases == 1 else WITH_PHRASES:
+        sweeps = {START: 0, EXHAUSTIVE: options.exhaustive}.get(chain.sampler, options.sweeps)
+        if (chain.sampler == EXHAUSTIVE and not sweeps) or chain.shape < options.least_shape:
             continue
         sample(tiny, chain, 1, min(sweeps, 1))
         of_chain = []
-        for seed in range(1, wanted.seeds + 1):
+        for seed in range(1, options.seeds + 1):
             name = f"{chain.name}, seed {seed}"
-            path = wanted.work / f"{name.replace(', ', '-').replace(' ', '-')}.align"
-            found = kept.find(name, partial(sample, bitext, chain, seed, sweeps, path), path)
-            of_chain.append(Run(chain, seed, **found))
+            path = options.work / f"{name.replace(', ', '-').replace(' ', '-')}.align"
+            run = cache.find(name, partial(sample, bitext, chain, seed, sweeps, path), path)
+            of_chain.append(Run(chain, seed, **run))
             links.setdefault(chain.name, path)
         runs += of_chain
-        print("\n".join(rows_of(of_chain, {})[2:]), flush=True)
+        print("\n".join(format_rows(of_chain, {})[2:]), flush=True)
     return runs, links
 
 
-def _translate_all(bitext: SampledBitext, parts: Split, links: dict[str, Path], wanted: SliceOptions) -> dict[str, str]:
+def _translate_all(
+    bitext: SampledBitext, parts: Split, links: dict[str, Path], options: SliceOptions
+) -> dict[str, str]:
     """Return BLEU of the grammars from links, those of the default aligner first; as text, by their names."""
     files = []
     for side, lines in zip(("source", "target"), bitext.sentences, strict=True):
-        files.append(str(wanted.work / f"sampled.{side}"))
+        files.append(str(options.work / f"sampled.{side}"))
         write_lines(Path(files[-1]), lines)
-    first = wanted.work / f"{DEFAULT_MODEL}.align"
+    first = options.work / f"{DEFAULT_MODEL}.align"
     write_lines(first, bitext.aligned.lines())
     learned = Split(files, parts.tuning, parts.test, bitext.batch.size)
-    return bleu_of({DEFAULT_MODEL: first, **links}, learned, wanted.work, wanted.threads)
+    return translate_and_score({DEFAULT_MODEL: first, **links}, learned, options.work, options.threads)
 
 
 if __name__ == "__main__":

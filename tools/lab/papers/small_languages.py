@@ -41,7 +41,7 @@ _NGRAM = 4
 
 @dataclass(frozen=True, slots=True)
 class TextSetup:
-    """A way to learn and to translate.
+    """A method of learning and translating.
 
     Options of the decoder, order of the language model, and number of subword joins for each side (0: whole words,
     None: chosen automatically); without any joins it is a store of words.
@@ -53,12 +53,12 @@ class TextSetup:
 
 
 WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
-"""Ways to learn and translate.
+"""Methods of learning and translate.
 
 Words, with unknown ones copied; words with substitutes for unknown ones and fitted lengths; subwords on both sides;
 subwords on sides with rich morphology.
 """
-WAYS = {
+METHODS = {
     WORDS: TextSetup({}),
     FITTED: TextSetup({"alike": 0.75, "small": True}),
     PARTS: TextSetup({}, joins=(MAX_BPE_MERGES, MAX_BPE_MERGES)),
@@ -77,7 +77,9 @@ class SmallOptions:
     train: Annotated[tuple[str, ...], Option("Numbers of training verses; may be repeated.", metavar="NUMBERS")] = (
         "1000", "4000",
     )  # fmt: skip
-    ways: Annotated[tuple[str, ...], Option("Ways to learn and translate.", metavar="NAMES")] = tuple(WAYS)
+    methods: Annotated[tuple[str, ...], Option("Methods of learning and translating.", metavar="NAMES")] = tuple(
+        METHODS
+    )
     book: Annotated[str, Option("Book to translate.")] = "ACT"
     test: Annotated[int, Option("Number of its verses, evenly spaced.", min=1)] = 350
     seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
@@ -86,7 +88,7 @@ class SmallOptions:
     figure: Annotated[Path | None, Option("PNG file of the drafting curves.", metavar="FILE")] = None
     threads: Annotated[int, Option("Threads of each process.", min=1)] = 1
 
-    def of_results(self) -> dict[str, Any]:
+    def result_settings(self) -> dict[str, Any]:
         """Return the options on which each result depends."""
         return {"book": self.book, "test": self.test, "seed": self.seed}
 
@@ -101,15 +103,15 @@ class Verses:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A unit of measurement: a direction, training verses, a way."""
+    """A unit of measurement: a direction, training verses, a method."""
 
     source: str
     target: str
     train: int
-    way: str
+    method: str
 
     def __str__(self) -> str:
-        return f"{self.source}-{self.target}, {self.train}, {self.way}"
+        return f"{self.source}-{self.target}, {self.train}, {self.method}"
 
 
 def read_verses(folder: Path, language: str) -> dict[str, str]:
@@ -118,24 +120,26 @@ def read_verses(folder: Path, language: str) -> dict[str, str]:
     return {name: text for name, _, text in lines if text.strip()}
 
 
-def divided(folder: Path, cell: Cell, wanted: SmallOptions, in_order: bool = False) -> Verses:
+def divided(folder: Path, cell: Cell, options: SmallOptions, in_order: bool = False) -> Verses:
     """Return the verses that both languages have: training verses from other books, and test verses of one book.
 
     With `in_order` the test verses are the book's first ones, to be drafted.
     """
     source, target = (read_verses(folder, language) for language in (cell.source, cell.target))
-    both = [name for name in source if name in target]
-    book = [name for name in both if name.startswith(f"{wanted.book}.")]
-    others = [name for name in both if not name.startswith(f"{wanted.book}.")]
-    if not book or len(others) < cell.train:
-        raise UsageError(f"{cell}: there are {len(book)} verses of {wanted.book}, and {len(others)} others")
-    random.Random(wanted.seed).shuffle(others)
-    most = min(wanted.test, len(book))
-    evenly = book[: wanted.draft] if in_order else [book[k * len(book) // most] for k in range(most)]
-    return Verses(*([(source[name], target[name]) for name in names] for names in (others[: cell.train], evenly)))
+    shared_verses = [name for name in source if name in target]
+    book = [name for name in shared_verses if name.startswith(f"{options.book}.")]
+    training_verses = [name for name in shared_verses if not name.startswith(f"{options.book}.")]
+    if not book or len(training_verses) < cell.train:
+        raise UsageError(f"{cell}: there are {len(book)} verses of {options.book}, and {len(training_verses)} others")
+    random.Random(options.seed).shuffle(training_verses)
+    test_size = min(options.test, len(book))
+    evenly = book[: options.draft] if in_order else [book[k * len(book) // test_size] for k in range(test_size)]
+    return Verses(
+        *([(source[name], target[name]) for name in names] for names in (training_verses[: cell.train], evenly))
+    )
 
 
-def of_plain_text(lines: list[str], references: list[str]) -> tuple[float, float]:
+def score_plain_text(lines: list[str], references: list[str]) -> tuple[float, float]:
     """Return chrF++ and BLEU of raw text."""
     from sacrebleu import corpus_bleu, corpus_chrf
 
@@ -150,28 +154,28 @@ def _ngrams(lines: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
 
 def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
     """Return the share of the test's n-grams of a size that also occur in the training text."""
-    known = {*_ngrams(train, size)}
-    found = [ngram in known for ngram in _ngrams(test, size)]
-    return sum(found) / max(len(found), 1)
+    train_ngrams = {*_ngrams(train, size)}
+    is_known = [ngram in train_ngrams for ngram in _ngrams(test, size)]
+    return sum(is_known) / max(len(is_known), 1)
 
 
 class _Learned:
-    """A store that has learned verses in one of the ways, and the resources for translation."""
+    """A store that has learned verses by one of the methods, and the resources for translation."""
 
-    def __init__(self, cell: Cell, wanted: SmallOptions, train: Sequence[tuple[str, str]], stack: ExitStack) -> None:
-        self._way, self._threads = WAYS[cell.way], wanted.threads
-        self._folder = wanted.work / str(cell).replace(", ", "-")
+    def __init__(self, cell: Cell, options: SmallOptions, train: Sequence[tuple[str, str]], stack: ExitStack) -> None:
+        self._method, self._threads = METHODS[cell.method], options.threads
+        self._folder = options.work / str(cell).replace(", ", "-")
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob("*.db*"):
             old.unlink()
         words = hg.open(
             self._folder / "store.db", create=True, languages=(cell.source, cell.target), tokenize=True,
-            max_tokens=_LONGEST, seed=wanted.seed,
+            max_tokens=_LONGEST, seed=options.seed,
         )  # fmt: skip
         store = stack.enter_context(words)
         store.add(train)
-        if self._way.joins is not None:
-            store = stack.enter_context(store.in_parts(self._folder / "parts.db", bpe_merges=self._way.joins))
+        if self._method.joins is not None:
+            store = stack.enter_context(store.in_parts(self._folder / "parts.db", bpe_merges=self._method.joins))
         self._store = store
         self._targets = [target for _, target in train]
         store.learn(threads=self._threads).run()
@@ -186,8 +190,8 @@ class _Learned:
         """Return a translator with all verses learned so far."""
         text, model = self._folder / "target", self._folder / "target.lm"
         write_lines(text, self._targets)
-        hg.lm(text, model, store=self._store, order=self._way.order)
-        return hg.Decoder(self._store, lm=model, **self._way.decoder).texts()
+        hg.lm(text, model, store=self._store, order=self._method.order)
+        return hg.Decoder(self._store, lm=model, **self._method.decoder).texts()
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
         """Return the source texts as words separated by spaces."""
@@ -199,24 +203,24 @@ class _Learned:
         write_lines(self._folder / "reference", references)
 
 
-def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
+def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
     """Learn, translate, and compare with the references; return the figures of a cell."""
-    verses = divided(folder, cell, wanted)
+    verses = divided(folder, cell, options)
     test, references = ([pair[side] for pair in verses.test] for side in (0, 1))
     started = time.process_time()
     with ExitStack() as stack:
-        learned = _Learned(cell, wanted, verses.train, stack)
+        learned = _Learned(cell, options, verses.train, stack)
         done_learning, learning_peak = time.process_time(), _peak_mb()
-        lines = [found.text for found in learned.translator().translate_all(test, threads=wanted.threads)]
+        lines = [translation.text for translation in learned.translator().translate_all(test, threads=options.threads)]
         done = time.process_time()
-        known, tested = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
+        train_tokens, tested = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
     learned.keep(lines, references)
-    chrf, bleu = of_plain_text(lines, references)
+    chrf, bleu = score_plain_text(lines, references)
     return {
         "chrf": chrf,
         "bleu": bleu,
-        "unknown": 1 - overlap(known, tested, 1),
-        "overlap": overlap(known, tested, _NGRAM),
+        "unknown": 1 - overlap(train_tokens, tested, 1),
+        "overlap": overlap(train_tokens, tested, _NGRAM),
         "length": sum(map(len, lines)) / sum(map(len, references)),
         "learn_seconds": done_learning - started,
         "translate_seconds": done - done_learning,
@@ -225,18 +229,18 @@ def measure(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
     }
 
 
-def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
+def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
     """Translate a book in blocks from its beginning, learning the references of each block afterwards.
 
     Returns the chrF++ of all blocks so far, and the share of characters that need not be typed, both with continued
     learning and with an unchanged store; and the seconds from a block's references to translations that use them.
     """
-    verses = divided(folder, cell, wanted, in_order=True)
+    verses = divided(folder, cell, options, in_order=True)
     book, references = verses.test, [target for _, target in verses.test]
-    blocks = [book[k : k + wanted.block] for k in range(0, len(book), wanted.block)]
+    blocks = [book[k : k + options.block] for k in range(0, len(book), options.block)]
     growing, standing, seconds = list[str](), list[str](), list[float]()
     with ExitStack() as stack:
-        learned = _Learned(cell, wanted, verses.train, stack)
+        learned = _Learned(cell, options, verses.train, stack)
         first = translator = learned.translator()
 
         def lines(translator: TextTranslator, block: Sequence[tuple[str, str]]) -> list[str]:
@@ -249,11 +253,11 @@ def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
             learned.learn(block)
             translator = learned.translator()
             seconds.append(time.process_time() - started)
-    ends = [min(k + wanted.block, len(book)) for k in range(0, len(book), wanted.block)]
+    ends = [min(k + options.block, len(book)) for k in range(0, len(book), options.block)]
     return {
         "verses": ends,
-        "growing": [of_plain_text(growing[:end], references[:end])[0] for end in ends],
-        "standing": [of_plain_text(standing[:end], references[:end])[0] for end in ends],
+        "growing": [score_plain_text(growing[:end], references[:end])[0] for end in ends],
+        "standing": [score_plain_text(standing[:end], references[:end])[0] for end in ends],
         "growing_saved": saved(growing, references),
         "standing_saved": saved(standing, references),
         "seconds": seconds,
@@ -262,19 +266,19 @@ def draft(folder: Path, cell: Cell, wanted: SmallOptions) -> Figures:
 
 def saved(lines: Sequence[str], references: Sequence[str]) -> float:
     """Return the share of the references' characters that translations save: all except their edits."""
-    edits = sum(min(_edits(line, own), len(own)) for line, own in zip(lines, references, strict=True))
+    edits = sum(min(_edits(line, reference), len(reference)) for line, reference in zip(lines, references, strict=True))
     return 1 - edits / max(sum(map(len, references)), 1)
 
 
-def _edits(one: str, other: str) -> int:
+def _edits(first: str, second: str) -> int:
     """Return the number of characters inserted, deleted or replaced to turn one line into another."""
-    letters = np.array(list(map(ord, other)), np.int64)
-    places = np.arange(len(other) + 1)
-    row = places.copy()
-    for number, letter in enumerate(map(ord, one), 1):
+    letters = np.array(list(map(ord, second)), np.int64)
+    positions = np.arange(len(second) + 1)
+    row = positions.copy()
+    for number, letter in enumerate(map(ord, first), 1):
         best = np.minimum(row[1:] + 1, row[:-1] + (letters != letter))
         # Consecutive insertions, from the cheapest earlier position.
-        row = np.minimum.accumulate(np.concatenate([[number], best]) - places) + places
+        row = np.minimum.accumulate(np.concatenate([[number], best]) - positions) + positions
     return int(row[-1])
 
 
@@ -282,54 +286,64 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def _run_in_process(work: Callable[[Path, Cell, SmallOptions], Figures], *given: Any) -> Figures:
+def _run_in_process(work: Callable[[Path, Cell, SmallOptions], Figures], *arguments: Any) -> Figures:
     """Return the figures of a function that runs in a separate process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(work, *given).result()
+        return pool.submit(work, *arguments).result()
 
 
 @with_options
 def main(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the verses.")],
-    wanted: SmallOptions,
+    options: SmallOptions,
 ) -> None:
     """Measure, and print the table; or draft, and print the gain from learning corrections."""
-    wanted.work.mkdir(parents=True, exist_ok=True)
-    check_settings(wanted.work / "settings.json", wanted.of_results())
-    kept, rows = ResultCache(wanted.work / "found.json"), list[tuple[Cell, Figures]]()
-    for train in map(int, wanted.train):
-        for language in wanted.languages:
+    options.work.mkdir(parents=True, exist_ok=True)
+    check_settings(options.work / "settings.json", options.result_settings())
+    cache, rows = ResultCache(options.work / "found.json"), list[tuple[Cell, Figures]]()
+    for train in map(int, options.train):
+        for language in options.languages:
             for source, target in ((ENGLISH, language), (language, ENGLISH)):
-                for way in wanted.ways:
-                    cell = Cell(source, target, train, way)
-                    if not wanted.draft:
+                for direction in options.methods:
+                    cell = Cell(source, target, train, direction)
+                    if not options.draft:
                         rows.append(
-                            (cell, kept.find(str(cell), partial(_run_in_process, measure, folder, cell, wanted)))
+                            (cell, cache.find(str(cell), partial(_run_in_process, measure, folder, cell, options)))
                         )
                     elif source == ENGLISH:
-                        name = f"{cell}, {wanted.draft} drafted by {wanted.block}"
-                        rows.append((cell, kept.find(name, partial(_run_in_process, draft, folder, cell, wanted))))
-    if wanted.draft:
+                        name = f"{cell}, {options.draft} drafted by {options.block}"
+                        rows.append((cell, cache.find(name, partial(_run_in_process, draft, folder, cell, options))))
+    if options.draft:
         _print_drafts(rows)
-        if wanted.figure is not None:
-            _draw(rows, wanted.figure)
+        if options.figure is not None:
+            _draw(rows, options.figure)
     else:
         _print_table(rows)
 
 
 def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
-    columns = ["direction", "verses", "way", "drafted", "chrF++ growing", "standing", "saved growing", "standing", "s"]
+    columns = [
+        "direction",
+        "verses",
+        "method",
+        "drafted",
+        "chrF++ growing",
+        "standing",
+        "saved growing",
+        "standing",
+        "s",
+    ]
     cells = [
         [
             f"{cell.source}-{cell.target}",
             f"{cell.train:,}",
-            cell.way,
-            f"{found['verses'][-1]:,}",
-            *(f"{found[name][-1]:.2f}" for name in ("growing", "standing")),
-            *(f"{100 * found[name]:.1f} %" for name in ("growing_saved", "standing_saved")),
-            f"{np.median(found['seconds']):.1f}",
+            cell.method,
+            f"{figures['verses'][-1]:,}",
+            *(f"{figures[name][-1]:.2f}" for name in ("growing", "standing")),
+            *(f"{100 * figures[name]:.1f} %" for name in ("growing_saved", "standing_saved")),
+            f"{np.median(figures['seconds']):.1f}",
         ]
-        for cell, found in rows
+        for cell, figures in rows
     ]
     print_table(columns, cells, numeric=(1, *range(3, len(columns))))
 
@@ -337,9 +351,9 @@ def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
 def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
     """Draw chrF++ of the drafts so far, a panel for each direction."""
     with drawn(path, 1, len(rows), size=(3 * len(rows), 3), squeeze=False, sharex=True) as panels:
-        for panel, (cell, found) in zip(panels[0], rows, strict=True):
-            panel.plot(found["verses"], found["growing"], label="learns each block")
-            panel.plot(found["verses"], found["standing"], label="stands still", linestyle="--")
+        for panel, (cell, figures) in zip(panels[0], rows, strict=True):
+            panel.plot(figures["verses"], figures["growing"], label="learns each block")
+            panel.plot(figures["verses"], figures["standing"], label="stands still", linestyle="--")
             panel.set_title(f"{cell.source} to {cell.target}, {cell.train:,} verses", fontsize=9)
             panel.set_xlabel("verses drafted")
         panels[0][0].set_ylabel("chrF++ so far")
@@ -347,21 +361,21 @@ def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
 
 
 def _print_table(rows: Sequence[tuple[Cell, Figures]]) -> None:
-    columns = ["direction", "verses", "way", "chrF++", "BLEU", "unknown", "4-grams known", "length"]
+    columns = ["direction", "verses", "method", "chrF++", "BLEU", "unknown", "4-grams known", "length"]
     columns += ["s to learn", "s to translate", "MB to learn", "MB"]
     cells = [
         [
             f"{cell.source}-{cell.target}",
             f"{cell.train:,}",
-            cell.way,
-            f"{found['chrf']:.2f}",
-            f"{found['bleu']:.2f}",
-            f"{100 * found['unknown']:.1f} %",
-            f"{100 * found['overlap']:.1f} %",
-            f"{found['length']:.2f}",
-            *(f"{found[name]:.0f}" for name in ("learn_seconds", "translate_seconds", "learn_mb", "mb")),
+            cell.method,
+            f"{figures['chrf']:.2f}",
+            f"{figures['bleu']:.2f}",
+            f"{100 * figures['unknown']:.1f} %",
+            f"{100 * figures['overlap']:.1f} %",
+            f"{figures['length']:.2f}",
+            *(f"{figures[name]:.0f}" for name in ("learn_seconds", "translate_seconds", "learn_mb", "mb")),
         ]
-        for cell, found in rows
+        for cell, figures in rows
     ]
     print_table(columns, cells, numeric=(1, *range(3, len(columns))))
 

@@ -89,35 +89,39 @@ class SystemRow:
 @with_options
 def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
-    wanted: TableOptions,
+    table_options: TableOptions,
 ) -> None:
     """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare."""
-    experiment = begin(files, wanted)
-    parts, scopes = experiment.parts, wanted.max_scope + 1
-    bitext = aligned(parts.files, wanted.work, wanted.threads)
-    systems = [one for one in SYSTEMS if one.store not in (DIRICHLET, DIRICHLETS) or not wanted.without_dirichlet]
+    experiment = begin(files, table_options)
+    parts, scopes = experiment.parts, table_options.max_scope + 1
+    bitext = aligned(parts.files, table_options.work, table_options.threads)
+    systems = [
+        grammar
+        for grammar in SYSTEMS
+        if grammar.store not in (DIRICHLET, DIRICHLETS) or not table_options.without_dirichlet
+    ]
     made = [experiment.made(system, bitext) for system in systems]
-    options = TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope, min_count=0.0)
-    costs = experiment.translated(made, options, wanted.iterations)
-    sampling = experiment.scored([one for one in made if one.system.name in (ZEROTH, HUNDREDTH)])
+    options = TranslateOptions(pops=table_options.pops, max_scope=table_options.max_scope, min_count=0.0)
+    costs = experiment.translated(made, options, table_options.iterations)
+    sampling = experiment.scored([grammar for grammar in made if grammar.system.name in (ZEROTH, HUNDREDTH)])
     of_hiero = sum(made[0].by_scope[:scopes])
     rows = []
-    for one, score in zip(made, experiment.scored(made), strict=True):
-        by_scope = (one.by_scope + [0] * scopes)[:scopes]
+    for grammar, score in zip(made, experiment.scored(made), strict=True):
+        by_scope = (grammar.by_scope + [0] * scopes)[:scopes]
         rules, half = sum(by_scope), (score.high - score.low) / 2
         ratio = rules / max(of_hiero, 1)
         rows.append(SystemRow(score.name, by_scope, rules, ratio, score.score, half, score.p, *costs[score.name]))
-    _print_table(rows, sampling[1].p, parts, wanted)
-    if wanted.figure is not None:
-        draw(rows, wanted.figure, f"{parts.pairs:,} pairs")
+    _print_table(rows, sampling[1].p, parts, table_options)
+    if table_options.figure is not None:
+        draw(rows, table_options.figure, f"{parts.pairs:,} pairs")
 
 
-def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Split, wanted: TableOptions) -> None:
+def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Split, options: TableOptions) -> None:
     content = {"pairs": parts.pairs, "p_of_sampling": p_of_sampling, "rows": [asdict(row) for row in rows]}
-    (wanted.work / "table2.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    (options.work / "table2.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     columns = [
         "grammar",
-        *(f"scope {k}" for k in range(wanted.max_scope + 1)),
+        *(f"scope {k}" for k in range(options.max_scope + 1)),
         "rules",
         "ratio",
         "BLEU",

@@ -41,18 +41,18 @@ def _tree(random: Random, label: str) -> str:
 def treebank(seed: int, trees: int = 50) -> list[str]:
     """Return random trees of up to 200 words."""
     random = Random(seed)
-    found: list[str] = []
-    while len(found) < trees:
+    sentences: list[str] = []
+    while len(sentences) < trees:
         try:
             text = f"(S {_tree(random, random.choice('AB'))})"
         except RecursionError:
             continue
         if text.count(" a)") + text.count(" b)") <= _LONGEST:
-            found.append(text)
-    return found
+            sentences.append(text)
+    return sentences
 
 
-def fragments_of(seed: int, sweeps: int) -> dict[str, int]:
+def learn_fragments(seed: int, sweeps: int) -> dict[str, int]:
     """Return the final fragments of a chain over such trees, annealed to T = 1, with their uses."""
     annealing = Annealing(sweeps, _TEMPERATURE)
     chain = sample_treebank(treebank(seed), base=UNIFORM, seed=seed, annealing=annealing, sweeps=0)
@@ -66,11 +66,11 @@ def main(
     """Learn from 50 trees for each seed; print the recovered rules, and those that are not the grammar's."""
     exact = 0
     for seed in range(1, seeds + 1):
-        found = fragments_of(seed, sweeps)
-        exact += set(found) == RULES
-        print(f"seed {seed}: {plural(len(set(found) & RULES), 'rule')} of 10, {len(set(found) - RULES)} others")
+        counts = learn_fragments(seed, sweeps)
+        exact += set(counts) == RULES
+        print(f"seed {seed}: {plural(len(set(counts) & RULES), 'rule')} of 10, {len(set(counts) - RULES)} others")
     print(f"{exact} of {plural(seeds, 'seed')} end in exactly the ten rules; the last one:")
-    for fragment, uses in sorted(found.items(), key=lambda one: (-one[1], one[0])):
+    for fragment, uses in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(uses, fragment, "" if fragment in RULES else "(not of the grammar)", sep="\t")
 
 

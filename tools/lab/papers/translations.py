@@ -89,7 +89,7 @@ class ExperimentOptions:
     pops: Annotated[int, Option("Places popped for each span.", min=0)] = 200
     threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
 
-    def of_results(self) -> dict[str, Any]:
+    def result_settings(self) -> dict[str, Any]:
         """Return the options on which results depend."""
         return {name: value for name, value in asdict(self).items() if name not in _BESIDE_RESULTS}
 
@@ -143,8 +143,10 @@ class HeldOutPairs:
 
     def columns(self) -> list[list[str]]:
         """Return references by column: the first of each sentence, the second, and so on."""
-        most = max(map(len, self.references))
-        return [[own[k] if k < len(own) else "" for own in self.references] for k in range(most)]
+        max_references = max(map(len, self.references))
+        return [
+            [sentences[k] if k < len(sentences) else "" for sentences in self.references] for k in range(max_references)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +172,15 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
     for number, line in enumerate(columns[0]):
         pairs.setdefault(line, []).append(number)
 
-    def references_of(source: str) -> list[str]:
-        found = dict.fromkeys(columns[1][number] for number in pairs[source])
-        return [line for line in found if line.strip()]
+    def list_references(source: str) -> list[str]:
+        held_out_lines = dict.fromkeys(columns[1][number] for number in pairs[source])
+        return [line for line in held_out_lines if line.strip()]
 
     def is_short(line: str) -> bool:
         return 0 < len(line.split()) <= longest
 
-    suited = [source for source in pairs if is_short(source) and all(map(is_short, references_of(source)))]
-    several = [source for source in suited if len(references_of(source)) >= references]
+    suited = [source for source in pairs if is_short(source) and all(map(is_short, list_references(source)))]
+    several = [source for source in suited if len(list_references(source)) >= references]
     tested = _spaced(several, test)
     chosen = set(tested)
     tuned = _spaced([source for source in suited if source not in chosen], tuning)
@@ -187,19 +189,19 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
             f"{files[0]}: only {len(several):,} and {len(suited):,} sentences can be held out: ask for less"
         )
     chosen.update(tuned)
-    left = [number for number, line in enumerate(columns[0]) if line not in chosen]
+    remaining = [number for number, line in enumerate(columns[0]) if line not in chosen]
     names = []
     for side, lines in zip(("source", "target", "align"), columns, strict=False):
         path = folder / f"train.{side}"
-        write_lines(path, (lines[number] for number in left))
+        write_lines(path, (lines[number] for number in remaining))
         names.append(str(path))
-    for_tuning, for_test = (HeldOutPairs(part, [references_of(source) for source in part]) for part in (tuned, tested))
-    return Split(names, for_tuning, for_test, len(left))
+    for_tuning, for_test = (HeldOutPairs(part, list(map(list_references, part))) for part in (tuned, tested))
+    return Split(names, for_tuning, for_test, len(remaining))
 
 
-def _spaced(items: list[str], wanted: int) -> list[str]:
+def _spaced(items: list[str], count: int) -> list[str]:
     """Return n evenly spaced items, or all if there are fewer."""
-    return items if len(items) <= wanted else [items[k * len(items) // wanted] for k in range(wanted)]
+    return items if len(items) <= count else [items[k * len(items) // count] for k in range(count)]
 
 
 def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
@@ -208,11 +210,11 @@ def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
         return list(files)
     path = folder / "train.align"
     if not path.exists():
-        with progress("align", "sweeps") as shown:
+        with progress("align", "sweeps") as bar:
             source, target = map(read_sentences, files)
             request = AlignOptions(threads=threads, symmetrization=GDFA)
-            found = align(source, target, request, lambda done, total: shown.update(done, total, done))
-        write_lines(path, found.lines())
+            links = align(source, target, request, lambda done, total: bar.update(done, total, done))
+        write_lines(path, links.lines())
     return [*files, str(path)]
 
 
@@ -236,8 +238,8 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with Input(list(files)) as source:
             ingest(store, source)
-        with progress(f"learn, {name}", "pairs") as shown:
-            options = LearnOptions(threads, lambda now: shown.update(now.done, now.total, now.done))
+        with progress(f"learn, {name}", "pairs") as bar:
+            options = LearnOptions(threads, lambda now: bar.update(now.done, now.total, now.done))
             if name in (START, SAMPLES):
                 _commit_samples(store, options, settings.levels if name == SAMPLES else 0)
             else:
@@ -285,7 +287,8 @@ def timed_translations(translator: Translator, sources: list[str], threads: int)
     """Return the translations of sentences, and processor seconds per sentence, once kernels are loaded."""
     translator.translate(sources[0])
     seconds, lines = timed(
-        lambda: [found.text for found in translator.translate_all(sources, threads=threads)], time.process_time
+        lambda: [translation.text for translation in translator.translate_all(sources, threads=threads)],
+        time.process_time,
     )
     return lines, seconds / len(sources)
 
@@ -293,10 +296,12 @@ def timed_translations(translator: Translator, sources: list[str], threads: int)
 class Experiment:
     """A folder in which grammars are made from one bitext and compared by their translations."""
 
-    def __init__(self, parts: Split, folder: Path, max_scope: int, threads: int, found: str = "found.json") -> None:
-        """Start or continue; `found` is the file of cached results."""
+    def __init__(
+        self, parts: Split, folder: Path, max_scope: int, threads: int, cache_name: str = "found.json"
+    ) -> None:
+        """Start or continue; `cache_name` is the file of cached results."""
         self.parts, self.folder, self.max_scope, self.threads = parts, folder, max_scope, threads
-        self.kept = ResultCache(folder / found)
+        self.kept = ResultCache(folder / cache_name)
         self._held_out = folder / "held-out.source"
         write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
 
@@ -337,8 +342,8 @@ class Experiment:
         """Return everything except a grammar for translation, including the target side's language model."""
         model = self.folder / "target.lm"
         if not model.exists():
-            with progress("lm", "n-grams") as shown:
-                make_model([self.parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), shown)
+            with progress("lm", "n-grams") as bar:
+                make_model([self.parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), bar)
         return load_resources(replace(options, lm=str(model)))
 
     def tuned(
@@ -347,19 +352,19 @@ class Experiment:
         """Return weights tuned with one grammar, and whether they are the initial ones."""
         held = self.parts.tuning
         options = TuningOptions(iterations=iterations, seed=seed)
-        references = [[tuple(line.split()) for line in own] for own in held.references]
-        with progress("tune", "sentences") as shown:
+        references = [[tuple(line.split()) for line in reference] for reference in held.references]
+        with progress("tune", "sentences") as bar:
             decode = GrammarDecoder(
                 resources,
                 resources.grammar(str(made.file)),
                 held.sources,
-                shown,
+                bar,
                 best=options.best,
                 rounds=options.iterations + 1,
                 threads=self.threads,
             )
-            found = tune(decode, references, decode.start(), options, decode.words)
-        return decode.by_name(found.weights), found.best == 0
+            tuned = tune(decode, references, decode.start(), options, decode.words)
+        return decode.by_name(tuned.weights), tuned.best == 0
 
     def translated(
         self, made: Sequence[GrammarFile], options: TranslateOptions, iterations: int
@@ -372,16 +377,16 @@ class Experiment:
         resources = self.equip(options)
         tuned = self.folder / "weights.toml"
         if not tuned.exists():
-            for one in made:
-                one.output.unlink(missing_ok=True)
+            for grammar in made:
+                grammar.output.unlink(missing_ok=True)
             write_weights(tuned, self.tuned(resources, made[0], iterations)[0])
         resources = replace(resources, weights=read_weights(str(tuned)))
-        found = {}
-        for one in made:
-            name, own = one.system.name, partial(self._translate, resources, one)
-            seconds, words = self.kept.find(f"{name}: seconds a sentence, weight of words", own, one.output)
-            found[name] = seconds, words
-        return found
+        seconds_by_system = {}
+        for grammar in made:
+            name, translate = grammar.system.name, partial(self._translate, resources, grammar)
+            seconds, words = self.kept.find(f"{name}: seconds a sentence, weight of words", translate, grammar.output)
+            seconds_by_system[name] = seconds, words
+        return seconds_by_system
 
     def _translate(self, resources: TranslationResources, made: GrammarFile) -> list[float]:
         grammar = resources.grammar(str(made.file))
@@ -397,15 +402,19 @@ class Experiment:
         With several references the one of the closest length counts.
         """
         held = self.parts.tuning
-        sizes = [[len(line.split()) for line in own] for own in held.references]
+        sizes = [[len(line.split()) for line in reference_sizes] for reference_sizes in held.references]
         start = middle = resources.weights[WORDS]
         low, high = min(0.0, 2 * start), max(0.0, 2 * start)
         for _ in range(_TRIALS):
             translator = resources.translator(grammar, {**resources.weights, WORDS: middle})
             lengths = [
-                len(found.text.split()) for found in translator.translate_all(held.sources, threads=self.threads)
+                len(translation.text.split())
+                for translation in translator.translate_all(held.sources, threads=self.threads)
             ]
-            closest = [min(own, key=lambda size: abs(size - n)) for n, own in zip(lengths, sizes, strict=True)]
+            closest = [
+                min(reference_sizes, key=lambda size: abs(size - n))
+                for n, reference_sizes in zip(lengths, sizes, strict=True)
+            ]
             short = sum(closest) - sum(lengths)
             if not short:
                 break
@@ -418,39 +427,39 @@ class Experiment:
     ) -> list[MetricScores]:
         """Score translations of the test sentences, by their names."""
         references = [(f"reference {k + 1}", lines) for k, lines in enumerate(self.parts.test.columns())]
-        with progress("evaluate", "metrics") as shown:
-            return evaluate(outputs, references, options, shown, resamples)
+        with progress("evaluate", "metrics") as bar:
+            return evaluate(outputs, references, options, bar, resamples)
 
     def scored(self, made: Sequence[GrammarFile]) -> list[SystemScore]:
         """Return the BLEU of the grammars' translations, each compared with the first one."""
-        outputs = [(one.system.name, read_sentences(str(one.output))) for one in made]
+        outputs = [(grammar.system.name, read_sentences(str(grammar.output))) for grammar in made]
         options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
-        [found] = self.evaluated(outputs, options)
-        return list(found.scores)
+        [evaluated] = self.evaluated(outputs, options)
+        return list(evaluated.scores)
 
 
-def begin(files: Sequence[str], wanted: ExperimentOptions) -> Experiment:
+def begin(files: Sequence[str], options: ExperimentOptions) -> Experiment:
     """Start or continue an experiment with a bitext, or with some of its evenly spaced pairs.
 
     Raises `UsageError` if the folder has results of other settings, and the errors of `split`.
     """
-    work = wanted.work
+    work = options.work
     work.mkdir(parents=True, exist_ok=True)
-    check_settings(work / "settings.json", {"files": files, **wanted.of_results()})
-    if wanted.pairs is not None:
+    check_settings(work / "settings.json", {"files": files, **options.result_settings()})
+    if options.pairs is not None:
         cut = []
         for side, path in zip(("source", "target", "align"), files, strict=False):
             lines = read_sentences(path)
-            most = min(wanted.pairs, len(lines))
+            pairs_used = min(options.pairs, len(lines))
             cut.append(str(work / f"pairs.{side}"))
-            write_lines(Path(cut[-1]), (lines[k * len(lines) // most] for k in range(most)))
+            write_lines(Path(cut[-1]), (lines[k * len(lines) // pairs_used] for k in range(pairs_used)))
         files = cut
     parts = split(
         files,
         work,
-        tuning=wanted.tuning,
-        test=wanted.test,
-        longest=wanted.longest,
-        references=wanted.references,
+        tuning=options.tuning,
+        test=options.test,
+        longest=options.longest,
+        references=options.references,
     )
-    return Experiment(parts, work, wanted.max_scope, wanted.threads)
+    return Experiment(parts, work, options.max_scope, options.threads)

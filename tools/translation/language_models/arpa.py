@@ -47,13 +47,13 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Voc
 class TextCursor:
     """Bytes of a file in blocks that kernels parse; `cursor` is the parser's position. `blocks` replace the file."""
 
-    def __init__(self, file: LineFile, shown: Progress, blocks: Iterator[bytes] | None = None) -> None:
+    def __init__(self, file: LineFile, bar: Progress, blocks: Iterator[bytes] | None = None) -> None:
         self.file = file
         self.cursor = np.array([0, 1, 0], np.int64)
         self.text = np.zeros(0, np.uint8)
         self.read = 0
         self._blocks = file.text_blocks() if blocks is None else blocks
-        self._shown = shown
+        self._shown = bar
         self._ended = False
 
     def refill(self) -> bool:
@@ -161,10 +161,10 @@ class _Unigrams:
         return log10, self.backoff[: len(self.vocabulary)]
 
 
-def read_arpa(path: str, shown: Progress) -> NamedModel:
+def read_arpa(path: str, bar: Progress) -> NamedModel:
     """Return the model of an ARPA file, or of standard input for `-`. Gzip and zstd are decompressed."""
     with open_lines(path) as file:
-        source = TextCursor(file, shown)
+        source = TextCursor(file, bar)
         counts = _read_counts(source)
         unigrams = _Unigrams()
         vocabulary = unigrams.vocabulary
@@ -211,7 +211,7 @@ def _read_section(
             return
         raise source.fault(f"expected \\{order}-grams:")
     source.next()
-    rows, found = free_lines(_ROWS, order), 0
+    rows, rows_read = free_lines(_ROWS, order), 0
     while True:
         outcome = read_lines(source.text, source.cursor, vocabulary.arrays, vocabulary.size, rows, order == len(counts))
         if outcome in _FAULTS:
@@ -229,11 +229,11 @@ def _read_section(
                 raise source.fault(f"duplicate {order}-gram", int(rows.lines[twice]))
             source.cursor[ROWS] = 0
             source.read += n
-            found += n
+            rows_read += n
             if outcome == SECTION:
                 break
-    if found != counts[order - 1]:
-        raise source.fault(f"found {found:,} {order}-grams, but the header announces {counts[order - 1]:,}")
+    if rows_read != counts[order - 1]:
+        raise source.fault(f"found {rows_read:,} {order}-grams, but the header announces {counts[order - 1]:,}")
 
 
 class ArpaWriter:

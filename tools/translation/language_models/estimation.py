@@ -98,8 +98,8 @@ class KneserNey:
                 )
                 self._run(f"DROP TABLE grams{n + 1}")
             adjusted = "raw" if n == top else f"CASE WHEN w1 = {BEGIN} THEN raw ELSE types END"
-            whole = f"WHERE w1 <> {BEGIN} OR w2 <> {BEGIN}" if n > 1 else ""
-            self._run(f"CREATE TABLE counts{n} AS SELECT {_columns(n)}, {adjusted} AS count FROM grams{n} {whole}")
+            condition = f"WHERE w1 <> {BEGIN} OR w2 <> {BEGIN}" if n > 1 else ""
+            self._run(f"CREATE TABLE counts{n} AS SELECT {_columns(n)}, {adjusted} AS count FROM grams{n} {condition}")
             yield n
         self._run("DROP TABLE grams1")
 
@@ -110,13 +110,13 @@ class KneserNey:
 
     def smooth(self, n: int, vocabulary: int, discounts: tuple[float, float, float]) -> None:
         """Compute the probabilities of order `n`. Those of the lower order must be computed."""
-        one, two, more = discounts
-        discount = f"CASE count WHEN 1 THEN {one!r} WHEN 2 THEN {two!r} ELSE {more!r} END"
+        discount_1, discount_2, discount_3 = discounts
+        discount = f"CASE count WHEN 1 THEN {discount_1!r} WHEN 2 THEN {discount_2!r} ELSE {discount_3!r} END"
         context = _columns(n - 1)
         self._run(
             f"CREATE TABLE contexts{n} AS SELECT {context + ',' if context else ''} sum(count)::BIGINT AS total, "
-            f"({one!r} * count(*) FILTER (count = 1) + {two!r} * count(*) FILTER (count = 2) "
-            f"+ {more!r} * count(*) FILTER (count > 2)) / sum(count)::DOUBLE AS weight FROM counts{n} "
+            f"({discount_1!r} * count(*) FILTER (count = 1) + {discount_2!r} * count(*) FILTER (count = 2) "
+            f"+ {discount_3!r} * count(*) FILTER (count > 2)) / sum(count)::DOUBLE AS weight FROM counts{n} "
             f"{'GROUP BY ALL' if context else ''}"
         )
         if n == 1:
@@ -153,11 +153,11 @@ class KneserNey:
             self._run(f"DROP TABLE {table}")
         (rows,) = self._row(f"SELECT count(*) FROM listed{n}")
         for start in range(0, rows, _ROWS):
-            found = self._run(
+            arrays = self._run(
                 f"SELECT * FROM listed{n} WHERE rowid >= {start} AND rowid < {start + _ROWS} ORDER BY rowid"
             ).fetchnumpy()
-            words = np.stack([found[w] for w in _words(n)], axis=1)
-            yield NGrams(words, found["log10"], found["backoff"])
+            words = np.stack([arrays[w] for w in _words(n)], axis=1)
+            yield NGrams(words, arrays["log10"], arrays["backoff"])
         self._run(f"DROP TABLE listed{n}")
 
     def number(self, n: int) -> int:
@@ -165,9 +165,9 @@ class KneserNey:
         return int(self._row(f"SELECT count(*) FROM counts{n}")[0])
 
     def _row(self, query: str) -> tuple[int, ...]:
-        found = self._run(query).fetchone()
-        assert found is not None
-        return found
+        row = self._run(query).fetchone()
+        assert row is not None
+        return row
 
 
 def _words(n: int) -> list[str]:
@@ -228,7 +228,7 @@ def estimate(
     options: EstimationOptions,
     writers: Sequence[OpenWriter],
     folder: Path,
-    shown: Progress,
+    bar: Progress,
     side: TextSide = TOKENS,
     *,
     classes: bool = False,
@@ -241,7 +241,7 @@ def estimate(
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
-            text = _read(texts, Path(scratch), shown, side)
+            text = _read(texts, Path(scratch), bar, side)
             vocabulary, renumbered = _limited(text, options)
             with _database(Path(scratch), options.memory) as connection:
                 model = KneserNey(connection, options.order)
@@ -250,10 +250,10 @@ def estimate(
                 short = int(text.occurrences.sum()) <= MAX_WORDS_IN_CLASSES
                 of_classes = None
                 if classes and short:
-                    shown.update(0, 3 * options.order, 0, "learning word classes")
+                    bar.update(0, 3 * options.order, 0, "learning word classes")
                     of_classes = _class_model(text, options.memory)
                 text.path.unlink()
-                counts, without = _write_model(model, vocabulary, writers, shown, of_classes)
+                counts, without = _write_model(model, vocabulary, writers, bar, of_classes)
     except OSError as error:
         raise ExportError(f"{folder}: cannot create temporary files: {error.strerror or error}") from error
     unknown = int(text.occurrences[renumbered == UNKNOWN].sum())
@@ -261,21 +261,19 @@ def estimate(
     return Report(text.sentences, words, counts, unknown, without, text.beginning)
 
 
-def _read(texts: Sequence[str], folder: Path, shown: Progress, side: TextSide) -> _Text:
+def _read(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide) -> _Text:
     text = _Text(folder / "words", GrowingVocabulary(), np.zeros(0, np.int64), 0, [])
     numbers = np.empty(_NUMBERS, np.int32)
     with text.path.open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
-                source = TextCursor(
-                    lines, shown, _divided(side, lines) if side.changes else _seen(lines, text.beginning)
-                )
+                source = TextCursor(lines, bar, _divided(side, lines) if side.changes else _seen(lines, text.beginning))
                 while (outcome := _number(source, text.vocabulary, numbers)) is not None:
                     part = numbers[: source.cursor[ROWS]]
                     part.tofile(file)
-                    found = np.bincount(part, minlength=len(text.occurrences))
-                    found[: len(text.occurrences)] += text.occurrences
-                    text = text._replace(occurrences=found)
+                    part_counts = np.bincount(part, minlength=len(text.occurrences))
+                    part_counts[: len(text.occurrences)] += text.occurrences
+                    text = text._replace(occurrences=part_counts)
                     source.read += int((part == END).sum())
                     source.cursor[ROWS] = 0
                     if not outcome:
@@ -331,29 +329,29 @@ def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[
 
 def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArray[np.int32]]:
     """Return the limited vocabulary, and the new number of each word, int32[V]."""
-    whole = text.vocabulary.finish()
-    kept = text.occurrences >= options.min_word_count
-    kept[: len(SPECIAL)] = False
+    all_words = text.vocabulary.finish()
+    is_kept = text.occurrences >= options.min_word_count
+    is_kept[: len(SPECIAL)] = False
     if options.max_words is not None:
         # Keep the most frequent words, and in a tie the ones seen first.
-        frequent = np.argsort(-text.occurrences[kept], kind="stable")
-        kept[np.flatnonzero(kept)[frequent[options.max_words :]]] = False
+        frequent = np.argsort(-text.occurrences[is_kept], kind="stable")
+        is_kept[np.flatnonzero(is_kept)[frequent[options.max_words :]]] = False
     vocabulary = GrowingVocabulary()
-    renumbered = np.full(len(whole), UNKNOWN, np.int32)
+    renumbered = np.full(len(all_words), UNKNOWN, np.int32)
     renumbered[: len(SPECIAL)] = range(len(SPECIAL))
-    words = np.flatnonzero(kept)
-    renumbered[words] = vocabulary.add(whole.word(int(number)) for number in words)
+    words = np.flatnonzero(is_kept)
+    renumbered[words] = vocabulary.add(all_words.word(int(number)) for number in words)
     return vocabulary.finish(), renumbered
 
 
 def _pieces(path: Path, renumbered: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
-    begun = np.zeros(0, np.int32)
+    remainder = np.zeros(0, np.int32)
     with path.open("rb") as file:
         while len(numbers := np.fromfile(file, np.int32, _NUMBERS)):
-            numbers = np.concatenate([begun, renumbered[numbers]])
+            numbers = np.concatenate([remainder, renumbered[numbers]])
             end = int(np.flatnonzero(numbers == END)[-1]) + 1
             yield numbers[:end]
-            begun = numbers[end:]
+            remainder = numbers[end:]
 
 
 @contextmanager
@@ -382,14 +380,14 @@ def _write_model(
     model: KneserNey,
     vocabulary: Vocabulary,
     open_writers: Sequence[OpenWriter],
-    shown: Progress | None,
+    bar: Progress | None,
     classes: ClassModel | None = None,
 ) -> tuple[list[int], list[int]]:
     """Count, smooth and write all orders. Returns n-grams by order, and the orders without estimated discounts."""
     top = model.order
     for n in model.count():
-        if shown is not None:
-            shown.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
+        if bar is not None:
+            bar.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
     counts = [len(vocabulary), *(model.number(n) for n in range(2, top + 1))]
     writers = [begin(vocabulary, counts) for begin in open_writers]
     without = []
@@ -398,11 +396,11 @@ def _write_model(
         if not estimated:
             without.append(n)
         model.smooth(n, len(vocabulary), discounts)
-        if shown is not None:
-            shown.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
+        if bar is not None:
+            bar.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
         # Backoff weights of an order are computed with the next order.
-        for known in range(max(n - 1, 1), n + (n == top)):
-            for ngrams in model.list(known):
+        for context_length in range(max(n - 1, 1), n + (n == top)):
+            for ngrams in model.list(context_length):
                 for writer in writers:
                     writer.add(*ngrams)
     for writer in writers:
@@ -443,25 +441,25 @@ def _class_model(text: _Text, memory: int) -> ClassModel:
     spelled = [tokens.word(number) for number in range(len(tokens))]
     numbers = np.fromfile(text.path, np.int32)
     sentences = np.split(numbers, np.flatnonzero(numbers == END) + 1)[:-1]
-    own: dict[str, int] = {}
+    counts: dict[str, int] = {}
     word_numbers: list[int] = []
     ends = [0]
     for sentence in sentences:
         line = join_parts(" ".join(spelled[number] for number in sentence[:-1].tolist()))
-        word_numbers += [own.setdefault(word, len(own)) for word in line.split()]
+        word_numbers += [counts.setdefault(word, len(counts)) for word in line.split()]
         ends.append(len(word_numbers))
     words, offsets = np.array(word_numbers, np.int32), np.array(ends, np.int64)
-    found = word_classes(words, offsets, CLASSES)
-    times = np.bincount(words, minlength=len(own))
-    sizes = np.bincount(found, times, minlength=CLASSES)
+    class_numbers = word_classes(words, offsets, CLASSES)
+    times = np.bincount(words, minlength=len(counts))
+    sizes = np.bincount(class_numbers, times, minlength=CLASSES)
     vocabulary, names = GrowingVocabulary(), GrowingVocabulary()
-    places, symbols = vocabulary.add(own), np.array(names.add(map(str, range(CLASSES))), np.int32)
-    whole = vocabulary.finish()
+    word_ids, symbols = vocabulary.add(counts), np.array(names.add(map(str, range(CLASSES))), np.int32)
+    class_vocabulary = vocabulary.finish()
     # An unseen word belongs to the class with most words, with a count of one half.
-    classes = np.full(len(whole), symbols[0], np.int32)
-    log10 = np.full(len(whole), np.log10(0.5 / max(int(sizes[0]), 1)), np.float32)
-    classes[places], log10[places] = symbols[found], np.log10(times / sizes[found])
-    sequence = np.insert(symbols[found[words]], offsets[1:], END)
+    classes = np.full(len(class_vocabulary), symbols[0], np.int32)
+    log10 = np.full(len(class_vocabulary), np.log10(0.5 / max(int(sizes[0]), 1)), np.float32)
+    classes[word_ids], log10[word_ids] = symbols[class_numbers], np.log10(times / sizes[class_numbers])
+    sequence = np.insert(symbols[class_numbers[words]], offsets[1:], END)
     made: list[NamedModel] = []
     with (
         tempfile.TemporaryDirectory(prefix="classes-", dir=text.path.parent) as scratch,
@@ -470,4 +468,4 @@ def _class_model(text: _Text, memory: int) -> ClassModel:
         model = KneserNey(connection, CLASS_ORDER)
         model.add(ngrams_at(sequence, CLASS_ORDER))
         _write_model(model, names.finish(), [partial(BinaryWriter, made.append)], None)
-    return ClassModel(whole, classes, log10, made[0].model)
+    return ClassModel(class_vocabulary, classes, log10, made[0].model)

@@ -30,10 +30,10 @@ _OF_CLASSES = "classes "
 """Name prefix of a class model's arrays."""
 
 
-def open_language_model(path: str, shown: Progress) -> NamedModel:
+def open_language_model(path: str, bar: Progress) -> NamedModel:
     """Return the model of a binary or ARPA file (gzip, zstd; `-`: standard input). Raises `InputError`."""
     if not is_binary(path):
-        return read_arpa(path, shown)
+        return read_arpa(path, bar)
     values, arrays = read_arrays(path, _KIND, _VERSION)
     if any(array.dtype != _TYPES[kind] for name, array in arrays.items() if (kind := name.split()[-1]) in _TYPES):
         raise InputError(f"{path}: created by another version of hierogram: create it again")
@@ -43,12 +43,12 @@ def open_language_model(path: str, shown: Progress) -> NamedModel:
         model = LanguageModel(unigrams, ngrams, states, values[f"{mark}order"], values[f"{mark}begin"])
         return NamedModel(model, Vocabulary(*(arrays[mark + name] for name in Vocabulary._fields)))
 
-    found = named("")
+    opened = named("")
     if f"{_OF_CLASSES}order" not in values:
-        return found
+        return opened
     model, vocabulary, _ = named(_OF_CLASSES)
     classes = ClassModel(vocabulary, arrays[f"{_OF_CLASSES}numbers"], arrays[f"{_OF_CLASSES}log10"], model)
-    return found._replace(classes=classes)
+    return opened._replace(classes=classes)
 
 
 def is_binary(path: str) -> bool:
@@ -77,9 +77,9 @@ _ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
 """Suffixes of ARPA files. A file with another suffix has our binary form."""
 
 
-def convert(path: str, outputs: Sequence[Path], shown: Progress) -> NamedModel:
+def convert(path: str, outputs: Sequence[Path], bar: Progress) -> NamedModel:
     """Convert a language model to each output's format, which its suffix determines, and return it."""
-    named = open_language_model(path, shown)
+    named = open_language_model(path, bar)
     for output in outputs:
         (write_arpa if output.name.endswith(_ARPA_ENDINGS) else write_binary)(output, named)
     return named
@@ -89,7 +89,7 @@ def make(
     texts: Sequence[str],
     outputs: Sequence[Path],
     options: EstimationOptions,
-    shown: Progress,
+    bar: Progress,
     side: TextSide = TOKENS,
 ) -> Report:
     """Estimate a language model and write it to each output in the format of its suffix.
@@ -105,4 +105,4 @@ def make(
             else:
                 writers.append(partial(BinaryWriter, partial(write_binary, output)))
         classes = any(not output.name.endswith(_ARPA_ENDINGS) for output in outputs)
-        return estimate(texts, options, writers, outputs[0].absolute().parent, shown, side, classes=classes)
+        return estimate(texts, options, writers, outputs[0].absolute().parent, bar, side, classes=classes)

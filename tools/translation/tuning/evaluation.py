@@ -46,7 +46,7 @@ def evaluate(
     translations: Sequence[tuple[str, list[str]]],
     references: Sequence[tuple[str, list[str]]],
     options: EvaluationOptions,
-    shown: Progress,
+    bar: Progress,
     resamples: int = _RESAMPLES,
 ) -> list[MetricScores]:
     """Score translations, given as named lists of lines, and test each further translation against the first.
@@ -59,11 +59,11 @@ def evaluate(
     translations = [(name, [normalize("NFC", line) for line in texts]) for name, texts in translations]
     rows = zip(*(texts for _, texts in references), strict=True)
     lines: list[list[str | None]] = [[*column] for column in zip(*map(_given, rows), strict=True)]
-    found = []
+    results = []
     for number, name in enumerate(options.metrics):
-        shown.update(number, len(options.metrics), number, name)
-        found.append(_evaluate(name, translations, lines, options, resamples))
-    return found
+        bar.update(number, len(options.metrics), number, name)
+        results.append(_evaluate(name, translations, lines, options, resamples))
+    return results
 
 
 def _given(row: Sequence[str]) -> list[str | None]:
@@ -98,10 +98,12 @@ def _evaluate(
         else:
             os.environ[_SEED] = before
     [(label, signature)] = signatures.items()
-    found: list[Any] = columns[label]
+    metric_scores: list[Any] = columns[label]
     scores = [
-        SystemScore(named, float(own.score), float(own.mean - own.ci), float(own.mean + own.ci), own.p_value)
-        for (named, _), own in zip(translations, found, strict=True)
+        SystemScore(
+            named, float(score.score), float(score.mean - score.ci), float(score.mean + score.ci), score.p_value
+        )
+        for (named, _), score in zip(translations, metric_scores, strict=True)
     ]
     return MetricScores(label, signature.format(), scores)
 
@@ -121,10 +123,10 @@ def _metric(name: str, options: EvaluationOptions) -> "Metric":
 def check_lines(texts: Sequence[tuple[str, list[str]]], references: Sequence[tuple[str, list[str]]]) -> None:
     """Raise `InputError` if named lists of lines have different lengths, or all references are empty."""
     first, lines = texts[0]
-    for name, others in (*texts[1:], *references):
-        if len(others) != len(lines):
-            raise InputError(f"{name} has {len(others):,} lines, but {first} has {len(lines):,}")
+    for name, lines_of_reference in (*texts[1:], *references):
+        if len(lines_of_reference) != len(lines):
+            raise InputError(f"{name} has {len(lines_of_reference):,} lines, but {first} has {len(lines):,}")
     if not lines:
         raise InputError(f"{first} is empty: nothing to evaluate")
-    if not any(line.strip() for _, others in references for line in others):
+    if not any(line.strip() for _, lines_of_reference in references for line in lines_of_reference):
         raise InputError(f"{', '.join(name for name, _ in references)}: no references, because all lines are empty")

@@ -46,13 +46,13 @@ class References:
 
     def statistics(self, words: Words) -> NDArray[np.float64]:
         """Return a candidate's statistics."""
-        found = np.zeros(SIZE)
+        statistics = np.zeros(SIZE)
         for ngram, number in _ngrams(words).items():
-            found[len(ngram) - 1] += min(number, self._most[ngram])
-        found[ORDER:LENGTH] = [max(0, len(words) - n) for n in range(ORDER)]
-        found[LENGTH] = len(words)
-        found[REFERENCE] = min(self._lengths, key=lambda length: (abs(length - len(words)), length))
-        return found
+            statistics[len(ngram) - 1] += min(number, self._most[ngram])
+        statistics[ORDER:LENGTH] = [max(0, len(words) - n) for n in range(ORDER)]
+        statistics[LENGTH] = len(words)
+        statistics[REFERENCE] = min(self._lengths, key=lambda length: (abs(length - len(words)), length))
+        return statistics
 
 
 def _ngrams(words: Words) -> Counter[Words]:
@@ -104,9 +104,9 @@ Ranked = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 def length_ratio(lists: Sequence[Ranked], change: float) -> float:
     """Return the length ratio of the best candidates to their references after a weight `change`."""
     words = references = 0.0
-    for scores, own, closest in lists:
-        best = int(np.argmax(scores + change * own))
-        words += own[best]
+    for scores, lengths, closest in lists:
+        best = int(np.argmax(scores + change * lengths))
+        words += lengths[best]
         references += closest[best]
     return float(words / references) if references else 1.0
 
@@ -144,12 +144,12 @@ def draw_pairs(random: np.random.Generator, scores: NDArray[np.float64]) -> tupl
 
     `scores` float64[k] are sentence BLEU. No pair is returned if all scores are nearly equal.
     """
-    one, other = random.integers(len(scores), size=(2, DRAWN_PAIRS))
-    gaps = scores[one] - scores[other]
+    first, second = random.integers(len(scores), size=(2, DRAWN_PAIRS))
+    gaps = scores[first] - scores[second]
     far = np.flatnonzero(np.abs(gaps) >= MIN_GAP)
     far = far[np.argsort(-np.abs(gaps[far]), kind="stable")][:KEPT_PAIRS]
     better = gaps[far] > 0
-    return np.where(better, one[far], other[far]), np.where(better, other[far], one[far])
+    return np.where(better, first[far], second[far]), np.where(better, second[far], first[far])
 
 
 def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -181,8 +181,8 @@ def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 
     scale = np.sqrt((differences**2).mean(axis=0))
     scaled, start = differences / np.where(scale > 0, scale, 1), np.zeros(differences.shape[1])
-    found = minimize(logistic_loss, start, (scaled,), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return np.where(scale > 0, found.x / np.where(scale > 0, scale, 1), 0.0)
+    solution = minimize(logistic_loss, start, (scaled,), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    return np.where(scale > 0, solution.x / np.where(scale > 0, scale, 1), 0.0)
 
 
 def rescale_weights(
@@ -194,13 +194,13 @@ def rescale_weights(
     weights: a feature that hardly varies in the pairs may get a huge weight, although it varies in other translations.
     A feature that was not trained (0) keeps its last weight.
     """
-    known = trained != 0
+    is_trained = trained != 0
     new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
-    size = np.abs(last[known]).sum()
+    size = np.abs(last[is_trained]).sum()
     if not new:
         return last
     scale = min(wide / new if wide else 1.0, (size or 1.0) / np.abs(trained).sum())
-    return np.where(known, trained * scale, last)
+    return np.where(is_trained, trained * scale, last)
 
 
 _SETTLED = 0.01
@@ -297,7 +297,7 @@ class _CandidateLists:
         return length_adjusted(bleu_of(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
 
     def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
-        return [(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
+        return [(features @ weights, columns[:, LENGTH], columns[:, REFERENCE]) for features, columns in self._lists]
 
 
 def length_adjusted(bleu: Bleu, length: float) -> float:
@@ -354,7 +354,7 @@ def _decoded(
     `start` float64[s, 10] are the statistics of the first round (None in the first round).
     """
     total = np.zeros(SIZE) if start is None else start.sum(axis=0)
-    least = bleu_of(total).score - _MAX_LOST
+    min_score = bleu_of(total).score - _MAX_LOST
     rows: list[NDArray[np.float64]] = []
     new = 0
     for pool, candidates in zip(pools, decode(weights), strict=True):
@@ -362,7 +362,7 @@ def _decoded(
         total += row if start is None else row - start[len(rows)]
         rows.append(row)
         new += pool.add(candidates)
-        if start is not None and bleu_of(total).score < least:
+        if start is not None and bleu_of(total).score < min_score:
             break
     return Iteration(weights, bleu_of(total), new, len(rows)), np.array(rows)
 
@@ -405,10 +405,12 @@ def tune(
         if number > options.iterations:
             break
         random = [np.random.default_rng([options.seed, number, k]) for k in range(len(pools))]
-        found = [pool.differences(own) for pool, own in zip(pools, random, strict=True) if len(pool.features) > 1]
-        if not sum(map(len, found)):
+        pool_differences = [
+            pool.differences(generator) for pool, generator in zip(pools, random, strict=True) if len(pool.features) > 1
+        ]
+        if not sum(map(len, pool_differences)):
             break
-        differences = np.concatenate(found)
+        differences = np.concatenate(pool_differences)
         start = history[best].weights
         trained = rescale_weights(train(differences), start, differences)
         last, weights = weights, step(_CandidateLists(pools), start, trained, trusted, options, words)

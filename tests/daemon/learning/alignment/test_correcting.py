@@ -84,7 +84,7 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
     assert query(store_url, f"SELECT restarts FROM schedule_restarts WHERE pair_id = {pair}") == [(1,)]
     # The same alignment is returned for the same texts on request.
     [row] = store.pairs_by_id([pair])
-    _, [answer] = TextAligner(store).answer([(row.source, row.target)])
+    _, [answer] = TextAligner(store).align_texts([(row.source, row.target)])
     assert set(answer.links) >= known.fixed
     assert not set(answer.links) & known.forbidden
     [fixed] = known.fixed
@@ -99,7 +99,7 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
     assert links(store, pair) & known.forbidden
     assert query(store_url, "SELECT count(*) FROM link_corrections") == [(0,)]
     assert verify(store).problems == []
-    _, [answer] = TextAligner(store).answer([(row.source, row.target)])
+    _, [answer] = TextAligner(store).align_texts([(row.source, row.target)])
     assert not set(answer.links) & known.fixed
 
 

@@ -110,7 +110,7 @@ def test_derivations_follow_changed_alignments(quick_store: Store, store_url: st
 
 def current(store: Store, rows: list[PairRow]) -> list[bytes]:
     """Return the initial derivations of the pairs."""
-    batch = ResidentBatch.of(
+    batch = ResidentBatch.from_rows(
         [row._replace(state="waiting", current=None, averages=None, checksum=None) for row in rows], store.settings()
     )
     return split_blobs(batch.loaded.encode(batch.state))
@@ -128,7 +128,7 @@ def test_a_learner_s_table_is_updated(quick_store: Store, store_url: str) -> Non
     with Learner(store) as learner:
         [again] = IncrementalAligner(store).realign_stale(PAIRS)
         assert again.rebuilt is not None
-        again.rebuilt.change(learner.chain)
+        again.rebuilt.apply_to(learner.chain)
         with Learner(store) as fresh:
             assert fresh.chain.rule_tokens == learner.chain.rule_tokens
             assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)

@@ -96,7 +96,7 @@ def test_a_single_pair_is_answered_by_the_other_aligner_with_the_same_counts(sto
     put(store, 0, 100)
     align_pending(store)
     row = store.pairs()[3]
-    _, [answer] = TextAligner(store).answer([(row.source, row.target)])
+    _, [answer] = TextAligner(store).align_texts([(row.source, row.target)])
     true = {tuple(map(int, link.split("-"))) for link in row.alignment.split()}
     assert len(true & set(answer.links)) > 0.6 * len(true)
 

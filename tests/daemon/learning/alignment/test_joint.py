@@ -105,7 +105,7 @@ def test_links_are_sampled_by_slices_of_either_kind() -> None:
 
 def test_counts_of_a_store_are_refused() -> None:
     with pytest.raises(UsageError, match="leave out --store"):
-        align(["a"], ["x"], ITG, known=lambda source, target: [])
+        align(["a"], ["x"], ITG, read_prior=lambda source, target: [])
 
 
 def test_an_oversized_line_is_named() -> None:

@@ -19,7 +19,7 @@ from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.stored_links import (
     LinkedTexts,
     NamedCounts,
-    enter_counts,
+    add_link_counts,
     make_withdrawal,
     unit_names,
     words_and_stems,
@@ -86,7 +86,7 @@ def links_of(counts: PriorCounts) -> dict[tuple[int, int], int]:
 
 
 def test_counts_are_of_words_and_of_stems() -> None:
-    texts = LinkedTexts.of(rows_of(SOURCES, TARGETS))
+    texts = LinkedTexts.from_rows(rows_of(SOURCES, TARGETS))
     random = np.random.default_rng(3)
     lengths = [(len(s.split()), len(t.split())) for s, t in zip(SOURCES, TARGETS, strict=True)]
     forward = [int(random.integers(-1, height)) for height, width in lengths for _ in range(width)]
@@ -107,13 +107,13 @@ def test_counts_are_of_words_and_of_stems() -> None:
             expected["backward"][stem(word) + " ", (stem(t[link]) if link >= 0 else "") + " "] += times
     change = AlignerChange()
     learned = texts.counts(links, np.array(weight, np.int64))
-    enter_counts(change, learned, texts.source, texts.target)
+    add_link_counts(change, learned, texts.source, texts.target)
     keys = [row[:2] for row in change.lexicon]
     assert len(set(keys)) == len(keys)
     for k, direction in enumerate(("forward", "backward")):
         assert {row[:2]: row[2 + k] for row in change.lexicon if row[2 + k]} == dict(expected[direction])
     counts = AlignerCounts(change.lexicon, change.words, change.jumps)
-    again = NamedCounts(counts).of(unit_names(*words_and_stems(texts.source, texts.target)), (0, 0))
+    again = NamedCounts(counts).select(unit_names(*words_and_stems(texts.source, texts.target)), (0, 0))
     for read, entered in zip(again, learned, strict=True):
         for one, other in zip(read, entered, strict=True):
             assert links_of(one) == links_of(other)
@@ -135,7 +135,7 @@ def test_counts_of_some_words_are_found_by_name() -> None:
     found = NamedCounts(AlignerCounts(lexicon, words, [("forward", 2, 6), ("backward", -1, 5)]))
     for source, target in (("a new b", "x other"), ("b", "x y x"), ("new", "other"), ("a", "")):
         both = unit_names(*words_and_stems(read_side([source]), read_side([target])))
-        for unit, names in zip(found.of(both, (20, 30)), both, strict=True):
+        for unit, names in zip(found.select(both, (20, 30)), both, strict=True):
             for k, task in enumerate(unit):
                 conditioning, emitted = names[k], names[1 - k][:-1]
                 expected = {

@@ -144,7 +144,7 @@ def test_contents_of_pages(reading_client: TestClient) -> None:
     word = reading_client.get("/word.json?token=maison").json()
     assert word["count"] == 6
     assert word["dispersion"]["holding"] == sum(share["holding"] for share in word["dispersion"]["shares"]) == 6
-    assert word["dispersion"]["looked_at"] == sum(now_stored(reading_client).values())
+    assert word["dispersion"]["pairs_read"] == sum(now_stored(reading_client).values())
     assert len(word["lines"]) == 6
     for line in word["lines"]:
         assert [line["source"].split(" ")[place] for place in line["source_words"]] == ["maison"]

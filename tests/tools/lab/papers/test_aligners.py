@@ -36,7 +36,7 @@ def test_one_command_makes_the_figure(tmp_path: Path, monkeypatch: pytest.Monkey
     arguments = [source, target, "--work", work, "--tuning", "8", "--test", "8", "--iterations", "1"]
     arguments += ["--only", f"bhmm-f,{FAST_ALIGN}"]
     output = printed("papers.aligners", *arguments, "--figure", tmp_path / "f.png")
-    rows = {(row["aligner"], row["way"]): row for row in json.loads((work / "figure1.json").read_text())}
+    rows = {(row["aligner"], row["symmetrization"]): row for row in json.loads((work / "figure1.json").read_text())}
     assert list(rows) == [(one, way) for one in ("bhmm-f", FAST_ALIGN) for way in (ONE, BOTH)]
     words = sum(len(line.split()) for line in (work / "train.source").read_text().splitlines())
     # Each source word has at most one target word.

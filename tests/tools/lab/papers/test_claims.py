@@ -41,9 +41,16 @@ def test_a_claim_that_does_not_hold_is_reported(tmp_path: Path) -> None:
     assert above("here", "so", 2.0, 1.0) == Finding("here", "so", True, "2 and 1")
     assert not above("here", "so", 1.0, 1.0).holds
     rows = [
-        {"aligner": name, "way": way, "links": links, "phrases": 10 * links, "seconds": links, "bleu": {"phrases": [1]}}
+        {
+            "aligner": name,
+            "symmetrization": symmetrization,
+            "links": links,
+            "phrases": 10 * links,
+            "seconds": links,
+            "bleu": {"phrases": [1]},
+        }
         for name, links in (("bhmm", 5), ("bhmm-z", 7), ("eflomal", 6))
-        for way in ("directional", "symmetrised")
+        for symmetrization in ("directional", "symmetrised")
     ]
     (tmp_path / "aligners").mkdir()
     (tmp_path / "aligners" / "figure1.json").write_text(json.dumps(rows))
@@ -55,7 +62,7 @@ def test_a_claim_that_does_not_hold_is_reported(tmp_path: Path) -> None:
 
 def test_output_of_programs_is_parsed(tmp_path: Path) -> None:
     rows = [("exact", -9), ("exact", -5), ("16 masks", -9), ("16 masks", -7)]
-    text = "E step\titeration\tlog-likelihood\tseconds\n" + "\n".join(f"{way}\t0\t{value}\t1" for way, value in rows)
+    text = "E step\titeration\tlog-likelihood\tseconds\n" + "\n".join(f"{mask}\t0\t{value}\t1" for mask, value in rows)
     [found] = findings_of("papers.pruning.learning", tmp_path, text).values()
     assert (found.holds, found.figures) == (False, "50% of the gain")
     text = "seed 1: 10 rules of 10, 2 others\nseed 2: 9 rules of 10, 0 others\n1 of 2 seeds end"

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.tools.lab.programs import printed
 
 from hierogram.daemon.text.treebanks.trees import read_tree
-from hierogram.tools.lab.papers.fragments import Size, histograms, most_frequent, size_of
+from hierogram.tools.lab.papers.fragments import Size, fragment_size, histograms, most_frequent
 
 LINES = [
     "(NP (DT the) (NN)) ||| 17",
@@ -21,7 +21,7 @@ LINES = [
 
 
 def test_sizes_match_the_fragment() -> None:
-    sizes = [size_of(read_tree(line.split(" ||| ")[0], frontiers=True)) for line in LINES]
+    sizes = [fragment_size(read_tree(line.split(" ||| ")[0], frontiers=True)) for line in LINES]
     assert sizes[0] == Size(2, 3, 1, 1)
     assert sizes[2] == Size(1, 3, 0, 2)
     assert sizes[5] == Size(2, 5, 1, 2)

@@ -24,9 +24,15 @@ def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
     The latter is a mean over some selections, each with a `share` of random words linked.
     """
     make, empty_sides = GRAMMARS[grammar]
-    alone = np.ones(words)
+    unit_weights = np.ones(words)
     pair = PairWords(
-        np.zeros(words, np.int32), np.zeros(words, np.int32), np.ones((words, words)), alone, alone, alone, alone
+        np.zeros(words, np.int32),
+        np.zeros(words, np.int32),
+        np.ones((words, words)),
+        unit_weights,
+        unit_weights,
+        unit_weights,
+        unit_weights,
     )
     random = np.random.default_rng(0)
     number = round(share * words)
@@ -48,8 +54,15 @@ def main(
     print("grammar", "words", "whole chart", *(f"{share:g} linked" for share in _SHARES), sep="\t")
     for grammar, sizes in (("itg", itg), ("mixed", mixed)):
         for words in map(int, sizes.split(",")):
-            found = [ceiling(grammar, words, share) for share in _SHARES]
-            print(grammar, words, found[0][0], *(f"{whole / mask:.0f}" for whole, mask in found), sep="\t", flush=True)
+            ceilings = [ceiling(grammar, words, share) for share in _SHARES]
+            print(
+                grammar,
+                words,
+                ceilings[0][0],
+                *(f"{whole / mask:.0f}" for whole, mask in ceilings),
+                sep="\t",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ _AT_ONCE = 1_000
 
 def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> tuple[int, int, float]:
     """Make the first derivation and one mask of a pair; return its word pairs, edges of the mask, processor seconds."""
-    begun = time.process_time()
+    started = time.process_time()
     kernel = PruningKernel(corpus.system(grammar, pair), pair)
     _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
-    return int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun
+    return int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - started
 
 
 def sample_all(corpus: LinkedCorpus, grammar: str, pairs: list[int], seed: int) -> list[tuple[int, int, float]]:
@@ -53,20 +53,20 @@ def main(
     ),
 ) -> None:
     """Measure, and print the total."""
-    begun = time.process_time()
+    started = time.process_time()
     corpus = read_corpus(source, target, links)
-    reading = time.process_time() - begun
+    reading = time.process_time() - started
     sizes = corpus.sizes()
     pairs = np.flatnonzero((sizes > 0) & (sizes < below))[::every].tolist()
-    kept, rows = ResultCache(output), list[tuple[int, int, float]]()
+    cache, rows = ResultCache(output), list[tuple[int, int, float]]()
     # Kernels are compiled, or loaded, before the clock starts.
     for pair in pairs[:2]:
         sample(corpus, grammar, pair, seed)
-    with progress("sample", "pairs") as shown:
-        for some in (pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)):
-            name = f"{grammar}, seed {seed}, {len(some)} pairs from {some[0]} to {some[-1]}"
-            rows += kept.find(name, partial(sample_all, corpus, grammar, some, seed))
-            shown.update(len(rows), len(pairs), len(rows))
+    with progress("sample", "pairs") as bar:
+        for chunk in (pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)):
+            name = f"{grammar}, seed {seed}, {len(chunk)} pairs from {chunk[0]} to {chunk[-1]}"
+            rows += cache.find(name, partial(sample_all, corpus, grammar, chunk, seed))
+            bar.update(len(rows), len(pairs), len(rows))
     word_pairs, edges, seconds = np.array(rows, np.float64).reshape(-1, 3).T
     columns = ("pairs", "mean word pairs", "mean edges", "seconds", "ms a pair", "median ms", "longest s", "reading s")
     print(*columns, sep="\t")

@@ -132,12 +132,12 @@ class LearnableItg:
         """Return the maximum-likelihood grammar for the expected features, one array for each chart."""
         rules, pairs = np.zeros(len(self.rules)), np.zeros(len(self.pairs))
         source, target = np.zeros(len(self.source)), np.zeros(len(self.target))
-        for number, found in enumerate(features):
+        for number, feature in enumerate(features):
             n, m = self.data.types[number].shape
-            np.add.at(pairs, self.data.types[number].ravel(), found[: n * m])
-            np.add.at(source, self.data.source[number], found[n * m : n * m + n])
-            np.add.at(target, self.data.target[number], found[n * m + n : n * m + n + m])
-            rules += found[n * m + n + m :]
+            np.add.at(pairs, self.data.types[number].ravel(), feature[: n * m])
+            np.add.at(source, self.data.source[number], feature[n * m : n * m + n])
+            np.add.at(target, self.data.target[number], feature[n * m + n : n * m + n + m])
+            rules += feature[n * m + n + m :]
         return LearnableItg(self.data, *map(_relative, (rules, pairs, source, target)))
 
 
@@ -188,8 +188,8 @@ class LearnableTrees:
         grammar, labels = self.grammar, self.grammar.labels
         lexical, binary = np.zeros(len(grammar.lexical)), np.zeros(len(grammar.binary))
         chains = np.zeros((labels, labels))
-        for found in features:
-            uses = found[len(found) - labels**2 - len(binary) - len(lexical) :]
+        for feature in features:
+            uses = feature[len(feature) - labels**2 - len(binary) - len(lexical) :]
             lexical += uses[: len(lexical)]
             binary += uses[len(lexical) : len(lexical) + len(binary)]
             chains += uses[len(lexical) + len(binary) :].reshape(labels, labels)
@@ -198,14 +198,14 @@ class LearnableTrees:
         through = grammar.closure.T @ share @ grammar.closure.T
         rows = grammar.unary
         unary = rows["weight"] * through[rows["parent"], rows["child"]]
-        whole = np.zeros(max(grammar.symbols, 1))
+        totals = np.zeros(max(grammar.symbols, 1))
         for table, uses in ((grammar.lexical, lexical), (grammar.binary, binary), (rows, unary)):
-            np.add.at(whole, table["parent"], uses)
+            np.add.at(totals, table["parent"], uses)
         return LearnableTrees(
             make_grammar(
                 labels,
                 grammar.symbols,
-                *(_reweighed(table, uses, whole, labels) for table, uses in (
+                *(_reweighed(table, uses, totals, labels) for table, uses in (
                     (grammar.binary, binary), (grammar.lexical, lexical), (rows, unary)
                 )),
             ),
@@ -219,16 +219,16 @@ def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _reweighed(
-    table: NDArray[np.void], uses: NDArray[np.float64], whole: NDArray[np.float64], labels: int
+    table: NDArray[np.void], uses: NDArray[np.float64], totals: NDArray[np.float64], labels: int
 ) -> NDArray[np.void]:
     """Weight rules by relative frequency, except rules inside fragments and of unused labels."""
-    found = table.copy()
-    changed = (table["parent"] < labels) & (whole[table["parent"]] > 0)
-    found["weight"][changed] = (uses / np.maximum(whole[table["parent"]], 1e-300))[changed]
-    return found
+    reweighted = table.copy()
+    changed = (table["parent"] < labels) & (totals[table["parent"]] > 0)
+    reweighted["weight"][changed] = (uses / np.maximum(totals[table["parent"]], 1e-300))[changed]
+    return reweighted
 
 
-def itg_of(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
+def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
     """Return an ITG to learn from evenly spaced pairs with two links and up to `largest` word pairs.
 
     Initially rules are equally probable, and words have their frequencies in these pairs, with links counted twice.
@@ -239,13 +239,13 @@ def itg_of(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
     source, target, types = zip(*(words_of_pair(corpus.batch, int(pair)) for pair in chosen), strict=True)
     data = ItgPairs(list(source), list(target), list(types), [corpus.links[pair] for pair in chosen])
     pairs = np.zeros(len(corpus.type_links))
-    alone = np.zeros(len(corpus.source_links)), np.zeros(len(corpus.target_links))
+    unlinked_weights = np.zeros(len(corpus.source_links)), np.zeros(len(corpus.target_links))
     for number, of in enumerate(data.types):
         np.add.at(pairs, of.ravel(), 1)
         np.add.at(pairs, of[data.links[number][:, 0], data.links[number][:, 1]], 1)
-        for words, sides in zip(alone, (data.source, data.target), strict=True):
+        for words, sides in zip(unlinked_weights, (data.source, data.target), strict=True):
             np.add.at(words, sides[number], 1)
-    return LearnableItg(data, np.full(5, 0.2), *map(_relative, (pairs, *alone)))
+    return LearnableItg(data, np.full(5, 0.2), *map(_relative, (pairs, *unlinked_weights)))
 
 
 class LearningPoint(NamedTuple):
@@ -260,12 +260,12 @@ def curve(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -
     spent, steps = 0.0, learned(grammar, iterations, soft)
     for iteration in range(iterations + 1):
         if iteration:
-            begun = time.process_time()
+            started = time.process_time()
             grammar, _ = next(steps)
-            spent += time.process_time() - begun
-        found = count_exactly(grammar).log_likelihood
-        assert found is not None
-        yield LearningPoint(found, spent)
+            spent += time.process_time() - started
+        log_likelihood = count_exactly(grammar).log_likelihood
+        assert log_likelihood is not None
+        yield LearningPoint(log_likelihood, spent)
 
 
 def main(
@@ -283,15 +283,15 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
 ) -> None:
     """Learn an ITG with exact and with soft counts, and print the likelihood of each iteration."""
-    grammar = itg_of(read_corpus(source, target, links), pairs, largest)
+    grammar = make_itg(read_corpus(source, target, links), pairs, largest)
     # Kernels are compiled, or loaded, before the clock starts.
     count_exactly(grammar)
     print("E step", "iteration", "log-likelihood", "seconds", sep="\t")
-    for way in ("exact", *masks.split(",")):
-        soft = None if way == "exact" else SoftCounts(grammar, int(way), seed)
-        for iteration, (found, seconds) in enumerate(curve(grammar, iterations, soft)):
-            label = way if soft is None else f"{way} masks"
-            print(label, iteration, f"{found:.1f}", f"{seconds:.1f}", sep="\t", flush=True)
+    for mask in ("exact", *masks.split(",")):
+        soft = None if mask == "exact" else SoftCounts(grammar, int(mask), seed)
+        for iteration, (log_likelihood, seconds) in enumerate(curve(grammar, iterations, soft)):
+            label = mask if soft is None else f"{mask} masks"
+            print(label, iteration, f"{log_likelihood:.1f}", f"{seconds:.1f}", sep="\t", flush=True)
 
 
 if __name__ == "__main__":

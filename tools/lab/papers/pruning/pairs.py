@@ -67,8 +67,8 @@ def itg_edges(source: int, target: int) -> int:
 
     # Straight splits whose left part is empty on both sides are spans of the rest, and likewise for the right part;
     # splits with both parts empty are counted twice.
-    apart = splits(source) * splits(target) - 2 * spans(source) * spans(target) + (source + 1) * (target + 1)
-    return 2 * apart + source * target + source * (target + 1) + (source + 1) * target
+    separate = splits(source) * splits(target) - 2 * spans(source) * spans(target) + (source + 1) * (target + 1)
+    return 2 * separate + source * target + source * (target + 1) + (source + 1) * target
 
 
 def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
@@ -103,8 +103,8 @@ class LinkedCorpus(NamedTuple):
 
     def sizes(self) -> NDArray[np.int64]:
         """Return the number of word pairs of each pair: source words times target words."""
-        found: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
-        return found
+        sizes: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
+        return sizes
 
     def given(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1], the empty word last."""
@@ -124,15 +124,15 @@ class LinkedCorpus(NamedTuple):
         forward = (self.type_links[types] + target[:-1]) / (self.source_links[sources][:, None] + 1)
         backward = (self.type_links[types] + source[:, :-1]) / (self.target_links[targets] + 1)
         pairs = np.sqrt(forward * backward)
-        alone, others = np.sqrt(source[:, -1]) * 0.1, np.sqrt(target[-1]) * 0.1
+        source_words, target_words = np.sqrt(source[:, -1]) * 0.1, np.sqrt(target[-1]) * 0.1
         return PairWords(
-            np.zeros(len(alone), np.int32),
-            np.zeros(len(others), np.int32),
+            np.zeros(len(source_words), np.int32),
+            np.zeros(len(target_words), np.int32),
             pairs,
-            alone,
-            others,
-            2 / np.sqrt(np.maximum(pairs.max(axis=1), alone**2)),
-            2 / np.sqrt(np.maximum(pairs.max(axis=0), others**2)),
+            source_words,
+            target_words,
+            2 / np.sqrt(np.maximum(pairs.max(axis=1), source_words**2)),
+            2 / np.sqrt(np.maximum(pairs.max(axis=0), target_words**2)),
         )
 
     def system(self, grammar: str, pair: int, uniform: bool = False) -> PairSystem:
@@ -157,19 +157,21 @@ def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
     read_links(links)  # Raises an error for an invalid line.
     variables = [_one_to_one(*line) for line in zip(texts, scores, strict=True)]
     types, sources, targets = (np.zeros(int(of.max(initial=0)) + 1) for of in (batch.types, batch.source, batch.target))
-    for pair, own in enumerate(variables):
+    for pair, pair_variables in enumerate(variables):
         words = words_of_pair(batch, pair)
-        np.add.at(types, words[2][own[:, 0], own[:, 1]], 1)
-        np.add.at(sources, words[0][own[:, 0]], 1)
-        np.add.at(targets, words[1][own[:, 1]], 1)
+        np.add.at(types, words[2][pair_variables[:, 0], pair_variables[:, 1]], 1)
+        np.add.at(sources, words[0][pair_variables[:, 0]], 1)
+        np.add.at(targets, words[1][pair_variables[:, 1]], 1)
     return LinkedCorpus(batch, train_model1(batch), variables, types, sources, targets)
 
 
 def _one_to_one(links: list[str], scores: list[str]) -> NDArray[np.int32]:
     pairs = [(int(i), int(x)) for i, x in (link.split("-") for link in links)]
-    known = dict(zip(pairs, map(float, scores), strict=True)) if scores else dict.fromkeys(pairs, 1.0)
+    probability = dict(zip(pairs, map(float, scores), strict=True)) if scores else dict.fromkeys(pairs, 1.0)
     chosen: list[tuple[int, int]] = []
-    for i, x in sorted((link for link in known if known[link] >= _LEAST), key=lambda link: (-known[link], link)):
+    for i, x in sorted(
+        (link for link in probability if probability[link] >= _LEAST), key=lambda link: (-probability[link], link)
+    ):
         if all(i != a and x != b for a, b in chosen):
             chosen.append((i, x))
     return np.array(sorted(chosen), np.int32).reshape(-1, 2)

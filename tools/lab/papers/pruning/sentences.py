@@ -52,14 +52,14 @@ Spans = NDArray[np.float64]
 
 
 class PrunedSentence(NamedTuple):
-    """Result of a way to prune a sentence: its name, processor seconds, squared error."""
+    """Result of a method of pruning a sentence: its name, processor seconds, squared error."""
 
-    way: str
+    method: str
     seconds: float
     error: float
 
 
-def grammar_of(trees: list[Tree]) -> TreeGrammar:
+def make_grammar(trees: list[Tree]) -> TreeGrammar:
     """Return all fragments of one level, and those of two levels that occur twice, with their counts."""
     counts: Counter[Tree] = Counter()
     for tree in trees:
@@ -87,13 +87,15 @@ def _levels(tree: Tree) -> int:
 def spans(forest: Forest) -> Spans:
     """Return the expected number of constituents over each span, float64[cells]."""
     counts = forest.expected()
-    start, end = spans_of(forest, np.arange(forest.edges))
-    own = forest.items.edge[: forest.edges]["kind"] != UNARY_EDGE
+    start, end = list_edge_spans(forest, np.arange(forest.edges))
+    is_binary = forest.items.edge[: forest.edges]["kind"] != UNARY_EDGE
     words = forest.graph.grammar.words
     # Span [i, j) is cell j (j - 1) / 2 + i.
     cells = (end.astype(np.int64) * (end - 1)) // 2 + start
-    found: Spans = np.bincount(cells[own], counts[own], words * (words + 1) // 2).astype(np.float64)
-    return found
+    counts_by_span: Spans = np.bincount(cells[is_binary], counts[is_binary], words * (words + 1) // 2).astype(
+        np.float64
+    )
+    return counts_by_span
 
 
 _BRANCHING = 2
@@ -115,12 +117,12 @@ class TreePruningKernel:
     def init(self, key: int) -> PruningState:
         """Return a derivation with the most spans, by dropping spans until one exists. Raises `GrammarError`."""
         required = np.ones(len(self._spans), np.bool_)
-        whole = self._root, 0, self._grammar.words
-        while not np.isfinite((chart := self._fill(required, required)).log_weight(*whole)):
-            left = np.flatnonzero(required)
-            if not len(left):
+        root_span = self._root, 0, self._grammar.words
+        while not np.isfinite((chart := self._fill(required, required)).log_weight(*root_span)):
+            unassigned = np.flatnonzero(required)
+            if not len(unassigned):
                 raise GrammarError("the sentence has no derivation")
-            required[left[0]] = False
+            required[unassigned[0]] = False
         forest = Forest(self._grammar, chart, self._root)
         selected = first_selection(len(self._spans), _BRANCHING, Key(key, self._number, 1))
         return PruningState(selected, self._drawn(forest, key, 0)[None])
@@ -137,7 +139,7 @@ class TreePruningKernel:
 
     def _drawn(self, forest: Forest, key: int, draw: int) -> NDArray[np.bool_]:
         """Return which spans are constituents of a drawn derivation."""
-        start, end = spans_of(forest, forest.derivation(SentenceKey(key, self._number), draw))
+        start, end = list_edge_spans(forest, forest.derivation(SentenceKey(key, self._number), draw))
         covered = np.zeros(len(self._kept), np.bool_)
         for i, j in zip(start.tolist(), end.tolist(), strict=True):
             covered[_cell(i, j)] = True
@@ -145,7 +147,7 @@ class TreePruningKernel:
         return values
 
 
-def spans_of(forest: Forest, edges: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def list_edge_spans(forest: Forest, edges: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the first and end words of the spans derived by these edges, int32[edges] each."""
     items = forest.items.item[: forest.items.used[0]]
     of = np.searchsorted(items["first"], edges, "right") - 1
@@ -160,7 +162,7 @@ class CoarseToFine:
         self._parser = Parser(fine, draws=0)
 
     def measure(self, words: list[str], number: int) -> Iterator[PrunedSentence]:
-        """Yield the result of each way to prune; empty if a grammar has no derivation of the sentence."""
+        """Yield the result of each pruning method; empty if a grammar has no derivation of the sentence."""
         fine = self._parser.numbers(words, self._fine.words)
         coarse = self._parser.numbers(words, self._coarse.words)
         if fine is None or coarse is None:
@@ -171,18 +173,18 @@ class CoarseToFine:
             return
         yield PrunedSentence("whole", seconds, 0.0)
         if len(words) <= _CORE_LONGEST:
-            seconds, found = timed(lambda: _by_core(self._fine.chart, fine, self._fine.root), time.process_time)
-            yield PrunedSentence("core", seconds, _error(found, exact))
+            seconds, span_counts = timed(lambda: _by_core(self._fine.chart, fine, self._fine.root), time.process_time)
+            yield PrunedSentence("core", seconds, _error(span_counts, exact))
         for threshold in _THRESHOLDS:
-            kept = by_coarse >= threshold
-            kept[[k * (k + 1) // 2 + k for k in range(len(words))]] = True
-            kept[(len(words) - 1) * len(words) // 2] = True
-            seconds, pruned = timed(partial(self._spans, self._fine, fine, kept), time.process_time)
+            is_kept = by_coarse >= threshold
+            is_kept[[k * (k + 1) // 2 + k for k in range(len(words))]] = True
+            is_kept[(len(words) - 1) * len(words) // 2] = True
+            seconds, pruned = timed(partial(self._spans, self._fine, fine, is_kept), time.process_time)
             yield PrunedSentence(f"coarse-to-fine {threshold:g}", coarse_seconds + seconds, _error(pruned, exact))
         yield from self._masks(words, fine, exact, number)
 
     def _masks(self, words: list[str], fine: NDArray[np.int32], exact: Spans, number: int) -> Iterator[PrunedSentence]:
-        begun = time.process_time()
+        started = time.process_time()
         rules = restricted(self._fine.chart, fine)
         kernel = TreePruningKernel(rules, self._fine.root, self._likely_spans(words), number)
         state = kernel.init(1)
@@ -191,7 +193,7 @@ class CoarseToFine:
             state, forest = kernel.step(1, state, plan)
             total += spans(forest)
             if plan in _MASKS:
-                yield PrunedSentence(f"masks {plan}", time.process_time() - begun, _error(total / plan, exact))
+                yield PrunedSentence(f"masks {plan}", time.process_time() - started, _error(total / plan, exact))
 
     def _likely_spans(self, words: list[str]) -> NDArray[np.int32]:
         """Return the spans of the coarse grammar's best derivation, int32[V, 2]; empty without a derivation."""
@@ -203,15 +205,15 @@ class CoarseToFine:
         if not np.isfinite(chart.log_weight(self._coarse.root, 0, len(words))):
             return np.zeros((0, 2), np.int32)
         forest = Forest(rules, chart, self._coarse.root)
-        start, end = spans_of(forest, forest.best())
+        start, end = list_edge_spans(forest, forest.best())
         inner = (end - start > 1) & (end - start < len(words))
         return np.unique(np.stack([start[inner], end[inner]], axis=1), axis=0).astype(np.int32)
 
     def _spans(
-        self, grammar: Approximation, words: NDArray[np.int32], kept: NDArray[np.bool_] | None = None
+        self, grammar: Approximation, words: NDArray[np.int32], is_kept: NDArray[np.bool_] | None = None
     ) -> Spans | None:
         rules = restricted(grammar.chart, words)
-        chart = fill_chart(rules, kept)
+        chart = fill_chart(rules, is_kept)
         if not np.isfinite(chart.log_weight(grammar.root, 0, len(words))):
             return None
         return spans(Forest(rules, chart, grammar.root))
@@ -229,8 +231,8 @@ def _by_core(rules: Sorted, words: NDArray[np.int32], root: int) -> Spans:
     return features[: len(words) * (len(words) + 1) // 2]
 
 
-def _error(found: Spans | None, exact: Spans) -> float:
-    return float(((0 if found is None else found) - exact) @ ((0 if found is None else found) - exact))
+def _error(estimated: Spans | None, exact: Spans) -> float:
+    return float(((0 if estimated is None else estimated) - exact) @ ((0 if estimated is None else estimated) - exact))
 
 
 def main(
@@ -239,34 +241,34 @@ def main(
     sentences: Annotated[int, typer.Option(min=1, help="Number of sentences for each range of lengths.")] = 8,
 ) -> None:
     """Measure, and print a table."""
-    how = Transformations()
-    read = [transform_tree(tree, how) for tree in read_trees(treebank, 3 * trees)]
-    known, others = read[:trees], read[trees:]
-    if not others:
+    transformations = Transformations()
+    read = [transform_tree(tree, transformations) for tree in read_trees(treebank, 3 * trees)]
+    training, tested = read[:trees], read[trees:]
+    if not tested:
         raise InputError(f"{treebank} must have more than {trees:,} trees: lower --trees")
-    grammar = grammar_of(known)
-    root = Counter(tree.label for tree in known).most_common(1)[0][0]
-    ways = CoarseToFine(approximate(grammar, root), approximate(to_context_free(grammar), root, smoothed=False))
-    texts = [list_words(tree) for tree in others]
+    grammar = make_grammar(training)
+    root = Counter(tree.label for tree in training).most_common(1)[0][0]
+    methods = CoarseToFine(approximate(grammar, root), approximate(to_context_free(grammar), root, smoothed=False))
+    texts = [list_words(tree) for tree in tested]
     chosen = [
         (part, words)
-        for part, (least, most) in enumerate(_LENGTHS)
-        for words in [words for words in texts if least <= len(words) <= most][:sentences]
+        for part, (min_length, max_length) in enumerate(_LENGTHS)
+        for words in [words for words in texts if min_length <= len(words) <= max_length][:sentences]
     ]
-    found: defaultdict[tuple[int, str], list[PrunedSentence]] = defaultdict(list)
+    results: defaultdict[tuple[int, str], list[PrunedSentence]] = defaultdict(list)
     # Kernels are compiled, or loaded, before the clock starts.
     for words in sorted(texts, key=len):
-        if list(ways.measure(words, 0)):
+        if list(methods.measure(words, 0)):
             break
-    with progress("parse", "sentences") as shown:
+    with progress("parse", "sentences") as bar:
         for done, (part, words) in enumerate(chosen, 1):
-            for one in ways.measure(words, done):
-                found[part, one.way].append(one)
-            shown.update(done, len(chosen), done)
-    print("words", "way", "sentences", "seconds", "error", sep="\t")
-    for (part, way), rows in found.items():
+            for result in methods.measure(words, done):
+                results[part, result.method].append(result)
+            bar.update(done, len(chosen), done)
+    print("words", "method", "sentences", "seconds", "error", sep="\t")
+    for (part, method), rows in results.items():
         seconds, error = np.mean([row.seconds for row in rows]), np.mean([row.error for row in rows])
-        print("{}-{}".format(*_LENGTHS[part]), way, len(rows), f"{seconds:.4f}", f"{error:.5f}", sep="\t")
+        print("{}-{}".format(*_LENGTHS[part]), method, len(rows), f"{seconds:.4f}", f"{error:.5f}", sep="\t")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from hierogram.samplers.charts.chart import fill_chart
 from hierogram.samplers.charts.derivations import Forest
 from hierogram.samplers.charts.hypergraph import score, total_weight
 from hierogram.samplers.exceptions import GrammarError
-from hierogram.tools.lab.papers.pruning.sentences import TreePruningKernel, spans_of
+from hierogram.tools.lab.papers.pruning.sentences import TreePruningKernel, list_edge_spans
 
 SENTENCE = [0, 1, 0, 0, 1, 1, 0]
 SPANS = np.array([(0, 2), (3, 5), (2, 5), (2, 7), (5, 7)], np.int32)
@@ -17,7 +17,7 @@ SPANS = np.array([(0, 2), (3, 5), (2, 5), (2, 7), (5, 7)], np.int32)
 def span_counts(forest: Forest, expected: np.ndarray) -> np.ndarray:
     """Return the expected number of derivations of each span by a word or by two parts."""
     edges = np.arange(forest.edges)
-    start, end = spans_of(forest, edges)
+    start, end = list_edge_spans(forest, edges)
     own = forest.items.edge[: forest.edges]["kind"] != 2
     cells = end * (end - 1) // 2 + start
     words = forest.graph.grammar.words
