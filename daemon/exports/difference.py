@@ -165,10 +165,10 @@ def _is_significant(variance_before: float | None, variance_after: float | None)
     if variance_before is None or variance_after is None:
         return "false"
     # Smaller uses may have been rounded to 0, so a missing rule may have had them.
-    min_variance = STEP / ONE_USE
+    rounding_step = STEP / ONE_USE
     before, after = (
-        f"coalesce(a.count, least(b.count, {min_variance}))",
-        f"coalesce(b.count, least(a.count, {min_variance}))",
+        f"coalesce(a.count, least(b.count, {rounding_step}))",
+        f"coalesce(b.count, least(a.count, {rounding_step}))",
     )
     squared_errors = " + ".join(
         f"{variance!r} * {uses} + {group_variance_sql(uses)}"

@@ -315,15 +315,22 @@ DAEMON_FAULTS = (
     Fault(
         "one of two exports has no error",
         "daemon/exports/difference.py",
-        "{float(before_error)!r} * {before} + {float(after_error)!r} * {after}",
-        "{float(before_error)!r} * {before}",
+        "((float(variance_before), before), (float(variance_after), after))",
+        "((float(variance_before), before), (0.0, after))",
         (_DIFFERENCE, "-k", "both_exports"),
+    ),
+    Fault(
+        "errors have no group variance",
+        "storage/records/uncertainty.py",
+        "variances + GROUP_VARIANCE * uses",
+        "variances + 0 * uses",
+        ("tests/storage/events/test_events.py", "-k", "appear_change"),
     ),
     Fault(
         "a rule that an export leaves out had no uses",
         "daemon/exports/difference.py",
-        "min_variance = STEP / ONE_USE",
-        "min_variance = 0.0",
+        "rounding_step = STEP / ONE_USE",
+        "rounding_step = 0.0",
         (_DIFFERENCE, "-k", "quarter"),
     ),
     Fault(
