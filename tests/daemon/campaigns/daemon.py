@@ -186,6 +186,30 @@ class Daemon:
                 self.process.wait()
 
 
+def not_ready(daemon: Daemon) -> list[str]:
+    """Return the reasons why the daemon is not ready; empty if it is."""
+    daemon.check()
+    answer = daemon.get("/readyz")
+    assert answer is not None
+    assert answer.status_code == (200 if answer.json()["ok"] else 503)
+    reasons: list[str] = answer.json()["reasons"]
+    return reasons
+
+
+def wait_until_ready(daemon: Daemon) -> None:
+    """Wait until the daemon is ready; on a timeout, fail with the reasons that it reports."""
+    reasons = ["it was not asked"]
+
+    def ready() -> bool:
+        reasons[:] = not_ready(daemon)
+        return not reasons
+
+    try:
+        wait_until(ready, "the daemon is ready", pause=0.2)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {reasons}; {daemon.log.read_text()[-3000:]}") from error
+
+
 def assert_consistent(url: str) -> None:
     """Run `verify`, waiting for a server that is still starting."""
 

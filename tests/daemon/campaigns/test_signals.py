@@ -15,9 +15,10 @@ from tests.daemon.campaigns.daemon import (
     Speech,
     assert_consistent,
     feed_all_ways,
+    not_ready,
     wait_until,
+    wait_until_ready,
 )
-from tests.daemon.campaigns.test_outages import not_ready, wait_until_ready
 from tests.daemon.conftest import QUICK
 
 from hierogram.storage.store import open_store

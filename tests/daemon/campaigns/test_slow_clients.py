@@ -1,0 +1,35 @@
+"""Pages are answered in time and memory stays bounded during attacks by slow clients."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.daemon.campaigns.slow_clients import LIMIT_SECONDS, MAX_BYTES, Target, make_store, target
+
+pytestmark = [pytest.mark.campaign, pytest.mark.database("sqlite"), pytest.mark.timeout(3_600)]
+
+_PAIRS = 2_000
+_ATTACKS = (
+    "unread translation memory",
+    "unread streams",
+    "translations",
+    "translations whose clients leave",
+)
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    folder = tmp_path_factory.mktemp("slow")
+    url = f"sqlite:///{folder / 'demo.db'}"
+    make_store(url, _PAIRS)
+    with target(url, folder) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", _ATTACKS)
+@pytest.mark.parametrize("connections", [16, 90])
+def test_pages_are_answered_during_an_attack(attacked: Target, name: str, connections: int) -> None:
+    found = attacked.measure(name, connections, 20.0)
+    print(f"{name}, {connections} connections: {found.line()}")
+    assert not found.others
+    assert found.percentile(99) <= LIMIT_SECONDS
+    assert found.bytes <= MAX_BYTES
