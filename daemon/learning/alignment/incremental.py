@@ -105,7 +105,7 @@ class AlignReport:
 
 
 class IncrementalAligner:
-    """Aligner of a store's pairs. A store may have only one that writes.
+    """Aligner of a store's pairs. Only one may write to the store.
 
     With `train`, pairs with given alignments keep them and train the aligner. Threads align the batches.
     The batches of a round use the counts of all other pairs but not of each other, so the result does not depend on
