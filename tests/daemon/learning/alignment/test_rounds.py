@@ -50,28 +50,28 @@ def test_nothing_of_a_round_is_committed_before_all_of_it_is_aligned(
 
 
 @pytest.mark.parametrize(
-    ("linked", "again", "sizes"),
+    ("linked", "realign", "sizes"),
     [
         (0, False, [3]), (3, False, [3]), (5, False, [3]), (6, False, [3, 3]), (9, False, [3, 3, 3]),
         (99, False, [3, 3, 3, 3, 2]), (14, True, [3, 3]), (6, True, [3]), (3, True, [3]), (20, True, [3, 3, 3]),
     ],
 )  # fmt: skip
 def test_a_round_is_limited_by_the_number_of_linked_pairs(
-    linked: int, again: bool, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+    linked: int, realign: bool, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 300)
     pairs = [PairSize(number, 100, 1) for number in range(1, 15)]
-    batches = incremental._make_batches(pairs, linked, 32, again)
+    batches = incremental._make_batches(pairs, linked, 32, realign)
     assert [len(batch.ids) for batch in batches] == sizes
     assert [pair_id for batch in batches for pair_id in batch.ids] == list(range(1, sum(sizes) + 1))
     assert {batch.cells for batch in batches if len(batch.ids) == 3} == {300}
-    assert incremental._make_batches(pairs, linked, 1, again) == batches[:1]
+    assert incremental._make_batches(pairs, linked, 1, realign) == batches[:1]
 
 
 def test_a_pair_larger_than_a_batch_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 300)
     pairs = [PairSize(1, 400, 1), PairSize(2, 100, 1), PairSize(3, 500, 1)]
-    assert [batch.ids for batch in incremental._make_batches(pairs, 9, 32, again=False)] == [[1], [2], [3]]
+    assert [batch.ids for batch in incremental._make_batches(pairs, 9, 32, realign=False)] == [[1], [2], [3]]
 
 
 def test_progress_reaches_the_number_of_pairs(tmp_path: Path) -> None:
