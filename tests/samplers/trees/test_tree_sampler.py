@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import pairwise
 from math import exp, log
 
 import numpy as np
@@ -20,10 +19,10 @@ from tests.reference.tree_grammar import (
     fragments_of,
     write,
 )
+from tests.samplers.trees.chains import EXPANDED, STRENGTH, chain, state_of
 
-from hierogram.daemon.learning.kinds.trees import FIRST_PRIOR, Prior, TreeChain, load_trees
+from hierogram.daemon.learning.kinds.trees import FIRST_PRIOR, Prior, TreeChain
 from hierogram.samplers.compiled.streams import stream
-from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import STARTS
 from hierogram.samplers.trees.models import label_processes
@@ -36,8 +35,6 @@ FOREST = [
     "(S (A a) (A b))",
 ]
 SMALL = {"two trees": PAIR, "a repeated fragment": NESTED, "a forest and a tree": FOREST}
-STRENGTH = {"S": 0.7, "A": 1.3, "B": 0.4}
-EXPANDED = {"S": 0.5, "A": 0.3, "B": 0.8}
 BASES = ("uniform", "pcfg")
 
 TREES = [
@@ -55,22 +52,10 @@ def treebank(texts: Sequence[str], base: str, mutant: str | None = None) -> Tree
     return Treebank(parses, Grammar(base_of_treebank(base, parses), STRENGTH, EXPANDED, mutant), mutant)
 
 
-def chain(texts: Sequence[str], base: str, start: str, seed: int) -> TreeChain:
-    loaded = load_trees(texts, range(1, len(texts) + 1))
-    priors = {label: (STRENGTH[label], EXPANDED[label]) for label in STRENGTH}
-    return TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed, priors)
-
-
 def set_priors(kernels: TreeChain, priors: dict[str, Prior]) -> None:
     known = [priors.get(label, FIRST_PRIOR) for label in kernels.trees.labels]
     labels = label_processes(*(np.array(column) for column in zip(*known, strict=True)))
     kernels.chain = kernels.chain._replace(labels=labels)
-
-
-def state_of(chain: TreeChain) -> Joint:
-    offsets = chain.trees.batch.forests.node_offset.tolist()
-    edges, cuts = chain.state.edge.tolist(), chain.state.cut.tolist()
-    return tuple((tuple(edges[a:b]), tuple(cuts[a:b])) for a, b in pairwise(offsets))
 
 
 def moves(twin: Treebank, exact: dict[Joint, float]) -> Iterator[float]:
