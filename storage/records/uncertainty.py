@@ -6,8 +6,12 @@ of the variances of the pairs, `expected_uses_variance`, plus the group variance
 changed in groups of G uses. docs/model.md has the measurement of a and G.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Opening a store does not import numpy.
+    import numpy as np
+    from numpy.typing import NDArray
 
 GROUP_VARIANCE = 0.018
 """Squared relative error of expected uses that are far fewer than `GROUP_USES`: a."""
@@ -30,12 +34,12 @@ def standard_error_sql(rule: str = "") -> str:
     return f"sqrt({squared_error_sql(rule)})"
 
 
-def squared_errors(uses: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_errors(uses: "NDArray[np.float64]", variances: "NDArray[np.float64]") -> "NDArray[np.float64]":
     """Return the squared standard errors float64[n] of expected uses, given the variances of their pairs."""
-    squared: NDArray[np.float64] = variances + GROUP_VARIANCE * uses * uses / (1.0 + uses / GROUP_USES)
-    return squared
+    return variances + GROUP_VARIANCE * uses * uses / (1.0 + uses / GROUP_USES)
 
 
-def standard_errors(uses: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
+def standard_errors(uses: "NDArray[np.float64]", variances: "NDArray[np.float64]") -> "NDArray[np.float64]":
     """Return the standard errors float64[n] of expected uses, given the variances of their pairs."""
-    return np.sqrt(squared_errors(uses, variances))
+    errors: NDArray[np.float64] = squared_errors(uses, variances) ** 0.5
+    return errors

@@ -34,7 +34,7 @@ def test_events_are_printed_after_a_position(hierogram: Run, eventful: Store, st
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert [line.split()[3] for line in lines] == ["rule-added", "rule-added", "rule-updated", "export-done"]
-    assert lines[2].endswith("la maison ||| the house  10.0 → 15.0 (± 0.0)")
+    assert lines[2].endswith("la maison ||| the house  10.0 → 15.0 (± 1.8)")
     assert "7 export=1 name=g" in lines[3]
     ran = hierogram("--store", store_url, "events", "--after", "2", "--json")
     rows = [json.loads(line) for line in ran.out.splitlines()]

@@ -31,7 +31,7 @@ def test_pages_are_consecutive(client: TestClient, store: Store) -> None:
     assert (first["next"], first["oldest"], first["last"]) == (2, 1, 3)
     assert first["events"][0] | {"at": ""} == {
         "id": 1, "at": "", "kind": "rule-added", "rule_id": 1, "source": "a", "target": "A", "expected_uses_now": 10.0,
-        "standard_error": 0.0,
+        "standard_error": pytest.approx((0.018 * 10**2 / (1 + 10 / 15)) ** 0.5),
     }  # fmt: skip
     second = client.get("/v1/events", params={"after": first["next"], "limit": 2}).json()
     assert ([event["source"] for event in second["events"]], second["next"]) == (["c"], 3)
