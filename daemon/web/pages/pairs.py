@@ -123,7 +123,7 @@ def _content(transaction: ReadTransaction, pair: PairRecord) -> dict[str, Any]:
     before, after = find_neighbors(transaction, pair.id)
     # The score is the log of the product of the rules' relative frequencies, if all rules are counted already.
     score = None
-    total = transaction.row("SELECT rule_tokens FROM store_state", shown=False)
+    total = transaction.row("SELECT rule_tokens FROM store_state", False)
     if of_all and total and total[0] and all(count for _, count in of_all):
         score = sum(log(count / total[0]) for _, count in of_all)
     return {
