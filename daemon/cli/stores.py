@@ -47,8 +47,8 @@ def init(
     """Create a store. Its settings cannot be changed later. With --upgrade, upgrade an older store instead.
 
     --parts-of copies the pairs of another store and splits words into subwords, for languages with rich morphology.
-    Byte pair encoding is learned on each side with rich morphology, and pairs added later are split in the same way.
-    Translations consist of whole words. Rules are not copied.
+    Byte pair encoding is learned on a source side with richer morphology than the target side, and pairs added later
+    are split in the same way. Rules are not copied.
 
     The default schedule of a Dirichlet process is `annealed`, from T = 10 over 280 sweeps.
     """
@@ -90,6 +90,8 @@ def init(
 
 
 def _create_subword_store(words: "GrammarStore", url: str) -> None:
+    from hierogram.daemon.text.segments import join_parts, measure_rare_share
+
     with (
         words,
         interruptible("the new store is incomplete: run the same command again to continue"),
@@ -103,7 +105,13 @@ def _create_subword_store(words: "GrammarStore", url: str) -> None:
             f"{name} {f'side split with {text.count(chr(10)) + 1:,} merges' if text else 'whole'}"
             for name, text in zip(("source", "target"), made.settings().bpe_merges, strict=True)
         ]
+        rows = made.store.pairs()
+        shares = [
+            measure_rare_share([join_parts(line) for line in lines])
+            for lines in ([row.source for row in rows], [row.target for row in rows])
+        ]
         print(f"{made.url}: {pairs}; {', '.join(sides)}")
+        print("words that occur once in a sample: source {:.1%}, target {:.1%}".format(*shares))
         if now.rejected_lines:
             print_note(f"{plural(now.rejected_lines, 'pair')} left out: too many subwords on one side")
 

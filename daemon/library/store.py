@@ -471,10 +471,10 @@ class GrammarStore:
         """Create a store of the same pairs, with words split into subwords, and return it.
 
         Subwords of each side are learned by up to `bpe_merges` merges (source, target). 0 keeps whole words; None
-        splits the words of a side only if the language has rich morphology. Links that were ingested or set by hand
-        become links between all subwords of the two words; other links are recomputed. The new store has not been
-        sampled. Repeating an interrupted call resumes it. Raises `UsageError` if words are already split, and
-        `StoreError` if `url` is another store.
+        splits source words if the source has richer morphology than the target, and keeps target words whole. Links
+        that were ingested or set by hand become links between all subwords of the two words; other links are
+        recomputed. The new store has not been sampled. Repeating an interrupted call resumes it. Raises `UsageError` if
+        words are already split, and `StoreError` if `url` is another store.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions

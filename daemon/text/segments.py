@@ -34,6 +34,8 @@ _SAMPLE = 20_000
 """Approximate number of words per side that are sampled to measure morphological richness."""
 _MIN_RARE_SHARE = 0.1
 """Share of words that occur once in the sample, above which a side is morphologically rich."""
+_RICHER = 1.5
+"""Minimum ratio of the shares of source and target if the source is split into parts."""
 
 Parts = tuple[str, ...]
 
@@ -152,8 +154,8 @@ def format_merges(merges: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{left} {right}" for left, right in merges)
 
 
-def is_morphologically_rich(lines: Sequence[str]) -> bool:
-    """Return whether a language is morphologically rich: many words of a sample occur only once.
+def measure_rare_share(lines: Sequence[str]) -> float:
+    """Return the share of words of a sample that occur only once.
 
     The share of words that occur once estimates the share of unknown words in new text [Good 1953]. The share falls
     with the length of a text, so texts are compared by samples of the same length.
@@ -161,7 +163,7 @@ def is_morphologically_rich(lines: Sequence[str]) -> bool:
     words = sum(line.count(" ") + 1 for line in lines)
     sample = lines[:: max(1, words // _SAMPLE)]
     counts = Counter(word for line in sample for word in line.split())
-    return sum(count == 1 for count in counts.values()) > _MIN_RARE_SHARE * counts.total()
+    return sum(count == 1 for count in counts.values()) / max(counts.total(), 1)
 
 
 def subword_settings(
@@ -169,13 +171,15 @@ def subword_settings(
 ) -> Settings:
     """Return the settings of a store of subwords, whose parts are learned from the given lines.
 
-    `max_merges` is the maximum number of joins of each side. 0 keeps the side's words whole, None keeps them whole
-    unless the side is morphologically rich.
+    `max_merges` is the maximum number of joins of each side. 0 keeps the side's words whole. None keeps target words
+    whole, and source words unless the source is morphologically rich, and richer than the target.
     """
-    merges = []
-    for lines, side_merges in zip((sources, targets), max_merges, strict=True):
-        number = side_merges if side_merges is not None else MAX_BPE_MERGES if is_morphologically_rich(lines) else 0
-        merges.append(format_merges(learn_merges(lines, number)))
+    source, target = max_merges
+    if source is None:
+        share = measure_rare_share(sources)
+        is_split = share > _MIN_RARE_SHARE and share > _RICHER * measure_rare_share(targets)
+        source = MAX_BPE_MERGES if is_split else 0
+    merges = [format_merges(learn_merges(*side)) for side in ((sources, source), (targets, target or 0))]
     # Word classes of whole words do not apply to parts.
     return replace(settings, bpe_merges=tuple(merges), max_tokens=MAX_SIDE_LENGTH)
 

@@ -423,11 +423,15 @@ def test_an_output_does_not_overwrite_the_store_or_an_input(
     assert [(tmp_path / name).read_text() for name in ("in.fr", "in.en")] == ["a b\n"] * 2
 
 
-def test_init_creates_a_store_with_subword_segmentation(hierogram: Run, corpus: Path) -> None:
+def test_init_creates_a_store_with_subword_segmentation(hierogram: Run, tmp_path: Path) -> None:
+    corpus = tmp_path / "rich.bars"
+    corpus.write_text("".join(f"nakula{number} ||| we eat\n" for number in range(20)))
     hierogram("--store", "sqlite:///words.db", "init")
     hierogram("--store", "sqlite:///words.db", "ingest", str(corpus))
     made = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
-    assert re.search(r"pairs; source side split with \d+ merges, target side split with \d+ merges$", made.out.strip())
+    parts, shares = made.out.splitlines()
+    assert re.search(r"20 pairs; source side split with \d+ merges, target whole$", parts)
+    assert shares == "words that occur once in a sample: source 100.0%, target 0.0%"
     assert not re.search(r"^ *bpe_merges", hierogram("--store", "sqlite:///parts.db", "init").out, re.MULTILINE)
     again = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
     assert (again.code, again.out) == (0, made.out)

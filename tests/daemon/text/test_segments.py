@@ -16,10 +16,10 @@ from hierogram.daemon.text.segments import (
     SubwordSegmenter,
     format_merges,
     index_words,
-    is_morphologically_rich,
     join_parts,
     learn_merges,
     make_segmenter,
+    measure_rare_share,
 )
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.storage.records import PART_MARK
@@ -209,7 +209,7 @@ def test_words_are_segmented_once(in_parts: hg.GrammarStore, tmp_path: Path) -> 
         store.in_parts(tmp_path / "more.db")
 
 
-def test_only_sides_with_rich_morphology_are_segmented(tmp_path: Path) -> None:
+def test_a_source_with_rich_morphology_is_segmented(tmp_path: Path) -> None:
     lines = [f"ni{k:03}kula {'ab'[k % 2]}" for k in range(100)]
     pairs = [(line, f"i eat {'ab'[k % 2]}") for k, line in enumerate(lines)]
     with hg.open(tmp_path / "words.db", create=True) as words:
@@ -221,12 +221,29 @@ def test_only_sides_with_rich_morphology_are_segmented(tmp_path: Path) -> None:
             store.learn(2, threads=1).run()
             assert store.verify().problems == []
             assert PART_MARK not in hg.Decoder(store).translate("ni007kula b").text
-    assert is_morphologically_rich(lines)
-    assert not is_morphologically_rich([target for _, target in pairs])
+    assert measure_rare_share(lines) == 0.5
+    assert measure_rare_share([target for _, target in pairs]) == 0
+
+
+@pytest.mark.parametrize(
+    ("rare_sources", "rare_targets", "is_split"), [(30, 10, True), (30, 25, False), (10, 2, False), (2, 30, False)]
+)
+def test_the_source_is_segmented_if_it_is_richer_than_the_target(
+    rare_sources: int, rare_targets: int, is_split: bool, tmp_path: Path
+) -> None:
+    sources, targets = (
+        [f"{name}{k} say" if k < rare else "we say" for k in range(80)]
+        for name, rare in (("nakula", rare_sources), ("eaten", rare_targets))
+    )
+    with hg.open(tmp_path / "words.db", create=True) as words:
+        words.add([(f"{source} now", target) for source, target in zip(sources, targets, strict=True)])
+        with words.in_parts(tmp_path / "parts.db") as store:
+            source, target = store.settings().bpe_merges
+            assert (source != "", target) == (is_split, "")
 
 
 def test_long_texts_are_compared_by_samples() -> None:
     # Each word occurs twice; a sample of 20,000 words contains hardly any of them twice.
     twice = [f"w{n % 29_999}" for n in range(59_998)]
-    assert is_morphologically_rich(twice)
-    assert not is_morphologically_rich(twice[:20_000] * 2)
+    assert measure_rare_share(twice) > 0.9
+    assert measure_rare_share(twice[:20_000] * 2) == 0

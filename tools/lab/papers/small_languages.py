@@ -56,11 +56,11 @@ WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
 """Methods of learning and translate.
 
 Words, with unknown ones copied; words with substitutes for unknown ones and fitted lengths; subwords on both sides;
-subwords on sides with rich morphology.
+subwords on a source side with richer morphology.
 """
 METHODS = {
     WORDS: TextSetup({}),
-    FITTED: TextSetup({"alike": 0.75, "small": True}),
+    FITTED: TextSetup({"oov_similarity": 0.75, "low_resource": True}),
     PARTS: TextSetup({}, joins=(MAX_BPE_MERGES, MAX_BPE_MERGES)),
     CHOSEN: TextSetup({}, joins=(None, None)),
 }
