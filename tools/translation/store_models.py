@@ -25,6 +25,8 @@ from hierogram.tools.translation.language_models.options import EstimationOption
 
 MAX_PAIRS = 200_000
 """Maximum number of pairs that a model is built from."""
+STORE_MODEL_OPTIONS = EstimationOptions(order=5)
+"""Options of the model. Mean BLEU with 5-grams is higher than with 3-grams or 4-grams; see docs/performance.md."""
 _STEP = 1.1
 _KEPT_FILES = 8
 """Maximum number of models in the cache folder."""
@@ -88,7 +90,7 @@ def load_store_model(
 
 
 def _write_text(store: Store, path: Path, classes: bool) -> tuple[int, str]:
-    digest = blake2b(f"3 {EstimationOptions()} {classes}\n".encode(), digest_size=16)
+    digest = blake2b(f"3 {STORE_MODEL_OPTIONS} {classes}\n".encode(), digest_size=16)
     sentences = 0
     with store.snapshot() as snapshot, path.open("wb") as file:
         for line in snapshot.target_sides(count_model_pairs(sum(snapshot.status().pairs.values()))):
@@ -116,7 +118,7 @@ def _kept(path: Path, bar: Progress) -> NamedModel | None:
 def _built(text: Path, path: Path, classes: bool, bar: Progress) -> NamedModel:
     made: list[NamedModel] = []
     writer = partial(BinaryWriter, made.append)
-    estimate([str(text)], EstimationOptions(), [writer], text.parent, bar, classes=classes)
+    estimate([str(text)], STORE_MODEL_OPTIONS, [writer], text.parent, bar, classes=classes)
     with suppress(ExportError, InputError, OSError):
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         write_binary(path, made[0])

@@ -29,8 +29,8 @@ from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, toml_table
 from hierogram.tools.translation.language_models.files import make
-from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.resources import TranslationResources
+from hierogram.tools.translation.store_models import STORE_MODEL_OPTIONS
 from hierogram.tools.translation.tuning.options import TuningOptions
 from hierogram.tools.translation.tuning.tuning import Iteration, KBest, Tuned
 
@@ -71,7 +71,7 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
             withdraw_all(copy, sorted(out), lambda pairs: bar.update(pairs, len(out), pairs))
             text, model = Path(folder, "target"), Path(folder, "target.lm")
             write_lines(text, training_targets)
-            make([str(text)], [model], EstimationOptions(), bar)
+            make([str(text)], [model], STORE_MODEL_OPTIONS, bar)
             yield HeldOut(
                 copy, str(model), [view.line(row.source) for row in chosen], [view.line(row.target) for row in chosen]
             )

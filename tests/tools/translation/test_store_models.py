@@ -98,7 +98,7 @@ def test_a_damaged_file_is_rebuilt_and_old_files_are_deleted(
 @pytest.mark.database("sqlite")
 def test_without_a_cache_folder_the_model_is_in_memory(learned: Store, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("no folder")
-    assert model_of(learned).model.model.order == 3
+    assert model_of(learned).model.model.order == 5
 
 
 @pytest.mark.database("sqlite")
