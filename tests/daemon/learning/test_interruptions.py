@@ -105,26 +105,24 @@ def test_a_failed_commit_leaves_all_pairs_unchanged(
     monkeypatch.setattr(residents, "_PAIRS_PER_COMMIT", 3)
     with open_store(store_url, create=True, settings=case.settings) as store:
         case.fill(store)
-        parts = residents.ResidentBatch.parts
+        parts = residents.ResidentBatch._parts
         for commits in (0, 1, 3):
             turns = count()
 
             def broken(
                 batch: residents.ResidentBatch,
                 averages: Blobs,
-                most: int,
-                at_first: int,
                 commits: int = commits,
                 turns: Iterator[int] = turns,
             ) -> Iterator[Any]:
                 breaks = next(turns) >= commits
-                for number, part in enumerate(parts(batch, averages, most, at_first)):
+                for number, part in enumerate(parts(batch, averages)):
                     if breaks and number == 2:
                         raise KilledError
                     yield part
 
             with monkeypatch.context() as patched:
-                patched.setattr(residents.ResidentBatch, "parts", broken)
+                patched.setattr(residents.ResidentBatch, "_parts", broken)
                 patched.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
                 patched.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
                 with pytest.raises(KilledError):
