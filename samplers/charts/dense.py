@@ -98,7 +98,7 @@ class DenseScratch(NamedTuple):
     seat_rule: NDArray[np.int32]
     seat_weight: NDArray[np.float64]
     seat_span: NDArray[np.int32]
-    # Span that a seat covers, counted across sections; seats sorted by head, those of head p from `first[p]`.
+    # Span of each seat, numbered across sections. Seats are sorted by head; those of head p start at `first[p]`.
     head: NDArray[np.int32]
     order: NDArray[np.int32]
     first: NDArray[np.int32]

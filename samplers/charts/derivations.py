@@ -51,7 +51,7 @@ class Items(NamedTuple):
 
     # int32[cells, S]: 1 + the item's index, or 0.
     number: NDArray[np.int32]
-    # ITEM and EDGE records, of which `used` int64[2] are used.
+    # ITEM and EDGE records; `used` int64[2] is the number in use of each.
     item: NDArray[np.void]
     edge: NDArray[np.void]
     used: NDArray[np.int64]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, cycle
+from typing import Any
 
 import httpx2
 from tests.daemon.campaigns.daemon import PATIENCE, WHILE_IT_IS_KILLED, Daemon, Speech, wait_until
@@ -159,14 +160,14 @@ class RequestFeeder:
         self.statuses[refusal.status_code] += 1
 
     def _answered(
-        self, daemon: Daemon, request: tuple[str, str, dict[str, object], tuple[int, ...]]
+        self, daemon: Daemon, request: tuple[str, str, dict[str, Any], tuple[int, ...]]
     ) -> httpx2.Response:
         """Return the response; retry if an attack has taken the connections."""
         method, path, keywords, expected = request
 
         def answered() -> httpx2.Response | None:
             with suppress(httpx2.TransportError):
-                answer = httpx2.request(method, daemon.address(path), timeout=PATIENCE, **keywords)  # type: ignore[arg-type]
+                answer = httpx2.request(method, daemon.address(path), timeout=PATIENCE, **keywords)
                 return answer if answer.status_code in expected or answer.status_code not in (409, 429, 503) else None
             return None
 
@@ -180,7 +181,7 @@ def lines_of(body: bytes, key: str | None = None, **headers: str) -> dict[str, o
     return {"content": body, "headers": given}
 
 
-def refused_requests() -> Iterator[tuple[str, str, dict[str, object], tuple[int, ...]]]:
+def refused_requests() -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:
     """Yield requests that must be refused, with their expected statuses."""
     pair = b'{"source": "refused", "target": "refused"}\n'
     plain: dict[str, object] = {"content": b"{", "headers": {"Content-Type": "application/json"}}
