@@ -71,8 +71,8 @@ _SQLITE_PRAGMAS = (
     "journal_size_limit=67108864",
 )
 _READING_CACHE_MB = 32
-_WRITING_CACHE_MB = 256
-_READERS_MB = 128
+_WRITING_CACHE_MB = 128
+_READERS_MB = 64
 """Total cache of all readers in megabytes; there may be fifteen, each with up to `_READING_CACHE_MB`."""
 
 
