@@ -36,8 +36,9 @@ REFERENCE = Option(
 )  # fmt: skip
 Seed = Annotated[int, Option("Random seed.", min=0)]
 SWEEPS = Option(
-    "Sweeps over all pairs or trees after burn-in. By default, burn-in takes 26 sweeps for pairs and 200 for trees.",
+    "Sweeps over all pairs or trees after the burn-in, which takes 26 sweeps for pairs and 200 for trees.",
     min=0,
+    shown="24; 74 for trees",
 )
 SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER")
 Threads = Annotated[

@@ -58,11 +58,6 @@ def rekey(store: Store) -> None:
     store.rekey(salt, ((number, signed(high), signed(low)) for (high, low), number in keys.items()))
 
 
-DEFAULT_SWEEPS = 74
-"""Sweeps over all pairs after the burn-in, over which uses are
-averaged; with the default burn-in 100 sweeps in total [CFGŠ14 §5.4.2].
-"""
-
 ALIGNED = [WAITING, SAMPLING, SETTLED]
 """States of pairs that have an alignment."""
 
@@ -80,12 +75,15 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
 
 
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
-    """Return the run to continue, or record and return a new run of `sweeps` sweeps (None: the default).
+    """Return the run to continue, or record and return a new run of `sweeps` sweeps (None: `Kind.sweeps`).
 
     A caller that aligns first calls this before aligning, so that an interruption leaves the number of sweeps on
     record. Raises `StoreHeldError` if another process writes this store's grammar.
     """
-    return find_interrupted_run(store, sweeps) or store.begin_run(DEFAULT_SWEEPS if sweeps is None else sweeps)
+    run = find_interrupted_run(store, sweeps)
+    if run is None:
+        run = store.begin_run(find_kind(store.settings()).sweeps if sweeps is None else sweeps)
+    return run
 
 
 def learn(

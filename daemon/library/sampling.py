@@ -17,7 +17,6 @@ import numpy as np
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.kinds.kind import ChainConfig, PairSchedules, State, StoredSamples, SweepRequest
 from hierogram.daemon.learning.kinds.registry import find_kind
-from hierogram.daemon.learning.learning import DEFAULT_SWEEPS
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.library.tables import RuleTable, table_from_deltas
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs
@@ -123,8 +122,8 @@ class SampledChain:
         return record
 
     def steps(self, sweeps: int | None = None) -> Iterator[SweepRecord]:
-        """Yield a record of each sweep, computed on request. None: the burn-in and 74 more sweeps."""
-        for _ in range(self.schedule.burn_in + DEFAULT_SWEEPS if sweeps is None else sweeps):
+        """Yield a record of each sweep, computed on request. None: the burn-in and 24 more sweeps."""
+        for _ in range(self.schedule.burn_in + find_kind(self.settings).sweeps if sweeps is None else sweeps):
             yield self.step()
 
     def run(self, sweeps: int | None = None) -> Self:

@@ -322,10 +322,10 @@ class GrammarStore:
     ) -> Learning:
         """Return a learning run: iterate over its sweeps, or call its `run` method.
 
-        New pairs pass through the schedule; then all pairs get `sweeps` more (default 74). The log-likelihood is
-        computed every `likelihood_every` sweeps, in time proportional to the store. `options` replaces these arguments.
-        Neither the number of threads nor interruptions change the result. Raises `StoreHeldError` if another process
-        writes the store's grammar, and `UsageError`.
+        New pairs pass through the schedule; then all pairs get `sweeps` more (default 24, or 74 in a store of trees).
+        The log-likelihood is computed every `likelihood_every` sweeps, in time proportional to the store. `options`
+        replaces these arguments. Neither the number of threads nor interruptions change the result. Raises
+        `StoreHeldError` if another process writes the store's grammar, and `UsageError`.
         """
         from hierogram.daemon.learning.learner import LearnOptions
         from hierogram.daemon.library.learning import Learning

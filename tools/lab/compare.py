@@ -35,7 +35,7 @@ class CompareOptions:
     keep: Annotated[Path | None, Option("Keep the store made from FILES under this name.", metavar="FILE.db")] = None
     max_scope: Annotated[int, Option("Omit rules of a larger scope.", min=0, metavar="K")] = 2
     loose: Annotated[bool, Option("Heuristic phrases may begin and end with unaligned words.")] = False
-    sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", min=0, shown="74")] = None
+    sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", min=0, shown="24")] = None
     threads: Annotated[int, Option("Threads; the result does not depend on them.", min=1)] = 2
 
 

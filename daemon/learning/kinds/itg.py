@@ -373,7 +373,7 @@ _EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
 
 KIND = Kind(
     ITG, True, load_raw_pairs, _draw_initial_state, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgStoreChain,
-    ItgTrial, make_key, _read_derivation, _EXAMPLE,
+    ItgTrial, make_key, _read_derivation, _EXAMPLE, sweeps=74,
 )  # fmt: skip
 """Word and phrase pairs, nulls, and straight and inverted rules, from pairs without links. T = 1 from the first sweep.
 """

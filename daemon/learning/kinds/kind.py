@@ -224,7 +224,8 @@ class Kind:
     `chain` creates a chain from the counts of a store's grammar, without pairs; `trial` creates one from pairs and both
     vocabulary sizes. `key` returns the key of a rule, given its sides and the salt. `read_derivation` returns a pair's
     derivation, top-down in source order, root rule first, and raises `DerivationError` if the stored bytes do not fit
-    the pair. `example` is a small pair for compiling or loading kernels in advance.
+    the pair. `example` is a small pair for compiling or loading kernels in advance. `sweeps` is the default number of
+    sweeps over all pairs after the burn-in, over which uses are averaged.
     """
 
     name: str
@@ -237,6 +238,7 @@ class Kind:
     key: Callable[[str, str, int], Key]
     read_derivation: Callable[[PairRow, Settings], list[RuleUse]]
     example: PairRow
+    sweeps: int
 
 
 def make_key(source: str, target: str, salt: int) -> Key:

@@ -285,5 +285,6 @@ KIND = Kind(
     make_key,
     _read_derivation,
     _EXAMPLE,
+    sweeps=24,
 )
 """Rules between two languages, from word-aligned pairs."""

@@ -349,5 +349,6 @@ KIND = Kind(
     fragment_key,
     _read_derivation,
     _EXAMPLE,
+    sweeps=74,
 )
 """Tree fragments from a treebank."""

@@ -87,6 +87,7 @@ WHOLE_PAIRS = Kind(
     make_key,
     show,
     EXAMPLE,
+    sweeps=3,
 )
 """Kind in which each pair is a rule."""
 

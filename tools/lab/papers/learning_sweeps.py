@@ -1,0 +1,122 @@
+"""Measure translations by the number of sweeps that a store has learned with.
+
+    python -m hierogram.tools.lab.papers.learning_sweeps corpus.es corpus.en --work sweeps --chains 4
+
+Each chain learns in steps and translates the test sentences after each step, with the default export, weights and
+language model. So the numbers of sweeps are compared within the same chains. Results are cached in the folder, so the
+same command continues an interrupted run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import mean, stdev
+from typing import Annotated
+
+import typer
+
+import hierogram as hg
+from hierogram.daemon.cli.common import print_table
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.text.lines import write_lines
+from hierogram.storage.options import Option
+from hierogram.tools.lab.measures.results import Figures, timed
+from hierogram.tools.lab.papers.translations import Experiment, ExperimentOptions, aligned, begin, timed_translations
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.tuning.options import EvaluationOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions(ExperimentOptions):
+    """Options of the measurement."""
+
+    chains: Annotated[int, Option("Number of stores, each learned with its own seed.", min=1)] = 4
+    sweeps: Annotated[
+        tuple[str, ...], Option("Numbers of sweeps after the burn-in, ascending.", metavar="NUMBERS")
+    ] = ("10", "14", "20", "30", "50", "74")  # fmt: skip
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of sweeps."""
+        return [*map(int, self.sweeps)]
+
+
+@with_options
+def main(
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
+    wanted: SweepOptions,
+) -> None:
+    """Learn, translate after each number of sweeps, and print the scores."""
+    experiment = begin(files, wanted)
+    bitext = aligned(experiment.parts.files, wanted.work, wanted.threads)
+    chains = [measure_chain(experiment, bitext, wanted, chain) for chain in range(1, wanted.chains + 1)]
+    print_scores(wanted.numbers, chains)
+
+
+def measure_chain(experiment: Experiment, bitext: Sequence[str], wanted: SweepOptions, chain: int) -> list[Figures]:
+    """Return the figures of one store after each number of sweeps; missing ones are measured."""
+    names = [f"chain {chain}, {number} sweeps" for number in wanted.numbers]
+    if not all(name in experiment.kept for name in names):
+        path = wanted.work / f"chain-{chain}.db"
+        for old in wanted.work.glob(f"{path.name}*"):
+            old.unlink()
+        with hg.open(path, create=True, seed=chain) as store:
+            store.add(*bitext)
+            before = 0
+            for name, number in zip(names, wanted.numbers, strict=True):
+                learning = store.learn(number - before, threads=wanted.threads, likelihood_every=1_000)
+                seconds, report = timed(learning.run)
+                before = number
+
+                def measure(seconds: float = seconds, likelihood: float = report.log_likelihood_after) -> Figures:
+                    # The functions run within their turn of the loop.
+                    return measure_store(experiment, store, wanted, name) | {  # noqa: B023
+                        "learning_seconds": seconds, "log_likelihood": likelihood,
+                    }  # fmt: skip
+
+                experiment.kept.find(name, measure)
+    return [experiment.kept.find(name, dict) for name in names]
+
+
+def measure_store(experiment: Experiment, store: hg.GrammarStore, wanted: SweepOptions, name: str) -> Figures:
+    """Translate the test sentences with the store; return rules, scores, and processor seconds per sentence."""
+    decoder = hg.Decoder(store, options=TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope))
+    translator = decoder.translator()
+    lines, seconds = timed_translations(translator, experiment.parts.test.sources, wanted.threads)
+    write_lines(wanted.work / f"{name}.out", lines)
+    bleu, chrf = experiment.evaluated([(name, lines)], EvaluationOptions(metrics=("bleu", "chrf"), tokenizer="none"), 1)
+    return {
+        "rules": int(translator.grammar.packed.rules),
+        "bleu": bleu.scores[0].score,
+        "chrf": chrf.scores[0].score,
+        "seconds": seconds,
+    }
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean; 0 for a single value."""
+    return stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
+
+
+def print_scores(numbers: Sequence[int], chains: Sequence[Sequence[Figures]]) -> None:
+    """Print a table with a row for each number of sweeps: means over chains, with standard errors.
+
+    The last column is the difference from the last row, within chains.
+    """
+    rows = []
+    for k, number in enumerate(numbers):
+        own = [chain[k] for chain in chains]
+        cells = [f"{number}", f"{mean(figures['rules'] for figures in own):,.0f}"]
+        for metric in ("bleu", "chrf"):
+            values = [figures[metric] for figures in own]
+            differences = [figures[metric] - chain[-1][metric] for figures, chain in zip(own, chains, strict=True)]
+            cells.append(f"{mean(values):.2f} ± {standard_error(values):.2f}")
+            cells.append(f"{mean(differences):+.2f} ± {standard_error(differences):.2f}")
+        learned = [sum(one["learning_seconds"] for one in chain[: k + 1]) for chain in chains]
+        rows.append([*cells, f"{mean(learned):.0f}"])
+    columns = ["sweeps", "rules", "BLEU", "from last", "chrF", "from last", "learning s"]
+    print_table(columns, rows, numeric=range(len(columns)))
+
+
+if __name__ == "__main__":
+    typer.run(main)
