@@ -1,4 +1,4 @@
--- What are the translations of a phrase, how probable is each, and how certain is that?
+-- What are the translations of a phrase, with their probabilities and errors?
 SELECT target, expected_uses, expected_uses_error, p_target_given_source, count
   FROM rule_table
  WHERE source = 'la maison'
@@ -208,7 +208,7 @@ SELECT day, pairs, source_tokens, target_tokens
   FROM pairs_by_day
  ORDER BY day;
 
--- How far has sampling come?
+-- How many pairs are in each state of sampling?
 SELECT state, count(*) AS pairs, min(sweep) AS fewest_sweeps, max(sweep) AS most_sweeps
   FROM sentence_pairs
  GROUP BY state

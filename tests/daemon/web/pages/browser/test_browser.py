@@ -101,7 +101,7 @@ def test_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     assert page.locator("h1").text_content() == "Pair 1 was withdrawn"
     assert learned.find_pair(1) is None
     page.get_by_role("link", name="SQL").click()
-    page.get_by_role("link", name="How far has sampling come?").click()
+    page.get_by_role("link", name="How many pairs are in each state of sampling?").click()
     assert page.locator("#answer tbody td").first.text_content() == "settled"
 
 
@@ -153,7 +153,7 @@ def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> N
 def test_a_cookbook_query_with_the_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned)}/ask")
     tab_to(page, ".recipes a")
-    while page.evaluate("document.activeElement.textContent") != "How far has sampling come?":
+    while page.evaluate("document.activeElement.textContent") != "How many pairs are in each state of sampling?":
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("#answer")
