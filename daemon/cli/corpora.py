@@ -192,7 +192,7 @@ def _print(done: "IngestReport", noun: str) -> None:
         print_note(f"… and {plural(unlisted, 'more rejected line')}: see the table rejected_lines")
     rate = done.lines / max(done.seconds, 1e-9)
     print(
-        f"{plural(done.totals.accepted, noun)} stored, {done.totals.duplicates:,} duplicates in the corpus "
+        f"{plural(done.totals.accepted, noun)} stored, {plural(done.totals.duplicates, 'duplicate')} in the corpus "
         f"{done.corpus}, {plural(done.totals.rejected, 'line')} rejected, in {done.seconds:.1f} s ({rate:,.0f} lines/s)"
     )
     for reason, number in done.reasons.most_common():

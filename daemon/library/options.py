@@ -62,7 +62,11 @@ def check_text(name: str, value: object) -> str:
 
 def list_ids(ids: int | Iterable[int]) -> list[int]:
     """Return the ids of one pair or several as a list. Raises `UsageError` if one is not an integer."""
+    values = list(ids) if isinstance(ids, Iterable) else [ids]
     try:
-        return [index(value) for value in (ids if isinstance(ids, Iterable) else [ids])]
+        # Bytes are iterables of integers, and truth values are integers, but neither are ids.
+        if isinstance(ids, bytes | bytearray) or any(isinstance(value, bool) for value in values):
+            raise TypeError
+        return [index(value) for value in values]
     except TypeError as error:
         raise UsageError(f"ids must be integers, got {ids!r}") from error

@@ -127,9 +127,9 @@ class LinkPositions:
                 f"{head}the links are read as positions of words between spaces and tabs; if the aligner also splits "
                 "words at Unicode spaces, as eflomal does, replace these by ordinary spaces in the text",
             )
-        late = (
-            f", except in the first {self._undivided:,} lines, where this was not known yet" if self._undivided else ""
-        )
+        number = self._undivided
+        first = f"the first {number:,} of these lines" if number > 1 else "the first of these lines"
+        late = f", except in {first}, where this was not known yet" if number else ""
         return Note(
             UNICODE_SPACES,
             f"{head}the links count words that are split at these spaces, so the text was split there{late}",

@@ -189,6 +189,9 @@ def test_ingest_creates_a_store_and_reports_it(hierogram: Run, corpus: Path, tmp
     again = hierogram("--store", "new.db", "ingest", str(corpus))
     assert "created" not in again.err
     assert "0 pairs stored, 9 duplicates" in again.out
+    (tmp_path / "one").write_text("une porte ||| a door\n")
+    hierogram("--store", "new.db", "ingest", "one")
+    assert "0 pairs stored, 1 duplicate in the corpus default" in hierogram("--store", "new.db", "ingest", "one").out
 
 
 def test_ingest_creates_no_store_without_input(hierogram: Run, tmp_path: Path) -> None:

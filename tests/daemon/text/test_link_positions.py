@@ -109,7 +109,7 @@ def test_lines_before_the_decision_are_counted_in_the_note() -> None:
     positions.inspect([columns(corpus(30, divided=True))])
     note = positions.note()
     assert note is not None
-    assert note.text.endswith("so the text was split there, except in the first 1 lines, where this was not known yet")
+    assert note.text.endswith("split there, except in the first of these lines, where this was not known yet")
 
 
 def test_lines_without_links_keep_their_spaces() -> None:
