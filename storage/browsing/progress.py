@@ -10,6 +10,8 @@ from hierogram.storage.schema.tables import REVISIONS
 
 _REJECTED = 200
 _LATEST = 5_000
+_COUNTED = 10_000
+"""Number of rows of each table in which failures are counted."""
 
 
 def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
@@ -91,6 +93,20 @@ def last_failed_files(transaction: ReadTransaction, limit: int) -> list[dict[str
  LIMIT :most""",
         most=limit,
     )
+
+
+def recent_failures(transaction: ReadTransaction) -> dict[str, list[dict[str, Any]]]:
+    """Return failed files, inputs that failed or had rejected lines, and failed exports, among the latest rows."""
+    statements = {
+        "files": "SELECT at FROM failed_files ORDER BY id DESC LIMIT :most",
+        "inputs": """SELECT at, state, rejected
+  FROM (SELECT started_at AS at, state, rejected FROM ingest_batches ORDER BY id DESC LIMIT :most) AS latest
+ WHERE state = 'failed' OR rejected > 0""",
+        "exports": """SELECT at
+  FROM (SELECT started_at AS at, state FROM exports ORDER BY id DESC LIMIT :most) AS latest
+ WHERE state = 'failed'""",
+    }
+    return {name: transaction.records(statement, most=_COUNTED) for name, statement in statements.items()}
 
 
 def open_deliveries(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:

@@ -44,10 +44,6 @@ def activity_routes(page: PageContext) -> APIRouter:
             settings = transaction.settings()
             curve = _curve(sweeps, settings)
             notation = find_notation(settings.grammar)
-            rejected, failed_files = (
-                progress.last_rejected(transaction, _ROWS),
-                progress.last_failed_files(transaction, _ROWS),
-            )
             exports, changes = progress.last_exports(transaction, _ROWS), progress.last_changes(transaction, _ROWS)
             daemon, time = _daemon(page, status.pairs), datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
@@ -60,9 +56,9 @@ def activity_routes(page: PageContext) -> APIRouter:
                 "diagnostics": _diagnostics(status.pairs, sweeps, batches, settings),
                 "annealed": _is_annealed(settings),
                 "batches": batches,
-                "rejected": rejected,
+                "rejected": progress.last_rejected(transaction, _ROWS),
                 "damaged": progress.first_damaged(transaction, _ROWS),
-                "failed_files": failed_files,
+                "failed_files": progress.last_failed_files(transaction, _ROWS),
                 "deliveries": progress.open_deliveries(transaction, _ROWS),
                 "exports": exports,
                 "jobs": job_statuses(progress.scheduled_jobs(transaction)),
@@ -73,7 +69,7 @@ def activity_routes(page: PageContext) -> APIRouter:
                 "_many": notation.many,
                 "_symbols": lambda side: split_symbols(side, settings),
                 "_exported": next((row for row in exports if row["state"] == "done"), None),
-                "_failures": _failures(daemon, batches, failed_files, exports, time - _RECENT),
+                "_failures": _failures(daemon, progress.recent_failures(transaction), time - _RECENT),
             }
         return page.answer(request, "now", content)
 
@@ -81,29 +77,20 @@ def activity_routes(page: PageContext) -> APIRouter:
 
 
 def _failures(
-    daemon: Mapping[str, Any] | None,
-    batches: Sequence[_Row],
-    failed_files: Sequence[_Row],
-    exports: Sequence[_Row],
-    since: datetime,
+    daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[_Row]], since: datetime
 ) -> list[str]:
-    """Return the numbers of recent failures by kind, such as `2 failed files`, with `+` if all rows are recent."""
-    recent_batches = [row for row in batches if _is_recent(row["started_at"], since)]
-    recent_files = [row for row in failed_files if _is_recent(row["at"], since)]
-    recent_exports = [row for row in exports if _is_recent(row["started_at"], since)]
-    loops = [] if daemon is None else [loop for loop in daemon["loops"] if not loop["running"]]
-    failures = (
-        ("stopped loop", len(loops), False),
-        ("failed file", len(recent_files), len(recent_files) == _ROWS),
-        ("failed input", sum(row["state"] == "failed" for row in recent_batches), len(recent_batches) == _ROWS),
-        ("rejected line", sum(row["rejected"] for row in recent_batches), len(recent_batches) == _ROWS),
-        ("failed export", sum(row["state"] == "failed" for row in recent_exports), len(recent_exports) == _ROWS),
+    """Return the numbers of recent failures by kind, such as `2 failed files`."""
+    files, inputs, exports = (
+        [row for row in failures[name] if _is_recent(row["at"], since)] for name in ("files", "inputs", "exports")
     )
-    return [
-        f"{number:,}{'+' * is_truncated} {name}{'s' * (number != 1)}"
-        for name, number, is_truncated in failures
-        if number
-    ]
+    counts = {
+        "stopped loop": 0 if daemon is None else sum(not loop["running"] for loop in daemon["loops"]),
+        "failed file": len(files),
+        "failed input": sum(row["state"] == "failed" for row in inputs),
+        "rejected line": sum(row["rejected"] for row in inputs),
+        "failed export": len(exports),
+    }
+    return [f"{number:,} {name}{'s' * (number != 1)}" for name, number in counts.items() if number]
 
 
 def _is_recent(moment: Any, since: datetime) -> bool:

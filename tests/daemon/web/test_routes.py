@@ -424,6 +424,25 @@ def test_exports_of_the_schedule_are_monitored(learned: Store, connect: Connect,
     assert [job["state"] for job in client.get("/now.json").json()["jobs"]].count("never") == 1
 
 
+def test_the_page_counts_failures_of_a_day_that_later_successes_have_displaced(
+    learned: Store, connect: Connect
+) -> None:
+    for error in ("the input is damaged", *[None] * 20):
+        learned.finish_ingest(learned.begin_ingest("news", "a", "bars"), error)
+    for error in ("no space left on device", "no space left on device", *[None] * 20):
+        learned.finish_export(learned.record_export("nightly", "/srv", "moses", "nightly"), error=error, rules=1)
+    learned.record_failed_file("a", "news", "damaged", lambda: "failed/a")
+    for row in range(12):
+        batch = learned.begin_ingest("news", f"b{row}", "bars")
+        learned.finish_ingest(batch, None)
+    client = connect(FakeService(learned))
+    assert "1 failed file, 1 failed input, 2 failed exports" in client.get("/now").text
+    url = learned.engine.url.render_as_string(hide_password=False)
+    for table in ("ingest_batches", "exports"):
+        query(url, f"UPDATE {table} SET started_at = '2026-01-01 00:00:00.000000'")
+    assert ">1 failed file<" in client.get("/now").text
+
+
 def test_the_openapi_document_names_every_route(empty_client: TestClient) -> None:
     document = empty_client.get("/openapi.json").json()
     assert {(path, method) for path, methods in document["paths"].items() for method in methods} >= {

@@ -120,6 +120,7 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
     "batches": lambda transaction: progress.last_batches(transaction, 5),
     "exports": lambda transaction: [progress.last_exports(transaction, 5)],
     "failed files": lambda transaction: [progress.last_failed_files(transaction, 5)],
+    "recent failures": progress.recent_failures,
     "deliveries": lambda transaction: [progress.open_deliveries(transaction, 5)],
 }
 
