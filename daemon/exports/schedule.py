@@ -92,7 +92,7 @@ def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Publi
         _check_stored(store, job)
     except ExportError as error:
         format = job.format or default_format(find_notation(store.settings().grammar)).name
-        store.finish_export(store.record_export(job.name, str(job.to), format, job.name), error=str(error))
+        store.finish_export(store.record_export(job.name, str(job.to.absolute()), format, job.name), error=str(error))
         raise
     return publish(store, job.versions(), job.options(), job=job.name, report=report)
 

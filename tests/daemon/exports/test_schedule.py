@@ -4,6 +4,7 @@ import json
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -11,7 +12,7 @@ from tests.daemon.conftest import Run, make_store
 from tests.storage.building import commit, delta, query
 
 from hierogram.daemon.configuration import load_configuration
-from hierogram.daemon.exceptions import DaemonError, UsageError
+from hierogram.daemon.exceptions import DaemonError, ExportError, UsageError
 from hierogram.daemon.exports.exporting import Published, Report
 from hierogram.daemon.exports.options import ExportJob, parse_span
 from hierogram.daemon.exports.publication import list_versions
@@ -419,6 +420,16 @@ def test_the_manifest_has_the_position_for_reading_changes(store: Store, tmp_pat
     assert events[0].detail["path"] == str(made.folder / made.manifest.file)
     assert events[0].detail["version"] == made.folder.name
     assert (events[0].detail["last_event_id"], events[1].source) == (made.manifest.last_event_id, "new")
+
+
+@pytest.mark.parametrize("broken", [{"corpus": "missing"}, {"filter_for": Path("missing.fr")}])
+def test_a_failed_run_names_its_folder_in_full(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ExportError):
+        run_job(store, ExportJob(name="bad", to=Path("versions"), every="1h", **broken))
+    assert store.events().events[-1].detail["path"] == str(tmp_path / "versions")
 
 
 def test_the_documented_query_shows_the_changes_between_two_versions(
