@@ -207,6 +207,7 @@ def _schedule(
     what |= {"to": destination.to.absolute(), "filter_for": options.filter_for and options.filter_for.absolute()}
     job = make_options(ExportJob, what, _flag)
     with open_chosen_store(context) as opened:
+        replaced = any(row.name == job.name for row in opened.store.jobs())
         try:
             added = add_job(opened.store, job)
         except OptionError as error:
@@ -214,7 +215,7 @@ def _schedule(
     if as_json:
         print_json(added.plain())
         return
-    print(f"{job.name}: added; next runs of `hierogram serve`:")
+    print(f"{job.name}: {'replaced' if replaced else 'added'}; next runs of `hierogram serve`:")
     for time in added.next_runs:
         print(f"  {show_time(time)}")
 

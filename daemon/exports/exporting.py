@@ -451,8 +451,7 @@ def export(
         raise ExportError(f"{path}: the folder {path.parent} does not exist: create it first")
     if is_special(path):
         raise ExportError(f"{path}: is a device or a pipe: expected a file, or - for standard output")
-    recorded = _recorded(store, path.name, path.absolute(), plan.format.name)
-    with recorded as record, working_folder(path.parent, path.name) as work:
+    with _recorded(store, path.name, path, plan.format.name) as record, working_folder(path.parent, path.name) as work:
         manifest = _write(store, work, plan, report, work / path.name, work / glue_name(path.name))
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")
         publish_files(
@@ -518,7 +517,7 @@ def publish(
         with suppress(ExportError), lock_name(folder, name):
             unchanged = replace(unchanged, pruned=prune_versions(versions, now))
         return unchanged
-    with _recorded(store, name, folder.absolute(), options.format or default_format(notation).name, job) as record:
+    with _recorded(store, name, folder, options.format or default_format(notation).name, job) as record:
         plan = resolve_plan(options, notation)
         folder.mkdir(parents=True, exist_ok=True)
         with lock_name(folder, name), working_folder(folder, name) as work:

@@ -494,6 +494,18 @@ def test_jobs_survive_storage(store: Store, tmp_path: Path) -> None:
     assert parse_span("1.5h") == timedelta(minutes=90)
 
 
+def test_a_job_added_again_is_reported_as_replaced(hierogram: Run, store: Store, store_url: str) -> None:
+    def add(*arguments: str) -> tuple[int, str]:
+        ran = hierogram("--store", store_url, "export", "--format", "jsonl", *arguments)
+        return ran.code, ran.out + ran.err
+
+    assert add("--name", "news", "--every", "1h", "--to", "one")[1].startswith("news: added; next runs")
+    assert add("--name", "news", "--cron", "@daily", "--to", "two")[1].startswith("news: replaced; next runs")
+    assert [status.job["to"] for status in list_jobs(store)] == [str(Path("two").absolute())]
+    code, text = add("--name", "old", "--every", "1h", "--to", "two/")
+    assert (code, "job 'news' writes to the same folder" in text) == (2, True)
+
+
 @pytest.mark.slow
 def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
