@@ -295,5 +295,5 @@ def missing_segmenter_note(code: str) -> str | None:
     else:
         return None
     package = _PACKAGES.get(base)
-    finds = f"hierogram[{package.extra}] can segment it" if package else "no package can segment it"
-    return f"{code} is written without spaces between words: {finds}; otherwise, {tokens}"
+    finds = f"; to find words, {install_extra(package.extra)} before you create the store" if package else ""
+    return f"{code} is written without spaces between words: {tokens}{finds}"

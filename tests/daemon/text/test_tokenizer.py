@@ -162,19 +162,21 @@ def test_no_token_is_a_lone_mark_and_nothing_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "package", "made", "word"),
+    ("code", "package", "extra", "made", "word"),
     [
-        ("km", "khmercut", {"tokenize": list}, "ទក"),
-        ("lo", "laonlp.tokenize", {"word_tokenize": list}, "ນໄ"),
+        ("km", "khmercut", "khmer", {"tokenize": list}, "ទក"),
+        ("lo", "laonlp.tokenize", "lao", {"word_tokenize": list}, "ນໄ"),
     ],
 )
 def test_an_optional_package_segments_words(
-    monkeypatch: pytest.MonkeyPatch, code: str, package: str, made: dict[str, object], word: str
+    monkeypatch: pytest.MonkeyPatch, code: str, package: str, extra: str, made: dict[str, object], word: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     find_language.cache_clear()
     assert find_language(code).tokens(word) == [word]
-    assert "written without spaces" in str(missing_segmenter_note(code))
+    note = str(missing_segmenter_note(code))
+    assert f"{code} is written without spaces between words: text between spaces" in note
+    assert f"run pip install '.[{extra}]' in the source folder" in note
     module = types.ModuleType(package)
     vars(module).update(made)
     for name in {package, package.partition(".")[0]}:
