@@ -342,12 +342,13 @@ class TextTranslator:
         units = sentence.units
         protected = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
         cased = self._cased(paragraph, units, words, linked, protected, fixed)
-        # Drop signs that the translation repeats or does not pair, unless the source does so.
+        # Drop signs that the translation repeats or does not pair, unless the source does so or nothing else is left.
         sources = [unit.word for unit in units]
         for find in (find_repeated, find_unpaired):
             if not find(sources):
-                for j in find(cased) - {*protected} - {*fixed}:
-                    cased[j] = ""
+                dropped = find(cased) - {*protected} - {*fixed}
+                if any(word and j not in dropped for j, word in enumerate(cased)):
+                    cased = ["" if j in dropped else word for j, word in enumerate(cased)]
         separators = self.texts.target.separators(cased)
         if separators:
             separators[0] = self._before(sentence)

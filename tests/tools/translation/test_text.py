@@ -108,6 +108,9 @@ def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: 
         # The source has such signs itself.
         ("«La maison hum", "«The house)"),
         ("la maison oui, la maison!!", "the house,, the house!!"),
+        # Nothing else is left.
+        ("oh", '"'),
+        ("Hum", ")"),
     ],
 )
 def test_signs_are_not_repeated_and_quotation_marks_are_paired(tmp_path: Path, source: str, target: str) -> None:
