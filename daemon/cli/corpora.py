@@ -165,7 +165,7 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
     damage = _damage(done)
     if damage is not None:
         print_note(f"hierogram: {done.origin}: {damage}")
-    if damage is not None or (strict and done.totals.rejected):
+    if damage is not None or not done.lines or (strict and done.totals.rejected):
         raise typer.Exit(PROBLEMS_FOUND)
 
 
@@ -173,8 +173,6 @@ def _damage(done: "IngestReport") -> str | None:
     """Return the defect of the input as a whole, or None. Some of its lines may still be stored."""
     from hierogram.daemon.text.rejections import INVALID_UTF8, LENGTH_MISMATCH
 
-    if not done.lines:
-        return "no lines to store: the input is empty"
     if LENGTH_MISMATCH in done.reasons:
         return "the files have different numbers of lines, so earlier pairs may be wrong too: compare the files"
     if wrong := done.reasons[INVALID_UTF8]:

@@ -11,7 +11,7 @@ from typing import cast
 from hierogram.daemon.exceptions import WrongKindError
 from hierogram.daemon.files import printable
 from hierogram.daemon.prefetch import prefetch
-from hierogram.daemon.text.notes import NOT_NFC, SWAPPED_SIDES, Note, words_not_in_nfc
+from hierogram.daemon.text.notes import EMPTY_INPUT, NOT_NFC, SWAPPED_SIDES, Note, words_not_in_nfc
 from hierogram.daemon.text.reading import (
     STORE_DEFAULTS,
     IngestOptions,
@@ -143,6 +143,10 @@ class IngestBatch:
             return rejected
         first = rejected[0]._replace(message=last.message, content=last.content, earlier=last.earlier + last.lines)
         return [first, *rejected[1:]]
+
+    def add_note(self, note: Note) -> None:
+        """Add a note on the input as a whole."""
+        self._notes_of_text += (note,)
 
     def notes(self) -> list[Note]:
         """Return the notes on the lines stored so far."""
@@ -311,4 +315,6 @@ def store_chunks(
     except BaseException as error:
         batch.fail(printable(str(error)) or type(error).__name__)
         raise
+    if not done.lines:
+        batch.add_note(Note(EMPTY_INPUT, "no lines to store"))
     return batch.finish()

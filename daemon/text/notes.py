@@ -1,6 +1,6 @@
 """Notes on an input as a whole: lines that can be stored but probably indicate a user error.
 
-`Notes` collects notes on the text during reading. `daemon.corpora.ingest` adds notes that depend on the store. The
+`Notes` collects notes on the text during reading. `daemon.text.ingest` adds notes that depend on the store. The
 command line prints them, HTTP and the library return them, and `ingest_batches.notes` stores them.
 """
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from hierogram.daemon.text.texts import LOOKS_DIVIDED, LOOKS_RUNNING, Languages, looks_tokenized, words_advice
 from hierogram.daemon.text.validation import LineColumns
 
+EMPTY_INPUT = "empty-input"
 RUNNING_TEXT = "running-text"
 TOKENS_DIVIDED = "tokens-divided"
 NO_WORD_DIVISION = "no-word-division"

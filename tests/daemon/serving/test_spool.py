@@ -1,5 +1,6 @@
 """The spool: which files are taken, in which order, and where they are moved."""
 
+import gzip
 import os
 import sys
 import threading
@@ -240,6 +241,21 @@ def test_waiting_files_are_reported_once(store: Store, tmp_path: Path) -> None:
     assert [entry["event"] for entry in log] == ["incomplete input is waiting", "file ingested"]
     assert (health.spool.waiting, health.spool.incomplete, health.spool.done) == (0, (), 1)
     assert store.count_pairs(["unaligned"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("x.pipes", b""), ("x.jsonl", b"\xef\xbb\xbf"), ("x.pipes.gz", gzip.compress(b""))]
+)
+def test_a_file_without_lines_gets_a_note(
+    store: Store, store_url: str, tmp_path: Path, name: str, content: bytes
+) -> None:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    (folder / name).write_bytes(content)
+    log, _ = run(store, ScanLimit(nothing), folder=folder)
+    assert [entry["event"] for entry in log] == ["file ingested", "note on file"]
+    assert (log[1]["note"], log[1]["reason"]) == ("empty-input", "no lines to store")
+    assert query(store_url, "SELECT notes FROM ingest_batches") == [("empty-input: no lines to store",)]
 
 
 def test_files_that_arrive_one_by_one_are_not_reported(store: Store, tmp_path: Path) -> None:
