@@ -73,7 +73,7 @@ def rules(
         matching, respelled = opened.find_rules(
             source, query.target, containing=words, limit=query.limit, current_sample=current_sample
         )
-        view = WordView(opened.settings().bpe_merges)
+        view = WordView(opened.settings().word_parts)
         like, is_target = [], False
         if not matching:
             side = source or query.target or ""
@@ -154,7 +154,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
             raise NothingLearnedError(opened.url)
         source, target = str(rule).split(" ||| ") if rule else ("", "")
         pairs = opened.pairs_using(source, target, limit) if rule else []
-        view = WordView(opened.settings().bpe_merges)
+        view = WordView(opened.settings().word_parts)
     if as_json:
         print_json([pair._asdict() for pair in pairs] if rule else {"indexed": indexed})
     elif not rule:

@@ -41,14 +41,14 @@ def init(
     upgrade: Annotated[bool, Option("Upgrade an older store to the schema of this version.")] = False,
     parts_of: Annotated[
         str | None,
-        Option("Copy the pairs of the store WORDS, with words split into subwords.", metavar="WORDS"),
+        Option("Copy the pairs of the store WORDS, with words split into parts if that helps.", metavar="WORDS"),
     ] = None,
 ) -> None:
     """Create a store. Its settings cannot be changed later. With --upgrade, upgrade an older store instead.
 
-    --parts-of copies the pairs of another store and splits words into subwords, for languages with rich morphology.
-    Byte pair encoding is learned on a source side with richer morphology than the target side, and pairs added later
-    are split in the same way. Rules are not copied.
+    --parts-of copies the pairs of another store and splits source words: compounds into their parts in languages with
+    compounds, and words into subwords in languages with richer morphology than the target side. Otherwise, words remain
+    whole. Pairs added later are split in the same way. Rules are not copied.
 
     The default schedule of a Dirichlet process is `annealed`, from T = 10 over 280 sweeps.
     """
@@ -79,7 +79,7 @@ def init(
     with open(url, create=True, **chosen_settings) as opened:
         print(f"{opened.url}: {'created' if opened.made else 'already exists; nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
-            if name in ("bpe_merges", "orthographies"):
+            if name in ("word_parts", "orthographies"):
                 # These values are long and are learned.
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
@@ -90,7 +90,7 @@ def init(
 
 
 def _create_subword_store(words: "GrammarStore", url: str) -> None:
-    from hierogram.daemon.text.segments import join_parts, measure_rare_share
+    from hierogram.daemon.text.segments import describe_parts, measure_words
 
     with (
         words,
@@ -101,19 +101,16 @@ def _create_subword_store(words: "GrammarStore", url: str) -> None:
     with made:
         now = made.status()
         pairs = plural(sum(now.pairs.values()), "pair")
-        sides = [
-            f"{name} {f'side split with {text.count(chr(10)) + 1:,} merges' if text else 'whole'}"
-            for name, text in zip(("source", "target"), made.settings().bpe_merges, strict=True)
-        ]
-        rows = made.store.pairs()
-        shares = [
-            measure_rare_share([join_parts(line) for line in lines])
-            for lines in ([row.source for row in rows], [row.target for row in rows])
-        ]
+        parts = made.settings().word_parts
+        sides = [f"{name} {describe_parts(text)}" for name, text in zip(("source", "target"), parts, strict=True)]
         print(f"{made.url}: {pairs}; {', '.join(sides)}")
-        print("words that occur once in a sample: source {:.1%}, target {:.1%}".format(*shares))
+        rows = made.store.pairs()
+        source = measure_words([row.source for row in rows])
+        target = measure_words([row.target for row in rows])
+        print(f"compounds: source {source.compounds:.1%}, target {target.compounds:.1%}")
+        print(f"words that occur once in a sample: source {source.once:.1%}, target {target.once:.1%}")
         if now.rejected_lines:
-            print_note(f"{plural(now.rejected_lines, 'pair')} left out: too many subwords on one side")
+            print_note(f"{plural(now.rejected_lines, 'pair')} left out: too many parts on one side")
 
 
 @with_options

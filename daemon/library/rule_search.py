@@ -48,8 +48,8 @@ def find_rules(
 
 
 def _tokenizers(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]:
-    if settings.bpe_merges:
-        words = TextPipeline(merges=settings.bpe_merges)
+    if settings.word_parts:
+        words = TextPipeline(merges=settings.word_parts)
         yield words.source, words.target
     # The tokenizer's package may be missing on a machine that only reads the store.
     with suppress(UsageError):

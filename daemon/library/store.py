@@ -468,20 +468,21 @@ class GrammarStore:
         bpe_merges: tuple[int | None, int | None] = (None, None),
         progress: Steps = lambda *_: None,
     ) -> GrammarStore:
-        """Create a store of the same pairs, with words split into subwords, and return it.
+        """Create a store of the same pairs, with words split into parts, and return it.
 
         Subwords of each side are learned by up to `bpe_merges` merges (source, target). 0 keeps whole words; None
-        splits source words if the source has richer morphology than the target, and keeps target words whole. Links
-        that were ingested or set by hand become links between all subwords of the two words; other links are
-        recomputed. The new store has not been sampled. Repeating an interrupted call resumes it. Raises `UsageError` if
-        words are already split, and `StoreError` if `url` is another store.
+        keeps target words whole, and splits source words into the parts of compounds, or into subwords, if they are
+        more often compounds, or have richer morphology, than target words. Links that were ingested or set by hand
+        become links between all parts of the two words; other links are recomputed. The new store has not been sampled.
+        Repeating an interrupted call resumes it. Raises `UsageError` if words are already split, and `StoreError` if
+        `url` is another store.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions
         from hierogram.daemon.text.segments import subword_settings
 
         settings = self.settings()
-        if settings.bpe_merges:
+        if settings.word_parts:
             raise UsageError(f"{self.url}: words are already split into subwords: expected a store of words")
         if self.notation().takes == PARSES:
             raise UsageError(f"{self.url}: {self.notation().cannot('split words into subwords')}")
@@ -528,7 +529,7 @@ class GrammarStore:
         if not notation.linked:
             raise WrongKindError(f"{self.url}: {notation.cannot('use links')}; nothing was stored")
         self._end_learning()
-        view = WordView(self.settings().bpe_merges)
+        view = WordView(self.settings().word_parts)
         token_links: dict[int, KnownLinks] = {}
         for row in self.store.pairs_by_id(list(links)):
             try:

@@ -5,7 +5,8 @@ the whole word [Koehn & Knight 2003]. Among splits into that number, the highest
 may be added or dropped.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from math import log
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ MIN_PART = 4
 _MAX_PARTS = 4
 _LINKS = (("", ""), ("s", ""), ("es", ""), ("n", ""), ("en", ""), ("", "e"))
 """Letters between two parts: added to the first, and dropped from its end."""
+_LEAST = 2
+"""Minimum frequency of a known word. Rarer words are often names or misspelled."""
 
 
 class Part(NamedTuple):
@@ -52,11 +55,38 @@ class CompoundSplitter:
             begun = longer
         return parts
 
+    def known_word(self, letters: str) -> str:
+        """Return the most frequent known word of which letters are a form at the beginning of a compound, or ""."""
+        return max((word for word in _forms(letters) if word in self._logs), key=self._logs.__getitem__, default="")
+
     def _beginnings(self, word: str, start: int) -> Iterator[tuple[int, Part]]:
         """Yield the known parts from a position, and the position after each."""
         for end in range(start + MIN_PART, len(word) - MIN_PART + 1):
             letters = word[start:end]
-            for added, dropped in _LINKS:
-                known = letters.removesuffix(added) + dropped
-                if letters.endswith(added) and known in self._logs:
+            for known in _forms(letters):
+                if known in self._logs:
                     yield end, Part(letters, known)
+
+
+def _forms(letters: str) -> Iterator[str]:
+    """Yield the words that may be at the beginning of a compound in this form."""
+    for added, dropped in _LINKS:
+        if letters.endswith(added):
+            yield letters.removesuffix(added) + dropped
+
+
+def count_words(lines: Iterable[str]) -> Counter[str]:
+    """Count the words of letters, in lowercase."""
+    return Counter(word for line in lines for word in line.lower().split() if word.isalpha())
+
+
+def known_parts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the words that may be parts of compounds, the most frequent first."""
+    found = [(word, count) for word, count in counts.items() if count >= _LEAST and len(word) >= MIN_PART]
+    return dict(sorted(found, key=lambda entry: (-entry[1], entry[0])))
+
+
+def measure_compounds(counts: Mapping[str, int]) -> float:
+    """Return the share of words, counted as often as they occur, that are compounds of other words."""
+    splitter = CompoundSplitter(known_parts(counts))
+    return sum(count for word, count in counts.items() if splitter.split(word)) / max(1, sum(counts.values()))

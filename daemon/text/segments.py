@@ -1,32 +1,41 @@
-"""Subword segmentation: split words into parts that the words of a text share, and join the parts again.
+"""Words of a side of a store: whole words, compounds split into known words, or subwords.
 
-Parts are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: starting from letters, the two most frequent
-adjacent parts within words are joined repeatedly. The ordered list of joins fully defines a segmentation. It is
-therefore stored as a text setting of the store, and new words are always split like old ones.
+Subwords are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: starting from letters, the two most frequent
+adjacent parts within words are joined repeatedly. The ordered list of joins fully defines a segmentation. Compounds are
+split by the frequencies of the text's own words, see `compounds`. Either list is stored as a text setting of the store,
+so new words are always split like old ones.
 
 Users read whole words: `WordView` converts stored parts to words.
 """
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from hierogram.daemon.text.compounds import CompoundSplitter, count_words, known_parts, measure_compounds
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.samplers.grammar.numbers import MAX_SIDE_LENGTH
 from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
-from hierogram.storage.records import MAX_BPE_MERGES, PART_MARK, Settings
+from hierogram.storage.records import (
+    MAX_BPE_MERGES,
+    PART_MARK,
+    Settings,
+    are_joined,
+    index_words,
+    is_modifier,
+    join_parts,
+)
+from hierogram.storage.records.parts import GUARD
 
 if TYPE_CHECKING:
     from hierogram.daemon.text.validation import LineColumns
 
 WITHIN = "-"
 """Displayed prefix of a part whose word begins elsewhere."""
-_GUARD = "￬"
-"""Escape before a mark that is part of the word itself."""
 _ONCE = 2
 """Minimum frequency of adjacent parts that are joined."""
 
@@ -34,19 +43,18 @@ _SAMPLE = 20_000
 """Approximate number of words per side that are sampled to measure morphological richness."""
 _MIN_RARE_SHARE = 0.1
 """Share of words that occur once in the sample, above which a side is morphologically rich."""
+_MIN_COMPOUND_SHARE = 0.02
+"""Share of compounds among words, above which they are split: 0.04 in German, 0.003 to 0.01 in other languages."""
 _RICHER = 1.5
-"""Minimum ratio of the shares of source and target if the source is split into parts."""
+"""Minimum ratio of the shares of source and target if the source is split."""
 
 Parts = tuple[str, ...]
 
 
-class SubwordSegmenter:
-    """Splits words into parts. Thread-safe."""
+class Segmenter:
+    """Splits words into parts, or keeps them whole. Thread-safe."""
 
-    def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
-        """Store `merges`, pairs of parts in the order in which they were joined. Without merges, words remain whole."""
-        self.merges = tuple(merges)
-        self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
+    def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def tokens(self, text: str) -> str:
@@ -57,17 +65,36 @@ class SubwordSegmenter:
         """Return the number of parts of each word of a line."""
         return [self._parts_of(word).count(" ") + 1 for word in text.replace("\t", " ").split(" ") if word]
 
+    def known_word(self, part: str) -> str:
+        """Return the word, in lowercase, that a part is a form of, or an empty string if it is not a word."""
+        return part.lower()
+
     def _parts_of(self, word: str) -> str:
         cached = self._known.get(word)
         if cached is None:
-            cached = self._known[word] = self._divided(word)
+            marked = PART_MARK in word
+            cached = word.replace(PART_MARK, GUARD + PART_MARK) if marked else self._divided(word)
+            self._known[word] = cached
         return cached
 
     def _divided(self, word: str) -> str:
-        if PART_MARK in word:
-            return word.replace(PART_MARK, _GUARD + PART_MARK)
-        if not self.merges:
-            return word
+        return word
+
+
+class SubwordSegmenter(Segmenter):
+    """Splits words into subwords by byte pair encoding."""
+
+    def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
+        """Store `merges`, pairs of parts in the order in which they were joined."""
+        super().__init__()
+        self.merges = tuple(merges)
+        self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
+
+    def known_word(self, part: str) -> str:
+        """Return an empty string."""
+        return ""
+
+    def _divided(self, word: str) -> str:
         parts = list(word)
         while len(parts) > 1:
             ranked = [(self._ranks[pair], k) for k, pair in enumerate(pairwise(parts)) if pair in self._ranks]
@@ -78,14 +105,27 @@ class SubwordSegmenter:
         return f" {PART_MARK}".join(parts)
 
 
-def join_parts(tokens: str) -> str:
-    """Join a line of parts into words. A part without a mark at its beginning begins a word.
+class CompoundSegmenter(Segmenter):
+    """Splits compounds into known words. The head has the case of the compound."""
 
-    A mark at the beginning of the line joins nothing and is removed.
-    """
-    if PART_MARK not in tokens:
-        return tokens
-    return tokens.removeprefix(PART_MARK).replace(f" {PART_MARK}", "").replace(_GUARD + PART_MARK, PART_MARK)
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        """Store the frequencies of known lowercase words."""
+        super().__init__()
+        self._splitter = CompoundSplitter(counts)
+
+    def known_word(self, part: str) -> str:
+        """Return the known word, in lowercase, of which a part is a form."""
+        return self._splitter.known_word(part.removesuffix(PART_MARK).lower())
+
+    def _divided(self, word: str) -> str:
+        small = word.lower()
+        *modifiers, head = [part.letters for part in self._splitter.split(small)] or [small]
+        if not modifiers:
+            return word
+        cased = head if word == small else head[:1].upper() + head[1:]
+        line = " ".join([*(modifier + PART_MARK for modifier in modifiers), cased])
+        # Words in capitals, among others, are not restored.
+        return line if join_parts(line) == word else word
 
 
 def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
@@ -166,34 +206,73 @@ def measure_rare_share(lines: Sequence[str]) -> float:
     return sum(count == 1 for count in counts.values()) / max(counts.total(), 1)
 
 
+class WordShares(NamedTuple):
+    """Shares of a side's words: words that occur only once in a sample, and compounds."""
+
+    once: float
+    compounds: float
+
+
+def measure_words(lines: Sequence[str]) -> WordShares:
+    """Return the shares of a side's words by which its segmentation is selected, from lines of words or of parts."""
+    lines = [*map(join_parts, lines)]
+    return WordShares(measure_rare_share(lines), measure_compounds(count_words(lines)))
+
+
 def subword_settings(
     settings: Settings, sources: Sequence[str], targets: Sequence[str], max_merges: tuple[int | None, int | None]
 ) -> Settings:
-    """Return the settings of a store of subwords, whose parts are learned from the given lines.
+    """Return the settings of a store of word parts, which are learned from the given lines.
 
-    `max_merges` is the maximum number of joins of each side. 0 keeps the side's words whole. None keeps target words
-    whole, and source words unless the source is morphologically rich, and richer than the target.
+    `max_merges` is the maximum number of merges of each side. 0 keeps the side's words whole. None keeps target words
+    whole, and splits the source if its words are often compounds or morphologically rich, more than the target's words.
     """
     source, target = max_merges
+    known: Mapping[str, int] = {}
     if source is None:
-        share = measure_rare_share(sources)
-        is_split = share > _MIN_RARE_SHARE and share > _RICHER * measure_rare_share(targets)
-        source = MAX_BPE_MERGES if is_split else 0
-    merges = [format_merges(learn_merges(*side)) for side in ((sources, source), (targets, target or 0))]
+        shares, other = measure_words(sources), measure_words(targets)
+        source = 0
+        if shares.compounds > max(_MIN_COMPOUND_SHARE, _RICHER * other.compounds):
+            known = known_parts(count_words(sources))
+        elif shares.once > max(_MIN_RARE_SHARE, _RICHER * other.once):
+            source = MAX_BPE_MERGES
+    parts = format_known_words(known) or format_merges(learn_merges(sources, source))
     # Word classes of whole words do not apply to parts.
-    return replace(settings, bpe_merges=tuple(merges), max_tokens=MAX_SIDE_LENGTH)
-
-
-@cache
-def make_segmenter(text: str) -> SubwordSegmenter:
-    """Return the segmenter for joins in the notation of `format_merges`."""
-    return SubwordSegmenter(
-        [(left, right) for left, _, right in (line.partition(" ") for line in text.split("\n") if line)]
+    return replace(
+        settings,
+        word_parts=(parts, format_merges(learn_merges(targets, target or 0))),
+        max_tokens=MAX_SIDE_LENGTH,
     )
 
 
+def format_known_words(counts: Mapping[str, int]) -> str:
+    """Return the words of which compounds consist as a store setting: a word, a tab and its frequency per line."""
+    return "\n".join(f"{word}\t{count}" for word, count in counts.items())
+
+
+@cache
+def make_segmenter(text: str) -> Segmenter:
+    """Return the segmenter of a side, in the notation of `format_merges` or `format_known_words`."""
+    lines = [line for line in text.split("\n") if line]
+    if "\t" in text:
+        return CompoundSegmenter({word: int(count) for word, _, count in (line.partition("\t") for line in lines)})
+    if not lines:
+        return Segmenter()
+    return SubwordSegmenter([(left, right) for left, _, right in (line.partition(" ") for line in lines)])
+
+
+def describe_parts(text: str) -> str:
+    """Return a description of the segmentation of a side, given its store setting."""
+    if not text:
+        return "whole"
+    number = text.count("\n") + 1
+    if "\t" in text:
+        return f"side with compounds split into {number:,} known words"
+    return f"side split with {number:,} merges"
+
+
 def spread_links(
-    fields: "LineColumns", line_numbers: Iterable[int], source: SubwordSegmenter, target: SubwordSegmenter
+    fields: "LineColumns", line_numbers: Iterable[int], source: Segmenter, target: Segmenter
 ) -> "LineColumns":
     """Split the words of the selected lines into parts, and link all parts of linked words.
 
@@ -237,16 +316,16 @@ def _between_parts(links: Iterable[Link], source: Sequence[range], target: Seque
     return [(i, j) for s, t in sorted(links) for i in source[s] for j in target[t]]
 
 
-def index_words(tokens: Sequence[str]) -> list[int]:
-    """Return the word index of each token of a line, followed by the number of words."""
-    starts = [int(k > 0 and not token.startswith(PART_MARK)) for k, token in enumerate(tokens)]
-    return [*accumulate(starts), sum(starts) + 1] if tokens else [0]
-
-
 def find_word_span(word_indices: Sequence[int], tokens: Span) -> Span:
     """Return the word span of a token span, both half-open. `word_indices` is the result of `index_words`."""
     first, last = tokens
     return word_indices[first], word_indices[first] if first == last else word_indices[last - 1] + 1
+
+
+def _shown(run: Sequence[str]) -> str:
+    """Return parts of a word joined, with a hyphen where the word continues."""
+    before = WITHIN if run[0].startswith(PART_MARK) else ""
+    return before + join_parts(" ".join(run)) + (WITHIN if is_modifier(run[-1]) else "")
 
 
 class PairInWords(NamedTuple):
@@ -293,17 +372,16 @@ class WordView:
         """Return the symbols of a rule's side, with adjacent parts joined."""
         if not self.merges:
             return list(side)
-        symbols: list[Symbol] = []
+        # Runs of parts of the same word.
+        runs: list[int | list[str]] = []
         for symbol in side:
             if not isinstance(symbol, str):
-                symbols.append(symbol)
-            elif not symbol.startswith(PART_MARK):
-                symbols.append(join_parts(symbol))
-            elif symbols and isinstance(symbols[-1], str):
-                symbols[-1] += join_parts(symbol)
+                runs.append(symbol)
+            elif runs and isinstance(run := runs[-1], list) and are_joined(run[-1], symbol):
+                run.append(symbol)
             else:
-                symbols.append(WITHIN + join_parts(symbol))
-        return symbols
+                runs.append([symbol])
+        return [run if isinstance(run, int) else _shown(run) for run in runs]
 
     def side(self, text: str) -> str:
         """Return a rule's side in rule notation, with its parts joined. Malformed text is returned unchanged."""

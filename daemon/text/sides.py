@@ -11,8 +11,8 @@ from math import log
 from threading import Lock
 from typing import NamedTuple
 
-from hierogram.daemon.text.segments import join_parts
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.records import join_parts
 from hierogram.storage.store import Store
 
 _PAIRS_PER_READ = 5_000
@@ -42,7 +42,7 @@ class WordSideCounts:
         """Return the log-odds of distinct words."""
         asked = list(dict.fromkeys(words))
         if self._parts is None:
-            self._parts = bool(self._store.settings().bpe_merges)
+            self._parts = bool(self._store.settings().word_parts)
         counts: Mapping[str, Mapping[str, int]]
         if self._parts:
             counts = self._of_pairs()

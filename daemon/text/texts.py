@@ -23,14 +23,14 @@ from hierogram.daemon.text.languages import (
 )
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import ProtectedSpan, find_protected
-from hierogram.daemon.text.segments import join_parts, make_segmenter, spread_links
+from hierogram.daemon.text.segments import make_segmenter, spread_links
 from hierogram.daemon.text.tokenizer import SPACE, ZERO_WIDTH_SPACE, has_long_words
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
 from hierogram.samplers.grammar.rules import Symbol, parse_side, render_side
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
-from hierogram.storage.records import KEPT, LOWERED, PART_MARK, Settings
+from hierogram.storage.records import KEPT, LOWERED, Settings, is_part, join_parts
 
 Languages = tuple[str, str]
 """Source and target language, as in ("fr", "en")."""
@@ -135,8 +135,8 @@ class TextSide:
         """Convert a rule's side with words as users type them to its stored form."""
         symbols: list[Symbol] = []
         for symbol in parse_side(text):
-            # A symbol that begins with a mark is a part already.
-            divided = isinstance(symbol, str) and not symbol.startswith(PART_MARK)
+            # A symbol with a mark is a part already.
+            divided = isinstance(symbol, str) and not is_part(symbol)
             symbols += self.tokens(str(symbol)).split(" ") if divided else [symbol]
         return render_side(tuple(symbols))
 
@@ -153,8 +153,8 @@ class TextSide:
         return line if self.language is None else self.joined(line.split(" "))
 
     def text_of(self, line: str) -> str:
-        """Return the text of a stored line of words or subwords."""
-        return self.joined(join_parts(line).split(" "))
+        """Return the text of a stored line of words or parts of words."""
+        return self.joined((line if self.merges is None else join_parts(line)).split(" "))
 
     def tokens_of_bytes(self, line: bytes) -> bytes:
         """Return the tokens of a line as bytes.
@@ -293,7 +293,7 @@ class TextPipeline:
             "languages": list(languages),
             "tokenize": self.rules is not None,
             "case": LOWERED if self.lower else KEPT,
-            "bpe_merges": list(self.merges),
+            "word_parts": list(self.merges),
             "orthographies": list(self.orthographies),
         }
 
@@ -327,14 +327,14 @@ def make_pipeline(
     rules = tokenize or (stored_pair if settings.get("tokenize") else None)
     for language in rules or ():
         find_language(language)
-    merges = tuple(map(str, settings.get("bpe_merges") or ()))
+    merges = tuple(map(str, settings.get("word_parts") or ()))
     orthographies = tuple(map(str, settings.get("orthographies") or ()))
     return TextPipeline(
         languages or stored_pair or tokenize, rules, settings.get("case") == LOWERED, merges, orthographies
     )
 
 
-_SETTINGS = ("languages", "tokenize", "case", "bpe_merges", "orthographies")
+_SETTINGS = ("languages", "tokenize", "case", "word_parts", "orthographies")
 
 
 def make_side(language: str) -> TextSide:

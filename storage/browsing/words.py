@@ -12,7 +12,7 @@ from hierogram.storage.browsing.details import last_pair
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule, known_words
 from hierogram.storage.pairs.pairs import pairs_by_id
-from hierogram.storage.records import PART_MARK, PairRow
+from hierogram.storage.records import PART_MARK, PairRow, is_part, join_parts
 
 SAMPLED_PAIRS = 10_000
 """Maximum number of pairs that are read to locate a word; in a larger store they are spread evenly."""
@@ -46,11 +46,11 @@ class CorpusMonth(NamedTuple):
 def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
     """Return the number of occurrences of the word in stored pairs, or None if it does not occur.
 
-    In a store of subwords: the number of pairs, since the vocabulary contains subwords.
+    In a store of word parts: the number of pairs with the word, given as parts, since the vocabulary contains parts.
     """
-    if transaction.settings().bpe_merges:
+    if transaction.settings().word_parts:
         held = _contains_word_sql(transaction, side)
-        row = transaction.row(f"SELECT count(*) FROM sentence_pairs AS p WHERE {held}", word=f" {token} ")
+        row = transaction.row(f"SELECT count(*) FROM sentence_pairs AS p WHERE {held}", word=_attach_parts(token))
         return int(row[0]) or None if row else None
     row = transaction.row(
         "SELECT count FROM vocabulary WHERE token = :token AND side = :side", side=side, token=token
@@ -71,8 +71,7 @@ def find_collocates(
     for rule in rules:
         words = {word for where, word in notation.words_of_rule(rule.source, rule.target) if where == side}
         for word in words - {token}:
-            if word.startswith(PART_MARK):
-                # It does not begin a word of a store of subwords.
+            if is_part(word):
                 continue
             together[word] += rule.expected_uses
     chosen = dict(nlargest(_MAX_COLLOCATES, together.items(), key=itemgetter(1)))
@@ -124,7 +123,7 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 
  ORDER BY c.name, month""",
         last=last,
         sampled=max(1, sampled),
-        word=f" {token} ",
+        word=_attach_parts(token),
     )
     shares = [CorpusMonth(*row) for row in rows]
     pairs_read, held_there = sum(share.pairs for share in shares), sum(share.holding for share in shares)
@@ -143,17 +142,24 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 
 
 
 def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
-    """Return the SQL condition that a pair `p` contains the word `:word`, with a space at each end, on a side."""
+    """Return the SQL condition that a pair `p` contains a word on a side. `:word` is `_attach_parts` of the word."""
     text = f"' ' || {_words_sql(transaction, side)} || ' '"
     # Not LIKE, which ignores case in SQLite.
     return f"replace({text}, :word, '') <> {text}"
 
 
+def _attach_parts(token: str) -> str:
+    """Return a word, given as its parts, as it is in `_words_sql`, with a space at each end."""
+    return f" {token} ".replace(f" {PART_MARK}", PART_MARK).replace(f"{PART_MARK} ", PART_MARK)
+
+
 def _words_sql(transaction: ReadTransaction, side: str) -> str:
-    """Return SQL for the words of a side of a pair `p`, with subwords joined."""
+    """Return SQL for the words of a side of a pair `p`, without spaces between the parts of a word."""
     settings = transaction.settings()
     column = side if side == SOURCE or len(find_notation(settings.grammar).pair_words) > 1 else SOURCE
-    return f"replace(p.{column}, ' {PART_MARK}', '')" if settings.bpe_merges else f"p.{column}"
+    if not settings.word_parts:
+        return f"p.{column}"
+    return f"replace(replace(p.{column}, ' {PART_MARK}', '{PART_MARK}'), '{PART_MARK} ', '{PART_MARK}')"
 
 
 def _count_pairs_with(transaction: ReadTransaction, side: str, token: str, last_pair: int) -> int | None:
@@ -191,7 +197,7 @@ def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit:
 
 def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
     settings = transaction.settings()
-    return side == SOURCE and find_notation(settings.grammar).takes == PAIRS and not settings.bpe_merges
+    return side == SOURCE and find_notation(settings.grammar).takes == PAIRS and not settings.word_parts
 
 
 def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:
@@ -232,7 +238,7 @@ def _latest_by_text(transaction: ReadTransaction, side: str, token: str, limit: 
             False,
             after=end - _LATEST_AT_ONCE,
             last=end,
-            word=f" {token} ",
+            word=_attach_parts(token),
             most=limit - len(pair_ids),
         )
         pair_ids += [row[0] for row in rows]
@@ -264,7 +270,7 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
 
 def common_words(transaction: ReadTransaction, side: str, limit: int) -> list[tuple[str, int]]:
     """Return frequent words of a side among the first that were stored, or of some passages in a store of subwords."""
-    if transaction.settings().bpe_merges:
+    if transaction.settings().word_parts:
         column = 1 + (side == TARGET)
         counts = Counter(word for row in _passages(transaction) for word in row[column].split(" "))
         return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
@@ -316,12 +322,14 @@ def _passages(transaction: ReadTransaction) -> list[tuple[Any, ...]]:
     last = last_pair(transaction)
     step = max(_PAIRS_PER_WINDOW, -(-last // _WINDOWS))
     ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_PER_WINDOW)]
-    texts = "p.source, p.target"
-    if transaction.settings().bpe_merges:
-        texts = ", ".join(_words_sql(transaction, side) for side in (SOURCE, TARGET))
-    return transaction.rows(
-        f"SELECT p.id, {texts} FROM sentence_pairs AS p WHERE p.id IN ({', '.join(map(str, ids))}) ORDER BY p.id", False
+    rows = transaction.rows(
+        f"SELECT p.id, p.source, p.target FROM sentence_pairs AS p WHERE p.id IN ({', '.join(map(str, ids))})"
+        " ORDER BY p.id",
+        False,
     )
+    if not transaction.settings().word_parts:
+        return rows
+    return [(row[0], join_parts(row[1]), join_parts(row[2])) for row in rows]
 
 
 def _most_common(transaction: ReadTransaction, side: str) -> list[tuple[str, int]]:

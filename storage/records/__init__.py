@@ -45,6 +45,7 @@ from hierogram.storage.records.pairs import (
     in_runs,
     join_pairs,
 )
+from hierogram.storage.records.parts import PART_MARK, are_joined, index_words, is_modifier, is_part, join_parts
 from hierogram.storage.records.settings import (
     CASES,
     INFINITY,
@@ -52,7 +53,6 @@ from hierogram.storage.records.settings import (
     LOWERED,
     MAX_BPE_MERGES,
     MAX_SEED,
-    PART_MARK,
     Settings,
 )
 
@@ -110,7 +110,12 @@ __all__ = [
     "SweepRecord",
     "TextAlignerCounts",
     "WordCounts",
+    "are_joined",
     "in_runs",
+    "index_words",
+    "is_modifier",
+    "is_part",
     "join_deltas",
     "join_pairs",
+    "join_parts",
 ]

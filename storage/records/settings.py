@@ -31,8 +31,6 @@ CASES = (KEPT, LOWERED)
 """Treatment of capital letters on ingest."""
 MAX_BPE_MERGES = 4_000
 """Default maximum number of merges of byte pair encoding."""
-PART_MARK = "￭"
-"""Prefix of each subword except the first of a word, in stores with byte pair encoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +49,10 @@ class Settings:
     to synchronous grammars.
 
     `languages` are the source and target languages, () if unknown. If `tokenize` is set, pairs without links are
-    tokenized by the rules of these languages. `bpe_merges` are the byte pair encoding merges of source and target, ()
-    if words are not segmented. `orthographies` are the orthographies of source and target as JSON, see
-    `hierogram.daemon.text.orthography`: () until the first text is tokenized, which sets them for good. A side with too
-    little text has an empty one.
+    tokenized by the rules of these languages. `word_parts` define how the words of source and target are split, () if
+    all words are whole, see `hierogram.daemon.text.segments`. `orthographies` are the orthographies of source and
+    target as JSON, see `hierogram.daemon.text.orthography`: () until the first text is tokenized, which sets them for
+    good. A side with too little text has an empty one.
     """
 
     model: Annotated[str, Option("Rule model", values={PITMAN_YOR: "one process per rule length", DIRICHLET: ""})] = (
@@ -104,5 +102,5 @@ class Settings:
         Option("Maximum number of words per side in an ITG word pair.", min=1, max=MAX_ITG_PHRASE_LENGTH),
     ] = 1
     slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES)] = FLAT
-    bpe_merges: tuple[str, ...] = ()
+    word_parts: tuple[str, ...] = ()
     orthographies: tuple[str, ...] = ()

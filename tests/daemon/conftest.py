@@ -128,14 +128,14 @@ def learned(learned_url: str) -> Iterator[Store]:
         yield store
 
 
-@pytest.fixture(scope="session")
-def parts_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a learned store with subword segmentation, which tests only read."""
-    return make_parts(tmp_path_factory.mktemp("parts"))
+@pytest.fixture(scope="session", params=["subwords", "compounds"])
+def parts_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """URL of a learned store with subwords, or with compounds, which tests only read."""
+    return make_parts(tmp_path_factory.mktemp("parts"), compounds=request.param == "compounds")
 
 
 @pytest.fixture
 def parts(parts_url: str) -> Iterator[hg.GrammarStore]:
-    """The store with subword segmentation."""
+    """The store with subwords or compounds."""
     with hg.open(parts_url) as store:
         yield store

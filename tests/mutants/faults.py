@@ -1577,8 +1577,8 @@ FAULTS = (
     Fault(
         "a subword mark in a word is mistaken for a segmentation",
         "daemon/text/segments.py",
-        "            return word.replace(PART_MARK, _GUARD + PART_MARK)\n",
-        "            return word\n",
+        "            cached = word.replace(PART_MARK, GUARD + PART_MARK) if marked else self._divided(word)\n",
+        "            cached = word if marked else self._divided(word)\n",
         (_SEGMENTS, "-k", "any_words"),
     ),
     Fault(

@@ -7,13 +7,14 @@ from itertools import groupby
 from math import log
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
-from hierogram.daemon.text.segments import WordView, find_word_span, index_words
+from hierogram.daemon.text.segments import WordView, find_word_span
 from hierogram.daemon.text.texts import TOKENS, UNCHANGED_TEXT, TextPipeline, TextSide, make_pipeline
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_notation
 from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal, unescape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.similar_pairs import SimilarPair, find_renderings, find_similar_pairs, find_source_sides
+from hierogram.storage.records import index_words
 from hierogram.tools.evidence.matching import CoveringPair, MatchedSentence, Pattern, SideMatch, choose_pairs
 from hierogram.tools.evidence.options import EvidenceOptions
 from hierogram.tools.evidence.sanitizing import EXPLANATION, enclose, quoted, visible
@@ -87,7 +88,7 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
         choose_pairs(words, weights, patterns, pairs, options.pairs),
         _entries(sentence, entries),
     )
-    view = WordView(transaction.settings().bpe_merges)
+    view = WordView(transaction.settings().word_parts)
     return _in_words(evidence, view) if view.merges else evidence
 
 

@@ -59,7 +59,7 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
         if quality >= min_quality and (pair.source, pair.target) not in matches:
             has = set(pair.source.split(" "))
             rank = 100 * sum(weight for word, weight in weights.items() if word in has) / sum(weights.values())
-            written = texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" "))
+            written = texts.source.text_of(pair.source), texts.target.text_of(pair.target)
             matches[pair.source, pair.target] = FuzzyMatch(
                 pair.id, pair.corpus, *written, round(quality, 1), round(rank, 1)
             )
@@ -110,7 +110,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
 
     def unit(pair: PairDetails) -> str:
         tuid = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
-        sides = (texts.source.joined(pair.source.split(" ")), texts.target.joined(pair.target.split(" ")))
+        sides = (texts.source.text_of(pair.source), texts.target.text_of(pair.target))
         variants = "".join(
             f"<tuv xml:lang={language}><seg>{xml_text(side)}</seg></tuv>"
             for language, side in zip(languages, sides, strict=True)

@@ -550,7 +550,7 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
             raise WrongKindError(
                 f"{store.url}: term extraction requires bilingual pairs, but this store contains monolingual trees"
             )
-        view = WordView(settings.bpe_merges)
+        view = WordView(settings.word_parts)
         words = (
             make_vocabulary(_word_counts(snapshot, SOURCE, view)),
             make_vocabulary(_word_counts(snapshot, TARGET, view)),

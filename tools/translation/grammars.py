@@ -24,12 +24,12 @@ from hierogram.daemon.exports.scratch import ReadState, Scratch, scratch
 from hierogram.daemon.mapped_arrays import has_kind, read_arrays, write_arrays
 from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Progress
-from hierogram.daemon.text.segments import join_parts
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipeline
 from hierogram.samplers.decoding.grammar import PackedGrammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, split_lines
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, find_notation
 from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.records import join_parts
 from hierogram.storage.store import Store
 from hierogram.tools.translation.casing import (
     NO_CASING,

@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.text.segments import join_parts
 from hierogram.samplers.decoding.chart import InputSentence
 from hierogram.samplers.decoding.decoder import Decoded, SentenceDecoder
-from hierogram.storage.records import PART_MARK
+from hierogram.storage.records import is_part, join_parts
 from hierogram.tools.translation.grammars import TextLengths, TranslationGrammar
 
 STEP = 0.125
@@ -44,14 +43,14 @@ def text_lengths(grammar: TranslationGrammar) -> TextLengths | None:
     rules = grammar.packed
     source, target, words = 0.0, 0.0, 0.0
     uses = np.exp(rules.features[:, grammar.features.index("count")])
-    known_lengths, made, word_starts = (
-        count_letters(grammar.source_words), count_letters(grammar.target_words), mark_word_starts(grammar.target_words)
+    known_lengths, made, words_of = (
+        count_letters(grammar.source_words), count_letters(grammar.target_words), mark_words(grammar.target_words)
     )  # fmt: skip
     for rule in range(rules.rules):
         symbols = [symbol for symbol in rules.target_of(rule) if symbol >= 0]
         source += uses[rule] * sum(known_lengths[symbol] for symbol in rules.source_of(rule) if symbol >= 0)
         target += uses[rule] * made[symbols].sum()
-        words += uses[rule] * word_starts[symbols].sum()
+        words += uses[rule] * words_of[symbols].sum()
     return TextLengths(target / source, target / words) if source and words else None
 
 
@@ -60,9 +59,9 @@ def count_letters(words: Sequence[str]) -> NDArray[np.int64]:
     return np.array([len(join_parts(word)) for word in words], np.int64)
 
 
-def mark_word_starts(tokens: Sequence[str]) -> NDArray[np.int64]:
-    """Return 1 for each token that begins a word and 0 for other word parts, int64[len(tokens)]."""
-    return np.array([not token.startswith(PART_MARK) for token in tokens], np.int64)
+def mark_words(tokens: Sequence[str]) -> NDArray[np.int64]:
+    """Return 1 for each word, represented by its only unmarked part, and 0 for other parts, int64[len(tokens)]."""
+    return np.array([not is_part(token) for token in tokens], np.int64)
 
 
 class LengthFitter:
@@ -100,8 +99,8 @@ class LengthFitter:
         return self._decoder(step, 1).decode(sentence, best, distinct=distinct)
 
     def _of(self, words: Sequence[str]) -> NDArray[np.float64]:
-        """Return the length of each token: half its letters, plus half an average word if it begins a word."""
-        lengths: NDArray[np.float64] = (count_letters(words) + self._lengths.word * mark_word_starts(words)) / 2
+        """Return the length of each token: half its letters, plus half an average word if it counts as a word."""
+        lengths: NDArray[np.float64] = (count_letters(words) + self._lengths.word * mark_words(words)) / 2
         return lengths
 
     def _nearest(self, sentence: InputSentence, target: float, lengths: NDArray[np.float64]) -> int:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from hierogram.daemon.text.compounds import CompoundSplitter
+from hierogram.storage.records import is_part
 from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 
 SHARED = 4
@@ -70,14 +71,14 @@ class SubstituteFinder:
         target_words
             Words of the target side.
         """
-        self._numbers = numbers
         self._casing = casing
         self._target_words = target_words
         self._least = oov_similarity
         self._folded: dict[str, str] = {}
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word, number in numbers.items():
-            if number in translated and any(map(str.isalpha, word)) and not any(map(str.isdigit, word)):
+            is_word = any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) and not is_part(word)
+            if number in translated and is_word:
                 folded = casing.lower(word)
                 # If both are known, the lowercase word is more frequent.
                 if folded not in self._folded or word == folded:
@@ -87,19 +88,21 @@ class SubstituteFinder:
             if len(folded) >= SHARED:
                 for key in {f"{folded[:_INDEXED]}-", f"-{folded[-_INDEXED:]}"}:
                     self._alike[key].append(folded)
+        self.known = {folded: numbers[word] for folded, word in self._folded.items()}
+        """Numbers of the indexed words, by their lowercase forms."""
         self._found: dict[tuple[str, bool], tuple[int, ...]] = {}
 
     def find(self, word: str, before: str = "") -> tuple[int, ...]:
         """Return the numbers of the known words that replace an unknown word, given the word before it, or ()."""
         folded = self._casing.lower(word)
         if self._least and folded in self._folded:
-            return (self._numbers[self._folded[folded]],)
+            return (self.known[folded],)
         noun = is_name(word, before)
         if noun and (not self._casing.nouns or word in self._target_words):
             return ()
         if (folded, noun) not in self._found:
             words = [part.word for part in self._compounds.split(folded)] or self._similar(folded, noun)
-            self._found[folded, noun] = tuple(self._numbers[self._folded[word]] for word in words)
+            self._found[folded, noun] = tuple(map(self.known.__getitem__, words))
         return self._found[folded, noun]
 
     def _similar(self, folded: str, noun: bool) -> list[str]:

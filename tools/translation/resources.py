@@ -98,7 +98,7 @@ class TranslationResources:
         """Return these resources with the language model of the store's target side if the options name none."""
         if self.options.lm is not None:
             return self
-        classes = self.options.low_resource or bool(store.settings().bpe_merges)
+        classes = self.options.low_resource or bool(store.settings().word_parts)
         with progress("build the language model", "n-grams") as shown:
             found = load_store_model(store, classes, shown, self.store_model)
         return replace(self, model=None if found is None else found.model, store_model=found)

@@ -13,7 +13,7 @@ import numpy as np
 
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
-from hierogram.daemon.text.segments import SubwordSegmenter, find_word_span, index_words, join_parts, make_segmenter
+from hierogram.daemon.text.segments import SubwordSegmenter, find_word_span, make_segmenter
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, SearchLimits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, SentenceDecoder
@@ -21,6 +21,7 @@ from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_mode
 from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
+from hierogram.storage.records import index_words, is_modifier, join_parts
 from hierogram.tools.translation.consensus import CANDIDATES, MORE_CANDIDATES, add_class_scores, choose_consensus
 from hierogram.tools.translation.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
@@ -268,9 +269,9 @@ class Translator:
         `span` is the maximum number of words that a rule covers, `pops` the maximum number of pops of a cell (0: exact
         search). Lines go through the pipeline `texts`; the glossary already did. `oov_similarity` is the minimum share
         of letters that a known word has in common with an unknown word to replace it (0: never). If source words are
-        whole, an unknown compound of known words is replaced by its parts. If the store is `small`, the weight of words
-        is fitted to each sentence, see `lengths`, and a single best translation is chosen by minimum Bayes risk, see
-        `consensus`. If the grammar has parts of words, words are segmented here.
+        not subwords, an unknown compound of known words is replaced by its parts. If the store is `small`, the weight
+        of words is fitted to each sentence, see `lengths`, and a single best translation is chosen by minimum Bayes
+        risk, see `consensus`. If the grammar has parts of words, words are segmented here.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -278,7 +279,7 @@ class Translator:
         self._max_words = max_words
         self.glossary = glossary or Glossary()
         self.texts = texts
-        self._segmenters: list[SubwordSegmenter] = [make_segmenter(merges) for merges in grammar.texts.merges]
+        self._segmenters = [make_segmenter(merges) for merges in grammar.texts.merges]
         self._oov_similarity = oov_similarity
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
@@ -390,16 +391,31 @@ class Translator:
                     position = SentencePart(position.words, tuple(map(split_words, joined)))
                 yield position, UNKNOWN_SYMBOL, len(position.words)
             else:
-                word = position.words[0]
-                parts = split_words(self._segmenters[0].tokens(word)) if self._segmenters else (word,)
-                numbers = [self.grammar.source_numbers.get(part, UNKNOWN_SYMBOL) for part in parts]
-                if numbers == [UNKNOWN_SYMBOL] and not any(self.grammar.texts.merges[:1]):
-                    found = self._substitutes.find(word, before)
-                    numbers = [*found] or numbers
-                    parts = (word, *[""] * (len(numbers) - 1))
+                parts, numbers = self._parts(position.words[0], before)
                 for number, (part, symbol) in enumerate(zip(parts, numbers, strict=True), 1):
                     yield SentencePart((part,) if part else ()), symbol, int(number == len(parts))
             before = position.words[-1]
+
+    def _parts(self, word: str, before: str) -> tuple[Words, list[int]]:
+        """Return the parts of a source word, or the word and empty texts, and the numbers of the symbols to decode."""
+        known = self.grammar.source_numbers
+        segmenter = self._segmenters[0] if self._segmenters else None
+        parts = split_words(segmenter.tokens(word)) if segmenter else (word,)
+        numbers = [known.get(part, UNKNOWN_SYMBOL) for part in parts]
+        if UNKNOWN_SYMBOL not in numbers or isinstance(segmenter, SubwordSegmenter):
+            return parts, numbers
+        if segmenter and len(parts) > 1:
+            # A part that is unknown in compounds is translated like the word of which it is a form.
+            numbers = [
+                self._substitutes.known.get(segmenter.known_word(part), UNKNOWN_SYMBOL)
+                if number == UNKNOWN_SYMBOL
+                else number
+                for part, number in zip(parts, numbers, strict=True)
+            ]
+            if UNKNOWN_SYMBOL not in numbers:
+                return parts, numbers
+        numbers = [*self._substitutes.find(word, before)] or [UNKNOWN_SYMBOL]
+        return (word, *[""] * (len(numbers) - 1)), numbers
 
     def _decode(self, positions: list[SentencePart], best: int) -> DecodedPart:
         check_deadline()
@@ -421,7 +437,8 @@ class Translator:
             for side in position.given:
                 bring(side, 0)
             if not position.given and number not in grammar.alone:
-                bring(position.words, 1)
+                # The modifier of a compound must not be attached to a word of the target language.
+                bring(tuple(join_parts(word) if is_modifier(word) else word for word in position.words), 1)
             first.append(len(passes))
         lm_words = np.zeros(len(own), np.int32) if self._model is None else self._model.vocabulary.numbers(list(own))
         sentence = InputSentence(

@@ -66,7 +66,7 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
                     f"{store.url}: too few pairs ({len(rows)}) to hold some out: pass sentences to tune on"
                 )
             out = {row.id for row in chosen}
-            view = WordView(copy.settings().bpe_merges)
+            view = WordView(copy.settings().word_parts)
             training_targets = [row.target for row in rows if row.id not in out]
             withdraw_all(copy, sorted(out), lambda pairs: bar.update(pairs, len(out), pairs))
             text, model = Path(folder, "target"), Path(folder, "target.lm")

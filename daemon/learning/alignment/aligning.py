@@ -17,7 +17,6 @@ from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWA
 from hierogram.daemon.learning.alignment.robust import assign_roles, some_pairs
 from hierogram.daemon.learning.stored_links import LinkedTexts, Links, words_and_stems
 from hierogram.daemon.progress import Steps
-from hierogram.daemon.text.segments import index_words
 from hierogram.samplers.alignment.bitext import MAX_WORDS, Direction, Side, make_direction, read_side, split_tokens
 from hierogram.samplers.alignment.chain import UNLINKED, LinkEvidence, make_evidence
 from hierogram.samplers.alignment.marginals import (
@@ -40,6 +39,7 @@ from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, SYMM
 from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, select_links
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.records import index_words
 
 _INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
 _TEXT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1}

@@ -10,7 +10,6 @@ from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, Wrong
 from hierogram.daemon.learning.alignment.aligning import make_direction_tasks, text_options
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.stored_links import NamedCounts, Names, unit_names, words_and_stems
-from hierogram.daemon.text.segments import index_words, join_parts
 from hierogram.daemon.text.texts import IN_REQUESTS, TextPipeline, make_pipeline, text_advice
 from hierogram.samplers.alignment.bitext import Side, read_side, split_tokens
 from hierogram.samplers.alignment.chain import make_evidence
@@ -20,7 +19,7 @@ from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.alignment.prior_counts import LearnedCounts
 from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import AlignerCounts, TextAlignerCounts
+from hierogram.storage.records import AlignerCounts, TextAlignerCounts, index_words, join_parts
 from hierogram.storage.store import Store
 
 _DIGITS = 5

@@ -187,7 +187,7 @@ def link_routes(context: WebContext) -> APIRouter:
         pair = store.find_pair(pair_id)
         if pair is None:
             raise unknown_pair(pair_id)
-        word_pair = WordView(store.settings().bpe_merges).pair(pair.source, pair.target)
+        word_pair = WordView(store.settings().word_parts).pair(pair.source, pair.target)
         try:
             applied = service.correct(pair_id, word_pair.of_tokens(corrected_links), origin)
         except HumanLinksError as error:
@@ -205,7 +205,7 @@ def link_routes(context: WebContext) -> APIRouter:
         pair = store.find_pair(pair_id)
         if pair is None:
             raise unknown_pair(pair_id)
-        word_pair = WordView(store.settings().bpe_merges).pair(pair.source, pair.target, pair.alignment)
+        word_pair = WordView(store.settings().word_parts).pair(pair.source, pair.target, pair.alignment)
         corrected_links = word_pair.known(store.human_links([pair_id]).get(pair_id, KnownLinks()))
         return LinksAnswer(
             pair=pair_id,

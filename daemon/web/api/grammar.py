@@ -104,7 +104,7 @@ def grammar_routes(context: WebContext) -> APIRouter:
         rules, _ = service.opened.find_rules(
             source, target, containing=containing or (), limit=limit + 1, after=after, current_sample=current_sample
         )
-        view = WordView(store.settings().bpe_merges)
+        view = WordView(store.settings().word_parts)
         rows = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in rules[:limit]]
         page = [RuleAnswer.model_validate(rule) for rule in rows]
         following = None
@@ -121,7 +121,7 @@ def grammar_routes(context: WebContext) -> APIRouter:
         rules = store.find_pair(pair_id)
         if rules is None:
             raise unknown_pair(pair_id)
-        view = WordView(store.settings().bpe_merges)
+        view = WordView(store.settings().word_parts)
         if not view.merges:
             return rules
         word_pair = view.pair(rules.source, rules.target, rules.alignment)
@@ -162,7 +162,7 @@ def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
     if row.current is None:
         raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it is waiting for sampling")
     settings = service.opened.settings()
-    uses, view = read_derivation(row, settings), WordView(settings.bpe_merges)
+    uses, view = read_derivation(row, settings), WordView(settings.word_parts)
     if view.merges:
         word_pair = view.pair(row.source, row.target)
         uses = [

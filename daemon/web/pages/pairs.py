@@ -94,7 +94,7 @@ def _content(transaction: ReadTransaction, pair: PairRecord) -> dict[str, Any]:
     from hierogram.storage.pairs.pairs import pairs_by_id
 
     settings = transaction.settings()
-    notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
+    notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
     two_texts = notation.takes == PAIRS
     alignment = pair.alignment if two_texts else ""
     word_pair = view.pair(pair.source, pair.target if two_texts else "", alignment)

@@ -213,11 +213,11 @@ def split_symbols(side: str, settings: Settings) -> list[Symbol]:
     """Return the symbols of a rule side, in words. Other texts, such as tree fragments, are one symbol."""
     if FRAGMENTS in find_notation(settings.grammar).offers or not is_side(side):
         return [Symbol(side)]
-    parts = WordView(settings.bpe_merges).symbols(parse_side(side))
+    parts = WordView(settings.word_parts).symbols(parse_side(side))
     return [
         Symbol("", part)
         if isinstance(part, int)
-        else Symbol(part, within=bool(settings.bpe_merges) and part != WITHIN and part.startswith(WITHIN))
+        else Symbol(part, within=bool(settings.word_parts) and part != WITHIN and WITHIN in (part[0], part[-1]))
         for part in parts
     ]
 

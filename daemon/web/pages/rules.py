@@ -28,7 +28,7 @@ def rule_routes(page: PageContext) -> APIRouter:
         source, target = parameters.get("source", ""), parameters.get("target", "")
         with page.reader.read() as transaction:
             settings = transaction.settings()
-            notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
+            notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
             rule = details.find_rule(transaction, source, target)
             history: list[dict[str, Any]] = []
             if rule is not None:
@@ -65,7 +65,7 @@ def rule_routes(page: PageContext) -> APIRouter:
         source, target = parameters.get("source", ""), parameters.get("target", "")
         with page.reader.read() as transaction:
             settings = transaction.settings()
-            notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
+            notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
             rule = details.find_rule(transaction, source, target)
             start = whole_number(parameters.get("after", "")) or 0
             # A pair may use a rule that is not stored yet, but only one with valid notation.

@@ -34,7 +34,7 @@ from hierogram.storage.browsing.search import (
 from hierogram.storage.browsing.words import count_word
 from hierogram.storage.options import OptionField
 from hierogram.storage.pairs.vocabulary import similar_words
-from hierogram.storage.records import PART_MARK, Settings
+from hierogram.storage.records import Settings, is_part
 
 _EXAMPLES = 12
 _MOST = 200
@@ -77,7 +77,7 @@ def search_routes(page: PageContext) -> APIRouter:
                 "_as_typed": lambda word: Phrase((word,)).typed(),
             }
             if phrase.words:
-                view = WordView(settings.bpe_merges)
+                view = WordView(settings.word_parts)
                 divided = {side: _divided(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
                 if "side" not in request.query_params:
                     query = replace(query, side=guess_side(transaction, divided))
@@ -102,7 +102,7 @@ def _in_tokens(transaction: ReadTransaction, phrase: Phrase, settings: Settings)
     except UsageError:
         # The tokenizer's package may be missing where a store is only browsed.
         return phrase
-    view = WordView(settings.bpe_merges)
+    view = WordView(settings.word_parts)
 
     def known(side: str, words: Sequence[str]) -> bool:
         return phrase_occurs(transaction, side, _divided(Phrase(tuple(words)), view, side == TARGET))
@@ -132,20 +132,20 @@ def _results(
 ) -> dict[str, Any]:
     side = query.side
     settings = transaction.settings()
-    notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
+    notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
     vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     parameters = {name: value for name, value in request.query_params.items() if name != "after"}
     after = _write_place(results.next)
     missing = results.unknown
-    if settings.bpe_merges:
+    if settings.word_parts:
         # A word is unknown if one of its subwords is unknown.
         parts = {word: _divided(Phrase((word,)), view, side == TARGET).words for word in phrase.words}
         missing = tuple(word for word in phrase.words if not set(results.unknown).isdisjoint(parts[word]))
     readings = [view.line(reading.typed()) for reading in results.readings]
     # The word itself, or else the most likely similar word.
     words = [*([] if missing or results.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
-    if words and not count_word(transaction, vocabulary, words[0]):
+    if words and not count_word(transaction, vocabulary, view.parts(side == TARGET, words[0])):
         words = words[1:]
     like = {word: similar_words(transaction.connection, vocabulary, word, _LIKE) for word in missing[:_MISSED]}
     if not results.rules and not missing and phrase.is_word and not results.labels:
@@ -156,7 +156,7 @@ def _results(
         "readings": readings,
         "unknown_words": list(missing),
         "like_words": {
-            word: [candidate.token for candidate in candidates if not candidate.token.startswith(PART_MARK)]
+            word: [candidate.token for candidate in candidates if not is_part(candidate.token)]
             for word, candidates in like.items()
         },
         "labels": list(results.labels),

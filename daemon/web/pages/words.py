@@ -20,7 +20,7 @@ from hierogram.storage.browsing.details import CompetingRule
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import Phrase, most_used_rules
 from hierogram.storage.pairs.vocabulary import similar_words
-from hierogram.storage.records import PART_MARK, PairRow
+from hierogram.storage.records import PairRow, is_part
 
 _RENDERINGS = 200
 _SHOWN_RENDERINGS = 15
@@ -55,15 +55,16 @@ def word_routes(page: PageContext) -> APIRouter:
 
 def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, Any]:
     settings = transaction.settings()
-    notation, view = find_notation(settings.grammar), WordView(settings.bpe_merges)
+    notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
     two_sides = TWO_SIDES in notation.offers
-    phrase = Phrase(tuple(view.parts(side == TARGET, token).split(" ")))
-    count = words.count_word(transaction, side, token)
+    parts = view.parts(side == TARGET, token)
+    phrase = Phrase(tuple(parts.split(" ")))
+    count = words.count_word(transaction, side, parts)
     renderings = details.find_competing_rules(transaction, side, phrase.side(), _RENDERINGS) if two_sides else []
     within = most_used_rules(transaction, phrase, side, _RULES)
     by_corpus = words.uses_by_corpus(transaction, [rule.id for rule in renderings[:_COMPARED]])
     lines = _lines(
-        words.pairs_containing(transaction, side, token, _LINES) if count else [], side, token, notation, view
+        words.pairs_containing(transaction, side, parts, _LINES) if count else [], side, token, notation, view
     )
     # Perplexity: the number of equally probable renderings with the same entropy.
     total = sum(rule.probability for rule in renderings)
@@ -78,12 +79,12 @@ def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, A
         "perplexity": perplexity,
         "rules": [rule for rule in within if not two_sides or getattr(rule, side) != phrase.side()][:_SHOWN_RULES],
         "collocates": words.find_collocates(transaction, side, token, within, _COLLOCATES),
-        "dispersion": words.find_distribution(transaction, side, token),
+        "dispersion": words.find_distribution(transaction, side, parts),
         "lines": lines,
         "like_words": [
             word.token
             for word in (similar_words(transaction.connection, side, token, _LIKE) if not count else ())
-            if not word.token.startswith(PART_MARK)
+            if not is_part(word.token)
         ],
         "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus, view),
         "sql": transaction.statements,

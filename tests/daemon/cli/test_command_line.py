@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import os
 import re
@@ -432,15 +433,28 @@ def test_init_creates_a_store_with_subword_segmentation(hierogram: Run, tmp_path
     hierogram("--store", "sqlite:///words.db", "init")
     hierogram("--store", "sqlite:///words.db", "ingest", str(corpus))
     made = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
-    parts, shares = made.out.splitlines()
+    parts, compounds, shares = made.out.splitlines()
     assert re.search(r"20 pairs; source side split with \d+ merges, target whole$", parts)
+    assert compounds == "compounds: source 0.0%, target 0.0%"
     assert shares == "words that occur once in a sample: source 100.0%, target 0.0%"
-    assert not re.search(r"^ *bpe_merges", hierogram("--store", "sqlite:///parts.db", "init").out, re.MULTILINE)
+    assert not re.search(r"^ *word_parts", hierogram("--store", "sqlite:///parts.db", "init").out, re.MULTILINE)
     again = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db")
     assert (again.code, again.out) == (0, made.out)
     hierogram("--store", "sqlite:///other.db", "init")
     other = hierogram("--store", "sqlite:///other.db", "init", "--parts-of", "words.db")
     assert (other.code, "already" in other.err) == (3, True)
+
+
+def test_init_splits_compounds_and_prints_their_share(hierogram: Run, tmp_path: Path) -> None:
+    words = {"haus": "house", "garten": "garden", "stadt": "town"}
+    pairs = [*words.items(), *((a + b, f"{words[a]} {words[b]}") for a, b in itertools.permutations(words, 2))]
+    corpus = tmp_path / "german.bars"
+    corpus.write_text("".join(f"{source} ||| {target}\n" for source, target in [*list(words.items()) * 3, *pairs]))
+    hierogram("--store", "sqlite:///words.db", "init")
+    hierogram("--store", "sqlite:///words.db", "ingest", str(corpus))
+    parts, compounds, _ = hierogram("--store", "sqlite:///parts.db", "init", "--parts-of", "words.db").out.splitlines()
+    assert parts.endswith("18 pairs; source side with compounds split into 3 known words, target whole")
+    assert compounds == "compounds: source 33.3%, target 0.0%"
 
 
 class Cut(ModuleType):

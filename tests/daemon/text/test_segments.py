@@ -15,14 +15,12 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.segments import (
     SubwordSegmenter,
     format_merges,
-    index_words,
-    join_parts,
     learn_merges,
     make_segmenter,
     measure_rare_share,
 )
 from hierogram.samplers.grammar.known_links import Link
-from hierogram.storage.records import PART_MARK
+from hierogram.storage.records import PART_MARK, index_words, join_parts
 from hierogram.storage.store import Store
 
 VERSES = {
@@ -215,7 +213,7 @@ def test_a_source_with_rich_morphology_is_segmented(tmp_path: Path) -> None:
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add(pairs)
         with words.in_parts(tmp_path / "parts.db") as store:
-            source, target = store.settings().bpe_merges
+            source, target = store.settings().word_parts
             assert "ku l" in source.split("\n")
             assert target == ""
             store.learn(2, threads=1).run()
@@ -238,7 +236,7 @@ def test_the_source_is_segmented_if_it_is_richer_than_the_target(
     with hg.open(tmp_path / "words.db", create=True) as words:
         words.add([(f"{source} now", target) for source, target in zip(sources, targets, strict=True)])
         with words.in_parts(tmp_path / "parts.db") as store:
-            source, target = store.settings().bpe_merges
+            source, target = store.settings().word_parts
             assert (source != "", target) == (is_split, "")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hierogram.storage.records import PART_MARK
 from hierogram.tools.translation.grammars import TextLengths
-from hierogram.tools.translation.lengths import HIGHEST, STEP, LengthFitter, mark_word_starts
+from hierogram.tools.translation.lengths import HIGHEST, STEP, LengthFitter, mark_words
 
 WORDS, LETTERS = 20, 5
 
@@ -87,6 +87,6 @@ def test_lengths_of_short_words_depend_on_their_number() -> None:
 
 
 def test_subwords_do_not_count_as_words() -> None:
-    assert mark_word_starts(["a", f"{PART_MARK}b", "c"]).tolist() == [1, 0, 1]
+    assert mark_words(["a", f"{PART_MARK}b", "c"]).tolist() == [1, 0, 1]
     fitter = LengthFitter(Decoders(lambda more: 20), ["abc", f"{PART_MARK}d"], TextLengths(1.0, 4.0))
     assert fitter._known.tolist() == [3.5, 0.5]

@@ -130,7 +130,7 @@ class McpTools:
 def _pairs_containing(
     transaction: ReadTransaction, side: str, words: Sequence[str], limit: int
 ) -> list[tuple[int, str, str]]:
-    view = WordView(transaction.settings().bpe_merges)
+    view = WordView(transaction.settings().word_parts)
     vocabulary = known_words(transaction, words).get(side, {})
     if len(vocabulary) < len(set(words)) and not view.merges:
         return []
@@ -138,8 +138,7 @@ def _pairs_containing(
     rarest = max(words, key=len) if view.merges else min(words, key=lambda word: vocabulary[word].count)
     phrase = f" {' '.join(words)} "
     pairs = [
-        (row.id, row.source, row.target)
-        for row in pairs_containing(transaction, side, rarest, _LOOKED_AT)
-        if phrase in f" {view.line(row.source if side == SOURCE else row.target)} "
+        (row.id, view.line(row.source), view.line(row.target))
+        for row in pairs_containing(transaction, side, view.parts(side == TARGET, rarest), _LOOKED_AT)
     ]
-    return pairs[:limit]
+    return [pair for pair in pairs if phrase in f" {pair[1 + (side == TARGET)]} "][:limit]

@@ -20,7 +20,6 @@ from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
-from hierogram.daemon.text.segments import join_parts
 from hierogram.daemon.text.texts import TOKENS, TextSide
 from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.classes import ClassModel, word_classes
@@ -38,6 +37,7 @@ from hierogram.samplers.language_models.lines import (
 )
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary, Vocabulary
+from hierogram.storage.records import join_parts
 from hierogram.tools.translation.language_models.arpa import NamedModel, TextCursor
 from hierogram.tools.translation.language_models.options import EstimationOptions
 

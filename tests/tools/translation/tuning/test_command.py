@@ -15,7 +15,7 @@ from tests.daemon.parts import VERSES, make_parts
 import hierogram as hg
 from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import Progress
-from hierogram.daemon.text.segments import join_parts
+from hierogram.storage.records import join_parts
 from hierogram.tools.translation.grammars import read_weights
 from hierogram.tools.translation.tuning_runs import MAX_SHARE, held_out
 
