@@ -1,1 +1,1 @@
-"""Protocols of other programs: LibreTranslate, amagama, TMX exchange, MCP, sil-machine."""
+"""Protocols of other programs: LibreTranslate, amagama, TMX exchange, MCP."""

@@ -1,1 +1,0 @@
-"""Tools for Bible translators: a store as a word alignment model of sil-machine, and Scripture Burrito alignments."""
