@@ -138,9 +138,8 @@ def export(
             beside = manifest_path(path)
         else:
             made = opened.publish(
-                destination.to, destination.name, keep=destination.keep, sentences=destination.sentences,
-                options=options, progress=export_progress(bar),
-            )  # fmt: skip
+                destination.to, destination.name, keep=destination.keep, options=options, progress=export_progress(bar)
+            )
             manifest, path, beside = made.manifest, made.folder / made.manifest.file, made.folder / MANIFEST
     _warn_if_empty(manifest)
     if as_json:
@@ -200,8 +199,8 @@ def _schedule(
     from hierogram.daemon.exports.schedule import add_job, show_time
     from hierogram.storage.options import OptionError
 
-    if destination.to is None or destination.sentences is not None:
-        raise UsageError("--cron and --every require --to FOLDER, without --sentences")
+    if destination.to is None:
+        raise UsageError("--cron and --every require --to FOLDER")
     what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
     what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
     what |= {"to": destination.to.absolute(), "filter_for": options.filter_for and options.filter_for.absolute()}

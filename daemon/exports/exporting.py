@@ -12,15 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
 from hierogram.daemon.compressing import CompressedFile, Compression, create_compressed, split_suffix
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
 from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, predicates, read_sentence_index
-from hierogram.daemon.exports.formats.decoders import CDEC
 from hierogram.daemon.exports.formats.format import NUMBER_MACRO, Feature, FeatureSet, Format
 from hierogram.daemon.exports.formats.registry import EVERY, check_kind, default_format, find_format, format_from_name
 from hierogram.daemon.exports.formats.tables import columns
@@ -55,7 +52,7 @@ from hierogram.daemon.exports.scratch import (
 )
 from hierogram.daemon.files import is_special
 from hierogram.daemon.progress import Phases
-from hierogram.daemon.text.texts import TextSide, make_pipeline
+from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, find_notation
 from hierogram.samplers.grammar.numbers import VARIANCE_PER_DRAW
 from hierogram.samplers.kernel import Report
@@ -65,8 +62,6 @@ from hierogram.storage.options import all_plain, from_plain
 from hierogram.storage.records import UNALIGNED
 from hierogram.storage.store import Store
 
-_OF_SENTENCES = "sentences"
-SENTENCES = f"{_OF_SENTENCES}.sgm"
 _ROW_GROUP = 122_880
 
 
@@ -116,14 +111,12 @@ class ExportPlan:
 class OutputFiles:
     """Paths of the rules and of the format's glue rules, and the way to write files.
 
-    If the format has a decoder configuration, its path is that of the rules with another ending. With `final`, the
-    export is one grammar per sentence; `path` is in a working folder that will be renamed to `final`.
+    If the format has a decoder configuration, its path is that of the rules with another ending.
     """
 
     path: Path
     glue: Path
     compress: Callable[[Path], AbstractContextManager[CompressedFile]]
-    final: Path | None = None
 
     def put(self, path: Path, lines: Sequence[str]) -> ExportedFile:
         """Write lines to a file beside the rules, and return the file."""
@@ -249,36 +242,28 @@ def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0, target_rows
 
 
 def write_rules(
-    scratch: Scratch, plan: ExportPlan, output: OutputFiles, side: TextSide, progress: Report
+    scratch: Scratch, plan: ExportPlan, output: OutputFiles, progress: Report
 ) -> tuple[int, list[ExportedFile]]:
-    """Write the rules of the view `scored` and the format's glue rules, or one grammar per sentence.
+    """Write the rules of the view `scored`, the format's glue rules, and the decoder configuration.
 
-    `side` divides the sentences of a test set. Returns the number of rules, and the files, with the rules' file first.
+    Returns the number of rules, and the files, with the rules' file first.
     """
     features, format = plan.features, plan.format
-    if output.final is not None:
-        assert plan.options.filter_for is not None
-        rules = scratch.row("SELECT count(*) FROM scored")[0]
-        test_set = read_sentence_index(plan.options.filter_for, side)
-        return rules, _write_sentences(scratch, plan, test_set, output, output.final)
     if format.line is None:
         rules, file = _write_table(scratch, features, format, output.path)
     else:
         rules, file = _write_lines(scratch, features, format, output, progress)
     glue = [output.put(output.glue, format.glue)] if format.glue else []
-    return rules, [file, *glue, *_write_configuration(plan, output.path, output)]
+    return rules, [file, *glue, *_write_configuration(plan, output)]
 
 
-def _write_configuration(
-    plan: ExportPlan, path: Path, output: OutputFiles, by_sentence: bool = False
-) -> Iterator[ExportedFile]:
-    """Write the files of a decoder configuration. With `by_sentence`, each sentence names its own file of rules."""
-    format = CDEC if by_sentence else plan.format
+def _write_configuration(plan: ExportPlan, output: OutputFiles) -> Iterator[ExportedFile]:
+    """Write the files of a decoder configuration."""
+    format, path = plan.format, output.path
     if format.configure is None:
         return
     stem = split_suffix(path.name)[0]
-    glue = output.glue.name if format.glue else None
-    for ending, lines in format.configure(None if by_sentence else path.name, glue, plan.features):
+    for ending, lines in format.configure(path.name, output.glue.name, plan.features):
         with create_compressed(path.with_name(stem + ending)) as file:
             file.write("".join(line + "\n" for line in lines).encode())
         yield ExportedFile(stem + ending, file.bytes, file.sha256)
@@ -317,38 +302,6 @@ def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: P
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return rules, ExportedFile(path.name, path.stat().st_size, digest)
-
-
-def _write_sentences(
-    scratch: Scratch, plan: ExportPlan, test_set: SentenceIndex, output: OutputFiles, final: Path
-) -> list[ExportedFile]:
-    """Write a grammar for each sentence of the test set, and a list of them; the result begins with the list.
-
-    The grammar of sentence N is `grammar.N` with the ending of the compression. The list is input of cdec:
-    `<seg id="N" grammar="…/grammar.N.gz"> words </seg>`.
-    """
-    assert CDEC.line is not None
-    folder, ending, sentences = output.path.parent, output.path.suffix, test_set.texts
-    scratch.run("CREATE TABLE matched (source VARCHAR, sentence BIGINT)")
-    for rows in scratch.columns("SELECT DISTINCT source FROM scored"):
-        scratch.insert("matched", [(source, number) for (source,) in rows for number in test_set.matches(source)])
-    query = f"""
-        SELECT sentence, line FROM (
-            SELECT sentence, source, target, {CDEC.line(plan.features)} AS line FROM scored JOIN matched USING (source)
-        ) ORDER BY sentence, source, target"""
-    files: dict[int, ExportedFile] = {}
-    lines = (row for block in scratch.columns(query) for row in block)
-    for number, of_sentence in groupby(lines, key=itemgetter(0)):
-        files[number] = output.put(folder / f"grammar.{number}{ending}", [line for _, line in of_sentence])
-    for number in range(len(sentences)):
-        if number not in files:
-            files[number] = output.put(folder / f"grammar.{number}{ending}", [])
-    with create_compressed(folder / SENTENCES) as file:
-        for number, sentence in enumerate(sentences):
-            file.write(f'<seg id="{number}" grammar="{final / files[number].name}"> {sentence} </seg>\n'.encode())
-    configuration = _write_configuration(plan, folder / _OF_SENTENCES, output, by_sentence=True)
-    listing = ExportedFile(SENTENCES, file.bytes, file.sha256)
-    return [listing, *configuration, *(files[number] for number in range(len(sentences)))]
 
 
 _TEXT = ".txt"
@@ -499,14 +452,12 @@ def publish(
     *,
     job: str | None = None,
     report: Phases | None = None,
-    by_sentence: bool = False,
 ) -> Published:
     """Write the store's grammar as a new version into a folder (made if need be), and move `latest` to it.
 
     A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. Then delete expired
-    versions. With `by_sentence` it holds a cdec grammar for each sentence of the test set instead, and a list that
-    names them. A run of a `job` whose last version already holds the same writes nothing. Raises the errors of
-    `export`; earlier versions remain.
+    versions. A run of a `job` whose last version already holds the same writes nothing. Raises the errors of `export`;
+    earlier versions remain.
     """
     options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
     folder, name = versions.folder.absolute(), versions.name
@@ -526,7 +477,7 @@ def publish(
             new = work / "version"
             new.mkdir()
             paths = new / (GRAMMAR + plan.ending), new / (GLUE + plan.ending)
-            manifest = _write(store, work, plan, report, *paths, final if by_sentence else None)
+            manifest = _write(store, work, plan, report, *paths)
             (new / MANIFEST).write_text(manifest.text(), encoding="utf-8")
             publish_folder(new, final)
             retired = prune_versions(versions, now)
@@ -618,11 +569,11 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
 
 
 def _write(
-    store: Store, work: Path, plan: ExportPlan, report: Phases | None, path: Path, glue: Path, final: Path | None = None
+    store: Store, work: Path, plan: ExportPlan, report: Phases | None, path: Path, glue: Path
 ) -> Manifest:
     """Write the rules, and the format's glue rules, of a snapshot to new files; return the manifest.
 
-    With `final`, the later name of the folder, write one grammar per sentence. Raises `NothingLearnedError`.
+    Raises `NothingLearnedError`.
     """
     report, options = report or (lambda *_: None), plan.options
     test_set = _test_set_digest(options)
@@ -638,8 +589,8 @@ def _write(
         compress = partial(create_compressed, compression=plan.compression)
         with scratch(work) as database:
             filters, remaining = score_rules(database, snapshot, plan, report)
-            output, side = OutputFiles(path, glue, compress, final), make_pipeline(settings).source
-            number, files = write_rules(database, plan, output, side, lambda done: report("write", done, remaining))
+            output = OutputFiles(path, glue, compress)
+            number, files = write_rules(database, plan, output, lambda done: report("write", done, remaining))
         rules, *extra_files = files
         return Manifest(
             manifest_version=MANIFEST_VERSION,

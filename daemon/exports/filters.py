@@ -38,9 +38,8 @@ class SentenceIndex:
     __test__ = False
 
     def __init__(self, sentences: Iterable[str]) -> None:
-        self.texts = [" ".join(sentence.split()) for sentence in sentences]
         self.sentences: list[list[str]] = [
-            [escape_terminal(word) for word in sentence.split()] for sentence in self.texts
+            [escape_terminal(word) for word in sentence.split()] for sentence in sentences
         ]
         positions: dict[Run, list[tuple[int, int]]] = defaultdict(list)
         for number, words in enumerate(self.sentences):

@@ -213,19 +213,14 @@ class Destination:
     to: Folder = None
     name: VersionName = "grammar"
     keep: Keep = None
-    sentences: Annotated[
-        Path | None, Option("With --to: write a cdec grammar for each sentence of FILE.", metavar="FILE")
-    ] = None
 
     def __post_init__(self) -> None:
         check(self)
         check_name(self.name)
         if self.to is not None and self.output is not None:
             raise OptionError("to", "cannot be combined with --output")
-        if self.to is None:
-            for name in ("keep", "sentences"):
-                if getattr(self, name) is not None:
-                    raise OptionError(name, "requires --to FOLDER")
+        if self.to is None and self.keep is not None:
+            raise OptionError("keep", "requires --to FOLDER")
 
     @property
     def is_standard_output(self) -> bool:

@@ -602,29 +602,20 @@ class GrammarStore:
         name: str = "grammar",
         *,
         keep: int | None = None,
-        sentences: PathLike | None = None,
         options: ExportOptions | None = None,
         progress: Phases | None = None,
         **overrides: Unpack[ExportKeywords],
     ) -> Published:
         """Write the grammar as a new version in a folder, keep the newest `keep`, and point the link `latest` to it.
 
-        If `sentences` is a file, the version is one cdec grammar for each sentence. Options are the fields of
-        `ExportOptions`. Raises the errors of `export`.
+        Options are the fields of `ExportOptions`. Raises the errors of `export`.
         """
         from hierogram.daemon.exports.exporting import publish
         from hierogram.daemon.exports.options import ExportOptions
         from hierogram.daemon.exports.publication import Versions
 
         options = resolve_options(ExportOptions, options, overrides)
-        if sentences is not None:
-            if options.format not in (None, "cdec"):
-                raise UsageError("--sentences writes cdec grammars: leave out --format")
-            if options.filter_for is not None:
-                raise UsageError("--sentences and --filter-for are mutually exclusive")
-            options = replace(options, format="cdec", filter_for=Path(sentences))
-        versions, by_sentence = Versions(Path(folder), name, keep), sentences is not None
-        return publish(self.store, versions, options, report=progress, by_sentence=by_sentence)
+        return publish(self.store, Versions(Path(folder), name, keep), options, report=progress)
 
     def verify(self, progress: Steps | None = None) -> VerifyReport:
         """Recount all rules from the derivations, check all tables, and return the differences."""

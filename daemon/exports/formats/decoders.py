@@ -87,7 +87,7 @@ def _cdec_line(features: FeatureSet) -> str:
     return concatenated(*sides, *values, linked)
 
 
-def _configure_cdec(grammar: str | None, _: str | None, features: FeatureSet) -> list[ConfigurationFile]:
+def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> list[ConfigurationFile]:
     """Return `cdec.ini`, which names the weights, and the file of weights. The user adds the language model."""
     # cdec takes logarithms to base 10, and counts a word as -1 / ln 10.
     weights = {
@@ -103,7 +103,7 @@ def _configure_cdec(grammar: str | None, _: str | None, features: FeatureSet) ->
     }
     lines = [
         "formalism=scfg",
-        *([] if grammar is None else [f"grammar={grammar}"]),
+        f"grammar={grammar}",
         "add_pass_through_rules=true",
         f"scfg_max_span_limit={SPAN}",
         "intersection_strategy=cube_pruning",
@@ -166,7 +166,7 @@ def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
 
 
-def _configure_moses(grammar: str | None, glue: str | None, features: FeatureSet) -> list[ConfigurationFile]:
+def _configure_moses(grammar: str, glue: str, features: FeatureSet) -> list[ConfigurationFile]:
     table = "PhraseDictionaryMemory name=TranslationModel{} num-features={} path={} input-factor=0 output-factor=0"
     lines = [
         *("[input-factors]", "0", "", "[mapping]", "0 T 0", "1 T 1", ""),

@@ -129,7 +129,7 @@ class Format:
     `needs` is what the kind of grammar must offer (`hierogram.samplers.grammar.kinds`), or None. A format with `words`
     writes pairs of linked words in place of rules; `rows` is an SQL query of its lines. A `lexicon` omits words with
     Unicode spaces, because its readers divide lines there. `configure` returns files of a decoder configuration from
-    the file names of rules (None: one file per sentence) and glue rules (None: no glue rules), and the features.
+    the file names of rules and glue rules, and the features.
     """
 
     name: str
@@ -149,7 +149,7 @@ class Format:
     words: bool = False
     lexicon: bool = False
     rows: str | None = None
-    configure: Callable[[str | None, str | None, FeatureSet], Sequence[ConfigurationFile]] | None = None
+    configure: Callable[[str, str, FeatureSet], Sequence[ConfigurationFile]] | None = None
 
     def check_features(self, names: Sequence[str] | None) -> None:
         """Raise `ValueError` if the format cannot write one of the features, or always writes all."""

@@ -13,7 +13,6 @@ from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
 from hierogram.daemon.exports.scratch import LINKED, link_rules, load_rules, scratch
-from hierogram.daemon.text.texts import TOKENS
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.storage.exports.snapshot import Block, Snapshot
@@ -98,5 +97,5 @@ def write(
             load_lexical_weights(database, "kept")
         score(database, plan, least_seen)
         output = OutputFiles(folder / name, folder / f"{name}.glue", create_compressed)
-        written = write_rules(database, plan, output, TOKENS, lambda done: None)
+        written = write_rules(database, plan, output, lambda done: None)
     return folder / name, written, counts

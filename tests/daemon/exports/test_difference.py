@@ -111,7 +111,6 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
         2,
         f"hierogram: --format: must be one of {', '.join((*EVERY, PACKED, DATASETTE))}, got 'word'\n",
     )
-    assert hierogram("export", "--sentences", "more").code == 2
 
 
 @pytest.mark.parametrize(

@@ -367,26 +367,6 @@ def test_an_export_for_a_test_set_loads_only_matching_rules(
     assert manifest.filters[0].before == learned.status().rules_in_use
 
 
-@pytest.mark.database("sqlite")
-def test_a_grammar_for_each_sentence(learned: Store, tmp_path: Path) -> None:
-    test_set = tmp_path / "test.fr"
-    test_set.write_text("la maison verte\nxxx\nelle ne voit pas\n")
-    options = ExportOptions(filter_for=test_set, max_scope=None)
-    made = publish(learned, Versions(tmp_path / "grammars", "test"), options, by_sentence=True)
-    listing = (made.folder / "sentences.sgm").read_text().splitlines()
-    assert listing[0] == f'<seg id="0" grammar="{made.folder}/grammar.0.gz"> la maison verte </seg>'
-    grammars = [set(sides(made.folder / f"grammar.{n}.gz")) for n in range(3)]
-    export(learned, tmp_path / "all", options)
-    assert set().union(*grammars) == set(sides(tmp_path / "all"))
-    assert any("verte" in source.split() for source, _ in grammars[0])
-    assert not any("verte" in source.split() for source, _ in grammars[2])
-    assert all(source.startswith("[X,1]") for source, _ in grammars[1])
-    assert made.manifest.rules == len(set().union(*grammars))
-    beside = [file.name for file in made.manifest.others]
-    assert beside == ["sentences.ini", "sentences.weights", *(f"grammar.{n}.gz" for n in range(3))]
-    assert "grammar=" not in (made.folder / "sentences.ini").read_text()
-
-
 def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path, tmp_path: Path) -> None:
     with Input([str(corpus)]) as source:
         ingest(store, source)

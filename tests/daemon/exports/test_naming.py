@@ -128,11 +128,9 @@ def test_an_empty_grammar_gives_a_warning(learned_url: str, hierogram: Run, to: 
     [
         (("-o", "g", "--to", "folder"), "--to: "),
         (("--keep", "3"), "--keep: "),
-        (("--sentences", "test"), "--sentences: "),
         (("-o", "g.parquet.gz"), "its own compression"),
         (("-o", "-", "--json"), "both write to standard output"),
         (("--to", "folder", "--name", "../up"), "--name: "),
-        (("--to", "folder", "--sentences", "test", "--format", "moses"), "cdec"),
         (("--min-count", "inf"), "--min-count: must be finite, got inf"),
         (("--min-expected", "inf"), "--min-expected: must be finite, got inf"),
         (("-o", "folder/"), "--output: folder/ is a folder"),

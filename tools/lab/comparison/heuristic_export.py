@@ -21,7 +21,6 @@ from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Scratch, scratch
-from hierogram.daemon.text.texts import TOKENS
 from hierogram.storage.exports.snapshot import Block
 from hierogram.storage.store import Store
 from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering
@@ -82,7 +81,7 @@ def export_heuristic(
             score(rules, plan)
             glue = path.with_name(f"{path.name}.glue")
             output = OutputFiles(path, glue, partial(create_compressed, compression=compression))
-            number, _ = write_rules(rules, plan, output, TOKENS, lambda _: None)
+            number, _ = write_rules(rules, plan, output, lambda _: None)
             return number, gathered.by_scope.tolist()
 
 
