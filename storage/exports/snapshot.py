@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TypeVar
 
-from sqlalchemy import Connection, Double, Executable, cast, func, literal_column, select, text
+from sqlalchemy import Connection, Executable, func, select, text
 
 from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
@@ -24,13 +24,11 @@ from hierogram.storage.records import (
     LinkRow,
     PairOrigin,
     PairRow,
-    RuleRow,
     Settings,
     StoredRule,
     StoreStatus,
 )
 from hierogram.storage.records.columns import StoredRules
-from hierogram.storage.records.uncertainty import standard_error_sql
 from hierogram.storage.schema.tables import (
     BLOCK_BITS,
     corpora,
@@ -105,26 +103,6 @@ class Snapshot:
         """Return the vocabulary of a side (`source` or `target`), in byte order."""
         statement = select(vocabulary.c.token).where(vocabulary.c.side == side).order_by(vocabulary.c.token)
         return list(self._connection.scalars(statement))
-
-    def iterate_rules(self, *, expected: bool = False) -> Iterator[RuleRow]:
-        """Stream the rules in use, in byte order of (source, target).
-
-        Uses are counts in the current derivations, or expected uses if `expected`. Probabilities are relative
-        frequencies among all rules of the store with the same source or target.
-        """
-        uses = rules.c.expected_uses if expected else rules.c.count
-        totals = {
-            side: select(side, func.sum(uses).label("total")).group_by(side).cte()
-            for side in (rules.c.source, rules.c.target)
-        }
-        statement = select(
-            rules.c.id, rules.c.source, rules.c.target, rules.c.length, rules.c.scope, rules.c.nonterminals,
-            rules.c.hiero, rules.c.expected_uses, literal_column(standard_error_sql("rules."), Double),
-            rules.c.count, *(cast(uses, Double) / cast(total.c.total, Double) for total in totals.values()),
-        )  # fmt: skip
-        for side, total in totals.items():
-            statement = statement.join(total, total.c[side.name] == side)
-        return self._stream(RuleRow, statement.where(uses > 0).order_by(rules.c.source, rules.c.target))
 
     def iterate_all_rule_rows(self) -> Iterator[StoredRule]:
         """Stream all rows of the table `rules`, unordered."""

@@ -176,12 +176,9 @@ def test_counts_are_means_on_request(learned: Store, tmp_path: Path) -> None:
     assert sum(counts) == pytest.approx(learned.status().expected_tokens, rel=1e-4)
     assert any(round(count, 3) % 1 for count in counts)
     with learned.snapshot() as snapshot:
-        rules = list(snapshot.iterate_rules(expected=True))
-    # The errors without the group variance.
-    uses = [rule.expected_uses for rule in rules]
-    group = sum(0.018 * number**2 / (1 + number / 15) for number in uses)
-    squared_errors = sum(rule.expected_uses_error**2 for rule in rules)
-    assert manifest.variance_a_use == pytest.approx((squared_errors - group) / sum(uses))
+        rules = list(snapshot.iterate_all_rule_rows())
+    variance = sum(rule.expected_uses_variance for rule in rules)
+    assert manifest.variance_a_use == pytest.approx(variance / sum(rule.expected_uses for rule in rules))
 
 
 @pytest.mark.slow

@@ -112,8 +112,8 @@ def url(store_url: str, hierogram: Run, tmp_path: Path) -> str:
 
 def rules(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
     with store.snapshot() as snapshot:
-        found = snapshot.iterate_rules()
-        return {(rule.source, rule.target): (rule.count, rule.expected_uses) for rule in found}
+        found = snapshot.iterate_all_rule_rows()
+        return {(rule.source, rule.target): (rule.count, rule.expected_uses) for rule in found if rule.count}
 
 
 def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from tests.storage.building import commit, delta, ingest, pair, query, update
+from tests.storage.building import commit, counts_of, delta, ingest, pair, query, update
 
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.store import Store, open_store
@@ -27,14 +27,13 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
     commit(store, [update(n) for n in range(1, 51)], [delta(f"s{n}", "t", 1) for n in range(12_000)])
     with open_store(store_url) as other, store.snapshot() as snapshot:
         before = snapshot.position()
-        rules = snapshot.iterate_rules()
+        rules = snapshot.iterate_all_rule_rows()
         first = next(rules)
         commit(other, [update(1, b"new", sweep=2)], [delta("s0", "t", -1), delta("s1", "t", 5), delta("zz", "t", 1)])
         ingest(other, [pair("new", "pair")])
         seen = [first, *rules]
         assert len(seen) == 12_000
         assert {row.count for row in seen} == {1}
-        assert {row.p_source_given_target for row in seen} == {1 / 12_000}
         pairs = [row for rows in snapshot.iterate_derivations(batch=7) for row in rows]
         assert {row.current for row in pairs} == {b"d"}
         assert len(list(snapshot.iterate_all_rule_rows())) == 12_000
@@ -43,15 +42,6 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
         assert snapshot.position() == before
         assert other.position() > before
     assert store.find_rules("s1", drawn=True)[0].count == 6
-
-
-def test_rules_are_in_byte_order(store: Store) -> None:
-    commit(store, [], RULES)
-    with store.snapshot() as snapshot:
-        rules = snapshot.iterate_rules()
-        seen = [(rule.source, rule.target) for rule in rules]
-    expected = [(d.source, d.target) for d in RULES if d.count]
-    assert seen == sorted(expected, key=lambda rule: (rule[0].encode(), rule[1].encode()))
 
 
 def test_rules_sharing_a_side(store: Store) -> None:
@@ -89,22 +79,6 @@ def test_rules_found_by_their_source_side(store: Store) -> None:
     assert totals == [used, sum(map(int, rows))]
 
 
-def test_probabilities_are_relative_to_all_rules_with_a_side(store: Store) -> None:
-    commit(store, [], RULES)
-    with store.snapshot() as snapshot:
-        (rule,) = [rule for rule in snapshot.iterate_rules() if (rule.source, rule.target) == ("la", "the")]
-    assert rule.p_target_given_source == 6 / 8
-    assert rule.p_source_given_target == 6 / 8
-
-
-def test_averaged_counts_replace_the_current_ones(store: Store) -> None:
-    commit(store, [], RULES)
-    with store.snapshot() as snapshot:
-        rules = snapshot.iterate_rules(expected=True)
-        seen = {(rule.source, rule.target): rule.p_target_given_source for rule in rules}
-    assert seen == {("la", "the"): 0.25, ("la", "it"): 0.75, ("Z", "z"): 1.0}
-
-
 def test_minimal_uses_are_added_in_eighths_on_request(store: Store, store_url: str) -> None:
     rules = [delta("a", "x", 1, 1.5, 4), delta("b", "x", 0, 0, 2), delta("b", "y", 2), delta("c", "x", 0, 0.25)]
     commit(store, [], rules)
@@ -119,7 +93,6 @@ def test_minimal_uses_are_added_in_eighths_on_request(store: Store, store_url: s
             columns = [[line for _, block in blocks for line in block[k].split("\n")] for k in (0, 1)]
             assert dict(zip(columns[0], map(int, columns[1]), strict=True)) == found
             assert snapshot.count_rules(expected=expected, minimal=minimal) == len(found)
-        assert [rule.source for rule in snapshot.iterate_rules(expected=True)] == ["a", "c"]
     view = "SELECT source, translation_weight, p_source_given_target FROM translation_grammar ORDER BY source"
     assert query(store_url, view) == [("a", 2, 0.8), ("b", 0.25, 0.1), ("c", 0.25, 0.1)]
 
@@ -129,15 +102,10 @@ def test_the_order_of_commits_does_not_matter(store: Store) -> None:
     Random(4).shuffle(shuffled)
     for change in shuffled:
         commit(store, [], [change])
-    with store.snapshot() as snapshot:
-        rules = snapshot.iterate_rules()
-        one_by_one = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
+    one_by_one = counts_of(store)
     commit(store, [], [delta(d.source, d.target, -d.count, -d.expected_uses) for d in RULES])
     commit(store, [], RULES)
-    with store.snapshot() as snapshot:
-        rules = snapshot.iterate_rules()
-        at_once = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
-    assert one_by_one == at_once
+    assert one_by_one == counts_of(store)
 
 
 def test_writers_do_not_wait_for_readers(store: Store, store_url: str) -> None:
@@ -155,6 +123,6 @@ def test_an_iteration_can_be_abandoned(store: Store, batch: int) -> None:
     commit(store, [update(n) for n in range(1, 6)], RULES)
     with store.snapshot() as snapshot:
         assert len(next(snapshot.iterate_derivations(batch))) == min(batch, 5)
-        next(snapshot.iterate_rules())
+        next(snapshot.iterate_all_rule_rows())
     commit(store, [], [delta("la", "the", 1)])
     assert store.find_rules("la", "the", drawn=True)[0].count == 7
