@@ -21,6 +21,7 @@ from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Scratch, scratch
+from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.exports.snapshot import Block
 from hierogram.storage.store import Store
 from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering
@@ -62,7 +63,7 @@ def export_heuristic(
         with HeuristicGrammar() as grammar, scratch(Path(folder), _MEMORY) as rules:
             grammar.add(Bitexts(snapshot, source, target))
             test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
-            words = None if test_set is None else {word for text in test_set.texts for word in text.split(" ")}
+            words = None if test_set is None else {symbol for symbols in test_set.sentences for symbol in symbols}
             chosen = None if pruning is None else chosen_rules(grammar, pruning)
             gathered = _RuleBlocks(grammar, source, target, singletons, words, chosen)
             rules.load("loaded", _KINDS, gathered.blocks())
@@ -132,7 +133,7 @@ class _RuleBlocks:
         self._target = target
         self._singletons = singletons
         self._chosen = chosen
-        self._known = None if words is None else np.array([word in words for word in source], np.bool_)
+        self._known = None if words is None else np.array([escape_terminal(word) in words for word in source], np.bool_)
         self.by_scope: NDArray[np.int64] = np.zeros(1, np.int64)
         self._hashes: list[NDArray[np.uint64]] = []
         self._uses: list[NDArray[np.int64]] = []
