@@ -7,11 +7,11 @@ from math import log
 
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.texts import make_pipeline
-from hierogram.daemon.xml_text import xml_attribute, xml_text
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.details import PairDetails, last_pair, list_pairs
 from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.similar_pairs import find_similar_pairs
+from hierogram.tools.xml_text import xml_attribute, xml_text
 
 _MAX_WORDS = 200
 _CANDIDATES = 100

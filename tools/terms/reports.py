@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 
 from hierogram.daemon.text.texts import TextPipeline
-from hierogram.daemon.xml_text import xml_attribute, xml_text
 from hierogram.tools.terms.options import CSV, GLOSSARY, JSON, TBX
 from hierogram.tools.translation.fixed_words import TOKENS_LINE
+from hierogram.tools.xml_text import xml_attribute, xml_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from hierogram.daemon.exports.exporting import resolve_plan, score_new_rules, sc
 from hierogram.daemon.exports.formats.registry import format_from_name
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import ReadState, Scratch, scratch
-from hierogram.daemon.mapped_arrays import has_kind, read_arrays, write_arrays
 from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipeline
@@ -39,6 +38,7 @@ from hierogram.tools.translation.casing import (
     learn_rule_casing,
     may_begin,
 )
+from hierogram.tools.translation.language_models.mapped_arrays import has_kind, read_arrays, write_arrays
 from hierogram.tools.translation.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
 
 

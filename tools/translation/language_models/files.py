@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import open_output
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.mapped_arrays import has_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import STANDARD_INPUT
 from hierogram.daemon.text.texts import TOKENS, TextSide
@@ -22,6 +21,7 @@ from hierogram.samplers.language_models.model import NGRAM, STATE, UNIGRAM, Lang
 from hierogram.samplers.language_models.vocabulary import Vocabulary
 from hierogram.tools.translation.language_models.arpa import ArpaWriter, NamedModel, read_arpa, write_arpa
 from hierogram.tools.translation.language_models.estimation import BinaryWriter, OpenWriter, Report, estimate
+from hierogram.tools.translation.language_models.mapped_arrays import has_kind, read_arrays, write_arrays
 from hierogram.tools.translation.language_models.options import EstimationOptions
 
 _KIND, _VERSION = "language model", 2
