@@ -19,9 +19,9 @@ _NULL = "''"
 _PAIRS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
 
 
-def load_lexicon(scratch: Scratch, blocks: Blocks, progress: Report | None = None) -> None:
+def load_lexicon(scratch: Scratch, blocks: Blocks) -> None:
     """Make the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs."""
-    _count_links(scratch, blocks, progress)
+    _count_links(scratch, blocks)
     scratch.run("""
         CREATE TABLE lexicon AS
         WITH of_f AS (SELECT f, sum(n) AS total FROM links GROUP BY f),
@@ -44,7 +44,7 @@ def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, progress: Re
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, '0-0' AS alignment, * FROM loaded")
 
 
-def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None) -> None:
+def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None = None) -> None:
     scratch.load("pairs", _PAIRS, blocks, progress)
     scratch.run(f"""
         CREATE TABLE links AS

@@ -30,7 +30,6 @@ _RELEASE_SECONDS = 5.0
 def holding_lease(
     store: Store,
     command: str,
-    seconds: float = LEASE_SECONDS,
     report: Callable[[str | None], None] = lambda _trouble: None,
 ) -> Iterator[None]:
     """Hold the lease on the grammar for this store object within the context. A thread renews it.
@@ -38,14 +37,14 @@ def holding_lease(
     `report` receives the reason if a renewal fails, and None after a renewal. If the lease is lost, every commit raises
     `LeaseLostError`. Raises `StoreHeldError` if another process holds the lease.
     """
-    store.take_lease(command, seconds)
+    store.take_lease(command, LEASE_SECONDS)
     stopped = threading.Event()
 
     def renew() -> None:
-        default_pause = pause = seconds / _RENEWALS
+        default_pause = pause = LEASE_SECONDS / _RENEWALS
         while not stopped.wait(pause):
             try:
-                store.renew_lease(seconds)
+                store.renew_lease(LEASE_SECONDS)
             except StoreUnavailableError as error:
                 report(str(error))
                 pause = min(default_pause, _RETRY_SECONDS)

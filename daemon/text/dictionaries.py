@@ -24,7 +24,6 @@ from hierogram.daemon.text.rejections import (
     DEPRECATED_TERM,
     FIELD_COUNT,
     MISSING_FIELD,
-    InputLimits,
     RejectionError,
 )
 from hierogram.daemon.text.validation import LineColumns, reject
@@ -152,13 +151,13 @@ class Dictionary(OpenFiles):
     if the file cannot be opened or its first line does not name these columns, `UsageError` if its format is unknown.
     """
 
-    def __init__(self, path: str, format: str = "auto", limits: InputLimits = DEFAULT_LIMITS) -> None:
+    def __init__(self, path: str, format: str = "auto") -> None:
         super().__init__()
         name = strip_suffix(path.lower()).rpartition(".")[2] if format == "auto" else format
         if name not in _FORMATS:
             raise UsageError(f"--dictionary {path}: unknown suffix: choose --format {', '.join(_FORMATS)}")
         self.format = _FORMATS[name]
-        self._files = [self.enter_context(open_lines(path, limits))]
+        self._files = [self.enter_context(open_lines(path, DEFAULT_LIMITS))]
 
     @property
     def fields(self) -> Iterator[LineColumns]:

@@ -256,7 +256,6 @@ class Translator:
         weights: Mapping[str, float],
         model: NamedModel | None = None,
         *,
-        span: int = SPAN,
         pops: int = POPS,
         max_words: int = MAX_WORDS,
         oov_similarity: float = 0.0,
@@ -266,12 +265,12 @@ class Translator:
     ) -> None:
         """Build the decoder.
 
-        `span` is the maximum number of words that a rule covers, `pops` the maximum number of pops of a cell (0: exact
-        search). Lines go through the pipeline `texts`; the glossary already did. `oov_similarity` is the minimum share
-        of letters that a known word has in common with an unknown word to replace it (0: never). If source words are
-        not subwords, an unknown compound of known words is replaced by its parts. If the store is `small`, the weight
-        of words is fitted to each sentence, see `lengths`, and a single best translation is chosen by minimum Bayes
-        risk, see `consensus`. If the grammar has parts of words, words are segmented here.
+        `pops` is the maximum number of pops of a cell (0: exact search). Lines go through the pipeline `texts`; the
+        glossary already did. `oov_similarity` is the minimum share of letters that a known word has in common with an
+        unknown word to replace it (0: never). If source words are not subwords, an unknown compound of known words is
+        replaced by its parts. If the store is `small`, the weight of words is fitted to each sentence, see `lengths`,
+        and a single best translation is chosen by minimum Bayes risk, see `consensus`. If the grammar has parts of
+        words, words are segmented here.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -293,7 +292,7 @@ class Translator:
                 np.array([float(own.get(name, 0.0)) for name in self.names]),
                 lm_words,
                 None if model is None else model.model,
-                SearchLimits(span, -(-pops // narrower)),
+                SearchLimits(SPAN, -(-pops // narrower)),
                 beside,
             )
 

@@ -42,7 +42,7 @@ with open(f"{folder}/s.db", create=True) as store:
     prepare_kernels(store.settings(), log, answers=True)
     daemon = Daemon(store, configuration, log)
     daemon.supervisor.prepare(configuration)
-    with holding_lease(store.store, "test", 60.0):
+    with holding_lease(store.store, "test"):
         daemon.supervisor.start()
         Path(folder, "spool", ".linked.pipes").write_text(lines)
         plain = (line.split(" ||| ")[:2] for line in lines.splitlines())
