@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.exceptions import UsageError as UsageError
     from hierogram.daemon.exports.difference import diff as diff
     from hierogram.daemon.exports.options import ExportOptions as ExportOptions
-    from hierogram.daemon.learning.alignment.evaluation import evaluate_links as evaluate_links
     from hierogram.daemon.learning.alignment.requests import AlignOptions as AlignOptions
     from hierogram.daemon.library.aligning import align as align
     from hierogram.daemon.library.learning import Learning as Learning
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from hierogram.storage.exceptions import StoreHeldError as StoreHeldError
     from hierogram.storage.exceptions import StoreMissingError as StoreMissingError
     from hierogram.storage.records.settings import Settings as Settings
+    from hierogram.tools.alignment_scores import evaluate_links as evaluate_links
     from hierogram.tools.diagnosis.library import diagnose as diagnose
     from hierogram.tools.diagnosis.options import ChainOptions as ChainOptions
     from hierogram.tools.evidence.library import evidence as evidence
@@ -74,7 +74,6 @@ _HOMES = {
     "daemon.exceptions": ("DaemonError", "InputError", "NothingLearnedError", "UsageError"),
     "daemon.exports.difference": ("diff",),
     "daemon.exports.options": ("ExportOptions",),
-    "daemon.learning.alignment.evaluation": ("evaluate_links",),
     "daemon.learning.alignment.requests": ("AlignOptions",),
     "daemon.library.aligning": ("align",),
     "daemon.library.learning": ("Learning",),
@@ -90,6 +89,7 @@ _HOMES = {
     "samplers.grammar.schedules": ("Annealing", "Schedule", "quick_schedule", "stratified_schedule"),
     "storage.exceptions": ("StoreError", "StoreHeldError", "StoreMissingError"),
     "storage.records.settings": ("Settings",),
+    "tools.alignment_scores": ("evaluate_links",),
     "tools.diagnosis.library": ("diagnose",),
     "tools.diagnosis.options": ("ChainOptions",),
     "tools.evidence.library": ("evidence",),

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.learning.alignment.evaluation import parse_links
 from hierogram.daemon.learning.derivations import expected_rules, read_derivation
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.browsing.search import UsedRule
 from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.records.pairs import parse_links
 from hierogram.storage.store import Store
 
 

@@ -151,6 +151,11 @@ class DamagedPair(NamedTuple):
     reason: str
 
 
+def parse_links(alignment: str) -> list[tuple[int, int]]:
+    """Return the links of a stored alignment, such as `0-0 1-2`."""
+    return [(int(source), int(target)) for source, _, target in (link.partition("-") for link in alignment.split())]
+
+
 class PairRow(NamedTuple):
     """A stored pair with its derivation, for sampling.
 

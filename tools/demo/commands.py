@@ -79,7 +79,7 @@ def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", without
 
 
 def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[VersePair]") -> None:
-    from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate
+    from hierogram.tools.alignment_scores import GoldLinks, evaluate
 
     print_aligned(align_pending(learning))
     links_by_texts = {(pair.source, pair.target): frozenset(pair.links) for pair in opened.pairs()}

@@ -22,11 +22,11 @@ from typing import Annotated, Any
 import typer
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.learning.alignment.evaluation import evaluate, read_gold, read_links
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
 from hierogram.samplers.alignment.options import EXPECTED, GDFA, SYMMETRIZATIONS
+from hierogram.tools.alignment_scores import evaluate, read_gold, read_links
 from hierogram.tools.lab.comparison.aligners import EFLOMAL
 
 THOT = "thot"

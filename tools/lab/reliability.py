@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align
-from hierogram.daemon.learning.alignment.evaluation import GoldLinks, read_gold
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences
+from hierogram.tools.alignment_scores import GoldLinks, read_gold
 from hierogram.tools.lab.compare_aligners import CorpusFiles, parse_corpus_files
 
 BINS = 10

@@ -79,7 +79,7 @@ def _evaluate_translations(
 
 
 def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) -> None:
-    from hierogram.daemon.learning.alignment.evaluation import evaluate_links
+    from hierogram.tools.alignment_scores import evaluate_links
 
     result = evaluate_links(hypothesis, gold, one_based=one_based)
     for note in result.notes:

@@ -50,6 +50,7 @@ from hierogram.storage.records import (
     PairSize,
     Settings,
 )
+from hierogram.storage.records.pairs import parse_links
 from hierogram.storage.store import Store
 
 MIN_MATERIAL_CHANGE = 0.1
@@ -445,8 +446,7 @@ def apply_corrections(
         change.corrected = [(correction.id, correction.version) for correction in corrections]
         lines: dict[int, str] = {}
         for correction in corrections if has_input_alignment else ():
-            pharaoh = (link.partition("-") for link in (correction.input_alignment or "").split())
-            links = [(int(s), int(t)) for s, _, t in pharaoh]
+            links = parse_links(correction.input_alignment or "")
             corrected = known.get(correction.id, KnownLinks()).impose(links)
             lines[correction.id] = " ".join(f"{s}-{t}" for s, t in corrected)
         if linked:

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hierogram.daemon.learning.derivations import terminal_positions
-from hierogram.daemon.web.pages.rendering import ShownWord, color_number, direction, links_of, truncate, visible, width
+from hierogram.daemon.web.pages.rendering import ShownWord, color_number, direction, truncate, visible, width
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import RuleUse
+from hierogram.storage.records.pairs import parse_links
 
 _EM = 15.0
 _GAP = 20.0
@@ -83,7 +84,7 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
                 ),
                 f"{sides[SOURCE][i].key} {sides[TARGET][j].key}",
             )
-            for i, j in links_of(alignment)
+            for i, j in parse_links(alignment)
             if i < len(sides[SOURCE]) and j < len(sides[TARGET])
         ],
     }
@@ -106,7 +107,7 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
         "cell": cell,
         "rows": rows,
         "columns": columns,
-        "links": [(i, j, f"{sides[SOURCE][i].key} {sides[TARGET][j].key}") for i, j in links_of(alignment)],
+        "links": [(i, j, f"{sides[SOURCE][i].key} {sides[TARGET][j].key}") for i, j in parse_links(alignment)],
         "phrases": [
             (
                 label_width + use.target_span[0] * cell,

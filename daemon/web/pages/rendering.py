@@ -28,6 +28,7 @@ from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, find_not
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.records import Settings
+from hierogram.storage.records.pairs import parse_links
 
 JSON_ENDING = ".json"
 
@@ -261,17 +262,12 @@ class ShownWord(NamedTuple):
     marked: bool = False
 
 
-def links_of(alignment: str) -> list[tuple[int, int]]:
-    """Parse the links of a Pharaoh line."""
-    return [(int(i), int(j)) for i, _, j in (link.partition("-") for link in alignment.split())]
-
-
 def sentences(
     source: str, target: str, alignment: str, marked: Mapping[str, Collection[int]] = MappingProxyType({})
 ) -> dict[str, list[ShownWord]]:
     """Return the words of a pair by side; an empty text has no words. `marked` holds positions by side."""
     partners: dict[str, dict[int, list[str]]] = {SOURCE: defaultdict(list), TARGET: defaultdict(list)}
-    for i, j in links_of(alignment):
+    for i, j in parse_links(alignment):
         partners[SOURCE][i].append(f"t{j}")
         partners[TARGET][j].append(f"s{i}")
     return {

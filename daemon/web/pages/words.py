@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.pages.forms import texts
-from hierogram.daemon.web.pages.rendering import PageContext, links_of, sentences, split_symbols
+from hierogram.daemon.web.pages.rendering import PageContext, sentences, split_symbols
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation, find_notation
 from hierogram.storage.browsing import details, words
@@ -21,6 +21,7 @@ from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import Phrase, most_used_rules
 from hierogram.storage.pairs.vocabulary import similar_words
 from hierogram.storage.records import PairRow, is_part
+from hierogram.storage.records.pairs import parse_links
 
 _RENDERINGS = 200
 _SHOWN_RENDERINGS = 15
@@ -108,7 +109,7 @@ def _lines(rows: Sequence[PairRow], side: str, token: str, notation: Notation, v
     lines = []
     for row in rows:
         pair = view.pair(row.source, row.target if two_texts else "", row.alignment if two_texts else "")
-        links = links_of(pair.alignment)
+        links = parse_links(pair.alignment)
         text = pair.target if side == TARGET and two_texts else pair.source
         positions = [n for n, word in enumerate(text.split(" ")) if word == token]
         linked = sorted(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.tools.lab.programs import printed
 
-from hierogram.daemon.learning.alignment.evaluation import GoldLinks
+from hierogram.tools.alignment_scores import GoldLinks
 from hierogram.tools.lab.reliability import Bin, calibration_error, judge, make_bins
 
 GOLD = [

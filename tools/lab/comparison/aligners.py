@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hierogram.daemon.learning.alignment.evaluation import read_links
 from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.tools.alignment_scores import read_links
 
 if TYPE_CHECKING:
     from hierogram.daemon.learning.stored_links import Links

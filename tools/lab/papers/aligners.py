@@ -26,7 +26,6 @@ from hierogram.daemon.cli.common import plural, print_note, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align_sides, corpus_options
-from hierogram.daemon.learning.alignment.evaluation import read_links
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.stored_links import Links
 from hierogram.daemon.text.lines import read_sentences, write_lines
@@ -35,6 +34,7 @@ from hierogram.samplers.alignment.models.registry import list_models
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.storage.options import Option
+from hierogram.tools.alignment_scores import read_links
 from hierogram.tools.lab.comparison.aligners import EFLOMAL, FAST_ALIGN, read_directions, run_eflomal, run_fast_align
 from hierogram.tools.lab.measures.results import ResultCache, drawn
 from hierogram.tools.lab.papers.translations import (

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align
-from hierogram.daemon.learning.alignment.evaluation import GoldLinks, parse_links, read_gold
-from hierogram.daemon.learning.alignment.evaluation import evaluate as evaluate_links
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.bitext import Side, read_side
@@ -40,6 +38,9 @@ from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKe
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
 from hierogram.samplers.itg.summaries import LinkSums, add_links, empty_links
 from hierogram.storage.options import Option
+from hierogram.storage.records.pairs import parse_links
+from hierogram.tools.alignment_scores import GoldLinks, read_gold
+from hierogram.tools.alignment_scores import evaluate as evaluate_links
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, drawn, write_table
 from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, split
 from hierogram.tools.translation.options import TranslateOptions
@@ -243,7 +244,7 @@ def sample(
     aer = None
     if bitext.gold:
         lines = _aligned(bitext, sums if sweeps else last, implied=False).lines()
-        pairs = [parse_links(line) for line in lines]
+        pairs = [frozenset(parse_links(line)) for line in lines]
         aer = evaluate_links(bitext.gold, pairs[: len(bitext.gold)]).aer
     return {
         "seconds": [round(value, 4) for value in seconds],

@@ -12,9 +12,9 @@ from tests.daemon.learning.alignment.languages import invented
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.aligning import align, corpus_options
-from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.samplers.alignment.models.registry import MODELS
+from hierogram.tools.alignment_scores import GoldLinks, evaluate
 
 
 @pytest.fixture

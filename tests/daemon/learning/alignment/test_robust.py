@@ -9,10 +9,11 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.alignment.languages import invented
 
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.evaluation import GoldLinks, evaluate, parse_links
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.alignment.robust import assign_roles, some_pairs
 from hierogram.samplers.alignment.bitext import read_side
+from hierogram.storage.records.pairs import parse_links
+from hierogram.tools.alignment_scores import GoldLinks, evaluate
 
 
 def roles(*pairs: tuple[str, str]) -> tuple[list[int], list[int], list[int]]:
@@ -60,7 +61,7 @@ def test_sides_of_some_pairs() -> None:
 @pytest.fixture(scope="module")
 def corpus() -> tuple[list[str], list[str], list[frozenset[tuple[int, int]]]]:
     source, target, gold = invented(300)
-    return source, target, [parse_links(line) for line in gold]
+    return source, target, [frozenset(parse_links(line)) for line in gold]
 
 
 QUICK = AlignOptions(sweeps=20, chains=3, threads=1)

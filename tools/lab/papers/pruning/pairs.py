@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.learning.alignment.evaluation import read_links
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model1 import Model1, train_model1
+from hierogram.tools.alignment_scores import read_links
 
 _X1, _X2 = -1, -2
 _LEAST = 0.1

@@ -111,11 +111,6 @@ def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
     return gold
 
 
-def parse_links(line: str) -> frozenset[Link]:
-    """Return the links of a canonical Pharaoh line."""
-    return frozenset(_link(word, b"-", "alignment", 1) for word in line.encode().split())
-
-
 def read_links(path: str) -> list[frozenset[Link]]:
     """Return links to evaluate, as Pharaoh lines. Scores after ` ||| ` are ignored. Raises `InputError`."""
     return [
