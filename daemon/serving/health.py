@@ -55,7 +55,6 @@ class DaemonStatus:
     degraded: str | None = None
     log_likelihood: float | None = None
     uptime_seconds: float = 0.0
-    resampled_pairs: int = 0
     spool: SpoolStatus = SpoolStatus()
 
 

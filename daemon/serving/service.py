@@ -117,7 +117,6 @@ class Daemon:
             self.supervisor.trouble() or self.lease_trouble,
             self.health.log_likelihood,
             time.monotonic() - self._started,
-            self.health.resampled_pairs,
             self.health.spool,
         )
 

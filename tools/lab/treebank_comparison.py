@@ -28,7 +28,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     restore_tree,
     transform_tree,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree
+from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree, with_words
 from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
@@ -71,7 +71,7 @@ def run(task: Task) -> dict[str, Any]:
     gold = trees[task.skip :]
     binary = [transform_tree(tree, transformations) for tree in trees[: task.train]]
     vocabulary = find_known_words(map(list_words, binary), task.rare)
-    train = [vocabulary.in_tree(tree) for tree in binary]
+    train = [with_words(tree, vocabulary.to_words(list_words(tree))) for tree in binary]
     priors: dict[str, Prior] | None = None
     curve: list[tuple[int, float, int]] = []
     started = time.perf_counter()

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.rejections import EMPTY_SIDE, MALFORMED_TREE, RejectionError
-from hierogram.daemon.text.treebanks.trees import Node, Tree, list_words, rewrite_tree, with_words
+from hierogram.daemon.text.treebanks.trees import Node, Tree, rewrite_tree
 from hierogram.storage.options import Option
 
 UNKNOWN = "UNK"
@@ -73,10 +73,6 @@ class KnownWords:
     def to_words(self, words: Sequence[str]) -> list[str]:
         """Replace the unknown words of a sentence by their classes."""
         return [self.of(word, position) for position, word in enumerate(words)]
-
-    def in_tree(self, tree: Tree) -> Tree:
-        """Replace the unknown words of a tree by their classes."""
-        return with_words(tree, self.to_words(list_words(tree)))
 
 
 def find_known_words(sentences: Iterable[Iterable[str]], rare: int) -> KnownWords:

@@ -15,7 +15,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     find_known_words,
     transform_tree,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree
+from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree, with_words
 from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import BASES, JOINED, UNIFORM
@@ -89,7 +89,8 @@ def measure_trees(corpus: Corpus) -> Figures:
     transformations = Transformations()
     clean = [clean_tree(tree, transformations) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
     vocabulary = find_known_words(map(list_words, clean), transformations.rare)
-    texts = [str(transform_tree(vocabulary.in_tree(tree), transformations)) for tree in clean]
+    known = [with_words(tree, vocabulary.to_words(list_words(tree))) for tree in clean]
+    texts = [str(transform_tree(tree, transformations)) for tree in known]
     figures: Figures = {"trees": len(texts)}
     for base in BASES:
         loaded = load_trees(texts, range(1, len(texts) + 1))

@@ -213,7 +213,7 @@ def test_rare_words_become_classes() -> None:
     trees = [read_tree("(S (A the) (B cats) (C sleeping))"), read_tree("(S (A the) (B cats) (C Sleep))")]
     vocabulary = find_known_words(map(list_words, trees), rare=1)
     assert vocabulary.known == {"the", "cats"}
-    assert str(vocabulary.in_tree(trees[0])) == "(S (A the) (B cats) (C UNK-LC-ing))"
-    assert str(vocabulary.in_tree(trees[1])) == "(S (A the) (B cats) (C UNK-CAPS))"
-    assert find_known_words(map(list_words, trees), rare=0).in_tree(trees[0]) == trees[0]
+    assert vocabulary.to_words(list_words(trees[0])) == ["the", "cats", "UNK-LC-ing"]
+    assert vocabulary.to_words(list_words(trees[1])) == ["the", "cats", "UNK-CAPS"]
+    assert find_known_words(map(list_words, trees), rare=0).to_words(["the", "cats"]) == ["the", "cats"]
     assert find_known_words(map(list_words, trees), rare=5).known == set()
