@@ -8,7 +8,6 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.formats import OBJECTS
 from hierogram.daemon.text.ingest import IngestReport, check_input_kind, ingest
 from hierogram.daemon.text.lines import open_lines
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.text.texts import Languages, make_pipeline
 from hierogram.daemon.text.translation_memories import memory_fields
 from hierogram.daemon.text.validation import LineColumns
@@ -33,7 +32,6 @@ def synchronize(
     withdraw: Callable[[Sequence[int]], object],
     *,
     languages: tuple[str, str] | None = None,
-    limits: InputLimits = DEFAULT_LIMITS,
 ) -> Synchronized:
     """Make a corpus equal to a TMX file: add new pairs, and withdraw pairs that are missing or changed.
 
@@ -49,7 +47,7 @@ def synchronize(
     positions: dict[str | tuple[str, str], int] = {}
     rejected_positions: list[int] = []
     position = count()
-    with open_lines(path, limits) as file:
+    with open_lines(path) as file:
         chunks = list(memory_fields(file.blocks(), file.name, texts.languages, ids=True))
     for fields in chunks:
         for source, target, name in zip(fields.sources, fields.targets, fields.ids, strict=True):

@@ -20,7 +20,6 @@ from hierogram.daemon.text import xml_streams
 from hierogram.daemon.text.lines import LINES_PER_CHUNK, open_lines
 from hierogram.daemon.text.reading import OpenFiles
 from hierogram.daemon.text.rejections import (
-    DEFAULT_LIMITS,
     DEPRECATED_TERM,
     FIELD_COUNT,
     MISSING_FIELD,
@@ -157,7 +156,7 @@ class Dictionary(OpenFiles):
         if name not in _FORMATS:
             raise UsageError(f"--dictionary {path}: unknown suffix: choose --format {', '.join(_FORMATS)}")
         self.format = _FORMATS[name]
-        self._files = [self.enter_context(open_lines(path, DEFAULT_LIMITS))]
+        self._files = [self.enter_context(open_lines(path))]
 
     @property
     def fields(self) -> Iterator[LineColumns]:

@@ -108,15 +108,14 @@ class AlignReport:
 class IncrementalAligner:
     """Aligner of a store's pairs. Only one may write to the store.
 
-    With `train`, pairs with given alignments keep them and train the aligner. Threads align the batches.
-    The batches of a round use the counts of all other pairs but not of each other, so the result does not depend on
-    threads. Beyond its first batch, a round has no more pairs than the other pairs with links.
+    Pairs with given alignments keep them and train the aligner. Threads align the batches. The batches of a round use
+    the counts of all other pairs but not of each other, so the result does not depend on threads. Beyond its first
+    batch, a round has no more pairs than the other pairs with links.
     """
 
-    def __init__(self, store: Store, threads: int | None = None, train: bool = True) -> None:
+    def __init__(self, store: Store, threads: int | None = None) -> None:
         self._store = store
         self._threads = threads
-        self._train = train
         self._trained_up_to = 0
 
     def align_new(self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1) -> int:
@@ -124,8 +123,7 @@ class IncrementalAligner:
         pairs = self._store.unaligned_pairs(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         if not pairs:
             return 0
-        if self._train:
-            self.train()
+        self.train()
         others = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
         batches = _make_batches(pairs, others, max_batches, realign=False)
         for result in self._align_batches(batches, report):
@@ -298,19 +296,14 @@ def _known_links(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, K
     return {index: known[row.id] for index, row in enumerate(rows) if row.id in known}
 
 
-def align_pending(
-    store: Store,
-    threads: int | None = None,
-    train: bool = True,
-    report: Steps | None = None,
-) -> AlignReport:
+def align_pending(store: Store, threads: int | None = None, report: Steps | None = None) -> AlignReport:
     """Align all pairs without an alignment, and re-align others if many have arrived. No learner may run."""
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
         total = store.count_pairs([UNALIGNED])
-        aligner = IncrementalAligner(store, threads, train)
+        aligner = IncrementalAligner(store, threads)
         pairs = trained = realigned = changed = 0
-        if total and train:
+        if total:
             trained = aligner.train()
 
         def report_done(done: int, _pairs: int) -> None:
