@@ -492,7 +492,7 @@ class GrammarStore:
         human_links = self.store.human_links([row.id for row in rows])
         by_corpus: dict[str, list[dict[str, Any]]] = {}
         with self.store.snapshot() as snapshot:
-            positions = snapshot.places([row.id for row in rows])
+            positions = snapshot.pair_origins([row.id for row in rows])
         for number, row in enumerate(rows, 1):
             position = positions[row.id]
             fields: dict[str, Any] = {"source": row.source, "target": row.target, "id": position.external_id}

@@ -69,13 +69,13 @@ def timed_reading(engine: Engine, seconds: float) -> Iterator[Connection]:
 
     Raises `SlowQueryError` if a statement runs longer, and `StoreUnavailableError`.
     """
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     with convert_errors(engine.url), engine.connect() as connection:
         driver = connection.connection.driver_connection
         transaction = connection.begin()
         try:
             if isinstance(driver, sqlite3.Connection):
-                driver.set_progress_handler(lambda: time.monotonic() > until, _STEPS_PER_CHECK)
+                driver.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_CHECK)
             else:
                 # The best plan of a page's statement depends on its values.
                 timeout = str(max(1, round(seconds * 1000)))

@@ -154,7 +154,7 @@ WordsBySide = Mapping[str, Mapping[str, KnownWord]]
 
 
 def known_words(transaction: ReadTransaction, words: Iterable[str]) -> WordsBySide:
-    """Return those of a few hundred words that are in the vocabulary, by side."""
+    """Return the vocabulary entries of up to a few hundred words, by side. Unknown words are omitted."""
     names = {f"word{n}": word for n, word in enumerate(dict.fromkeys(words))}
     if not names:
         return {}
@@ -288,12 +288,12 @@ class _Search:
         """Return up to `limit` rules after a place that contain one of the phrases `phrases` but not `excluded`."""
         values: dict[str, Value] = {}
         phrase_conditions = [self.conditions(phrase, f"p{n}_" if n else "", values) for n, phrase in enumerate(phrases)]
-        held = [conditions for conditions in phrase_conditions if conditions is not None]
-        if not held:
+        known_conditions = [conditions for conditions in phrase_conditions if conditions is not None]
+        if not known_conditions:
             return []
-        conditions = held[0]
+        conditions = known_conditions[0]
         if excluded is not None:
-            ids = "\n     UNION\n        ".join(f"SELECT r.id FROM {condition}" for condition in held)
+            ids = "\n     UNION\n        ".join(f"SELECT r.id FROM {condition}" for condition in known_conditions)
             if (without := self.conditions(excluded, "but_", values)) is not None:
                 ids += f"\n    EXCEPT\n        SELECT r.id FROM {without}"
             test = f"= ANY(ARRAY({ids}))" if self.read.postgres else f"IN ({ids})"

@@ -46,11 +46,11 @@ def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | 
         return {}
     if transaction.postgres:
         # With an array, Postgres reads the index for all values together.
-        held = f"SELECT rule_id FROM rule_words WHERE word_id = ANY(CAST(ARRAY{keys} AS bigint[]))"
-        rules = f"rules AS r WHERE r.id = ANY(ARRAY({held}))"
+        rule_ids = f"SELECT rule_id FROM rule_words WHERE word_id = ANY(CAST(ARRAY{keys} AS bigint[]))"
+        rules = f"rules AS r WHERE r.id = ANY(ARRAY({rule_ids}))"
     else:
-        noted = f"w.word_id IN ({', '.join(map(str, keys))})"
-        rules = f"rule_words AS w CROSS JOIN rules AS r ON r.id = w.rule_id WHERE {noted}"
+        has_key = f"w.word_id IN ({', '.join(map(str, keys))})"
+        rules = f"rule_words AS w CROSS JOIN rules AS r ON r.id = w.rule_id WHERE {has_key}"
     return dict(transaction.rows(f"SELECT r.source, sum(r.expected_uses) FROM {rules} GROUP BY r.source", False))
 
 
@@ -110,23 +110,23 @@ def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], 
     import numpy as np
 
     state = transaction.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
-    held = _pairs_by_word(transaction, words, state[0] if state else 0)
-    if not held or state is None:
+    pairs_by_word = _pairs_by_word(transaction, words, state[0] if state else 0)
+    if not pairs_by_word or state is None:
         return []
     number = max(int(state[1]), 1)
     weights = {word.id: log(1 + number / max(word.count, 1)) for word in words.values()}
-    every = np.concatenate(list(held.values()))
-    shares = np.concatenate([np.full(len(pairs), weights[word]) for word, pairs in held.items()])
-    ids, positions = np.unique(every, return_inverse=True)
+    all_pairs = np.concatenate(list(pairs_by_word.values()))
+    shares = np.concatenate([np.full(len(pairs), weights[word]) for word, pairs in pairs_by_word.items()])
+    ids, positions = np.unique(all_pairs, return_inverse=True)
     scores = np.bincount(positions, shares)
     # Newer pairs come first among equal scores.
     order = np.lexsort((-ids, -scores))
     chosen = ids[order[:limit]].tolist()
-    for pairs in held.values():
-        of_word = np.searchsorted(ids, pairs)
+    for pairs in pairs_by_word.values():
+        positions_of_word = np.searchsorted(ids, pairs)
         # Keep the newest and the oldest ones, since entries of a dictionary, which may score high, have adjacent ids.
         for age in (-pairs, pairs):
-            best = np.lexsort((age, -scores[of_word]))[:_PAIRS_PER_WORD]
+            best = np.lexsort((age, -scores[positions_of_word]))[:_PAIRS_PER_WORD]
             chosen += pairs[best].tolist()
     return list(dict.fromkeys(chosen))
 
@@ -147,19 +147,19 @@ def _pairs_by_word(
         *_read_blocks(transaction, rare, blocks),
         *_read_blocks(transaction, frequent, blocks[-_LAST_BLOCKS:]),
     ]
-    held: dict[int, list[NDArray[np.int64]]] = {}
+    pairs_by_word: dict[int, list[NDArray[np.int64]]] = {}
     for block, word, content in rows:
-        held.setdefault(word, []).append(decode_pairs(block, content))
-    return {word: np.concatenate(parts)[-_MAX_CANDIDATES:] for word, parts in held.items()}
+        pairs_by_word.setdefault(word, []).append(decode_pairs(block, content))
+    return {word: np.concatenate(parts)[-_MAX_CANDIDATES:] for word, parts in pairs_by_word.items()}
 
 
 def _read_blocks(transaction: ReadTransaction, words: Sequence[int], blocks: range) -> list[tuple[int, int, bytes]]:
     if not words or not blocks:
         return []
-    of_words, of_blocks = (", ".join(map(str, numbers)) for numbers in (words, blocks))
+    word_list, block_list = (", ".join(map(str, numbers)) for numbers in (words, blocks))
     if transaction.postgres:
-        where = f"block = ANY(ARRAY[{of_blocks}]) AND word_id = ANY(CAST(ARRAY[{of_words}] AS bigint[]))"
+        where = f"block = ANY(ARRAY[{block_list}]) AND word_id = ANY(CAST(ARRAY[{word_list}] AS bigint[]))"
     else:
-        where = f"block IN ({of_blocks}) AND word_id IN ({of_words})"
+        where = f"block IN ({block_list}) AND word_id IN ({word_list})"
     rows = transaction.rows(f"SELECT block, word_id, pairs FROM pair_words WHERE {where} ORDER BY block", False)
     return [(row[0], row[1], bytes(row[2])) for row in rows]

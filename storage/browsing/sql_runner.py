@@ -129,10 +129,10 @@ class SqlRunner:
     def _answer(
         self, child: WorkerProcess, statement: str, seconds: float, limit: int, cells: int, size: int
     ) -> SpooledResult:
-        until = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + _START_SECONDS
 
         def check_time() -> None:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise untrusted_sql.time_limit_error(seconds)
 
         cached_bytes = 0
@@ -142,7 +142,7 @@ class SqlRunner:
             with closing(child.run(check_time, untrusted_sql.run_query, *arguments)) as pieces:
                 # The first item means that the database is open; the time of the query starts here.
                 next(pieces)
-                until = time.monotonic() + seconds
+                deadline = time.monotonic() + seconds
                 columns = next(pieces)
                 assert isinstance(columns, list)
                 for piece in pieces:

@@ -40,7 +40,7 @@ class CorpusMonth(NamedTuple):
     corpus: str
     month: str
     pairs: int
-    holding: int
+    pairs_with_word: int
 
 
 def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
@@ -49,8 +49,8 @@ def count_word(transaction: ReadTransaction, side: str, token: str) -> int | Non
     In a store of word parts: the number of pairs with the word, given as parts, since the vocabulary contains parts.
     """
     if transaction.settings().word_parts:
-        held = _contains_word_sql(transaction, side)
-        row = transaction.row(f"SELECT count(*) FROM sentence_pairs AS p WHERE {held}", word=_attach_parts(token))
+        condition = _contains_word_sql(transaction, side)
+        row = transaction.row(f"SELECT count(*) FROM sentence_pairs AS p WHERE {condition}", word=_attach_parts(token))
         return int(row[0]) or None if row else None
     row = transaction.row(
         "SELECT count FROM vocabulary WHERE token = :token AND side = :side", side=side, token=token
@@ -67,14 +67,14 @@ def find_collocates(
     in all pairs.
     """
     notation = find_notation(transaction.settings().grammar)
-    together: defaultdict[str, float] = defaultdict(float)
+    uses_by_word: defaultdict[str, float] = defaultdict(float)
     for rule in rules:
         words = {word for where, word in notation.words_of_rule(rule.source, rule.target) if where == side}
         for word in words - {token}:
             if is_part(word):
                 continue
-            together[word] += rule.expected_uses
-    chosen = dict(nlargest(_MAX_COLLOCATES, together.items(), key=itemgetter(1)))
+            uses_by_word[word] += rule.expected_uses
+    chosen = dict(nlargest(_MAX_COLLOCATES, uses_by_word.items(), key=itemgetter(1)))
     if not chosen:
         return []
     counts = {
@@ -90,14 +90,14 @@ def find_collocates(
 class CorpusDistribution(NamedTuple):
     """Distribution of a word by corpus and month.
 
-    `pairs_read` is the number of pairs that were read; unless these are `every` pair, the `shares` are estimates.
-    `holding` is the number of pairs that contain the word, `error` its standard error, 0 if it is exact.
+    `pairs_read` is the number of pairs that were read; the `shares` are estimates unless `complete`.
+    `pairs_with_word` is the number of pairs that contain the word, `error` its standard error, 0 if it is exact.
     """
 
     shares: list[CorpusMonth]
     pairs_read: int
-    every: bool
-    holding: int
+    complete: bool
+    pairs_with_word: int
     error: float
 
 
@@ -105,40 +105,40 @@ def find_distribution(transaction: ReadTransaction, side: str, token: str) -> Co
     """Return the distribution of a word, from all pairs of a small store or `SAMPLED_PAIRS` evenly spaced ones."""
     state = transaction.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
     last, stored = (int(state[0]), int(state[1])) if state else (0, 0)
-    sampled = min(last, SAMPLED_PAIRS)
+    sample_size = min(last, SAMPLED_PAIRS)
     month = (
         "to_char(p.added_at AT TIME ZONE 'UTC', 'YYYY-MM')" if transaction.postgres else "strftime('%Y-%m', p.added_at)"
     )  # fmt: skip
-    held = _contains_word_sql(transaction, side)
+    contains_word = _contains_word_sql(transaction, side)
     rows = transaction.rows(
         f"""WITH RECURSIVE sampled(n) AS (
         SELECT CAST(0 AS BIGINT)
      UNION ALL
         SELECT n + 1 FROM sampled WHERE n + 1 < :sampled)
-SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 ELSE 0 END) AS holding
+SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {contains_word} THEN 1 ELSE 0 END) AS pairs_with_word
   FROM sampled AS s
   JOIN sentence_pairs AS p ON p.id = 1 + s.n * :last / :sampled
   JOIN corpora AS c ON c.id = p.corpus_id
  GROUP BY c.name, {month}
  ORDER BY c.name, month""",
         last=last,
-        sampled=max(1, sampled),
+        sampled=max(1, sample_size),
         word=_attach_parts(token),
     )
     shares = [CorpusMonth(*row) for row in rows]
-    pairs_read, held_there = sum(share.pairs for share in shares), sum(share.holding for share in shares)
-    if sampled == last or not pairs_read:
-        return CorpusDistribution(shares, pairs_read, True, held_there, 0.0)
-    part, exact_count = held_there / pairs_read, _count_pairs_with(transaction, side, token, last)
-    error = stored * sqrt(part * (1 - part) / pairs_read * max(0.0, 1 - pairs_read / max(stored, 1)))
-    holding = round(part * stored) if exact_count is None else exact_count
-    more_pairs, more_holding = stored / pairs_read, holding / max(1, held_there)
+    pairs_read, found_pairs = sum(share.pairs for share in shares), sum(share.pairs_with_word for share in shares)
+    if sample_size == last or not pairs_read:
+        return CorpusDistribution(shares, pairs_read, True, found_pairs, 0.0)
+    proportion, exact_count = found_pairs / pairs_read, _count_pairs_with(transaction, side, token, last)
+    error = stored * sqrt(proportion * (1 - proportion) / pairs_read * max(0.0, 1 - pairs_read / max(stored, 1)))
+    pairs_with_word = round(proportion * stored) if exact_count is None else exact_count
+    pair_scale, word_scale = stored / pairs_read, pairs_with_word / max(1, found_pairs)
     estimated = [
-        share._replace(pairs=pairs, holding=min(pairs, round(share.holding * more_holding)))
+        share._replace(pairs=pairs, pairs_with_word=min(pairs, round(share.pairs_with_word * word_scale)))
         for share in shares
-        for pairs in [round(share.pairs * more_pairs)]
+        for pairs in [round(share.pairs * pair_scale)]
     ]
-    return CorpusDistribution(estimated, pairs_read, False, holding, 0.0 if exact_count is not None else error)
+    return CorpusDistribution(estimated, pairs_read, False, pairs_with_word, 0.0 if exact_count is not None else error)
 
 
 def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
@@ -228,13 +228,13 @@ SELECT w.block, w.pairs
 
 
 def _latest_by_text(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[int]:
-    held = _contains_word_sql(transaction, side)
+    contains_word = _contains_word_sql(transaction, side)
     last = last_pair(transaction)
     pair_ids: list[int] = []
     for end in range(last, max(0, last - _LATEST_PAIRS), -_LATEST_AT_ONCE):
         rows = transaction.rows(
             f"SELECT p.id FROM sentence_pairs AS p WHERE p.id > :after AND p.id <= :last"
-            f" AND {held} ORDER BY p.id DESC LIMIT :most",
+            f" AND {contains_word} ORDER BY p.id DESC LIMIT :most",
             False,
             after=end - _LATEST_AT_ONCE,
             last=end,
@@ -300,20 +300,20 @@ def characteristic_words(transaction: ReadTransaction, limit: int) -> dict[str, 
     words_by_corpus = {}
     for column, side in enumerate(sides, 1):
         common = dict(_most_common(transaction, side))
-        together, passages = Counter[str](), Counter[str]()
+        counts_by_word, passages = Counter[str](), Counter[str]()
         number = 0
         for first in range(0, len(rows), _PAIRS_PER_PASSAGE):
             words = Counter(" ".join(row[column] for row in rows[first : first + _PAIRS_PER_PASSAGE]).split(" "))
-            together.update(words)
+            counts_by_word.update(words)
             passages.update(words.keys())
             number += 1
         scores = {
             word: times * (log2(1 - exp(-times / number)) - log2(passages[word] / number))
-            for word, times in together.items()
+            for word, times in counts_by_word.items()
             if word not in common and times > 1 and any(letter.isalpha() for letter in word)
         }
         best = nlargest(limit, scores, key=lambda word: (scores[word], word))
-        words_by_corpus[side] = [(word, together[word]) for word in best]
+        words_by_corpus[side] = [(word, counts_by_word[word]) for word in best]
     return words_by_corpus
 
 
@@ -335,11 +335,11 @@ def _passages(transaction: ReadTransaction) -> list[tuple[Any, ...]]:
 def _most_common(transaction: ReadTransaction, side: str) -> list[tuple[str, int]]:
     """Return the most frequent words, among the first that were stored, that make up the common share of tokens."""
     words = common_words(transaction, side, _FIRST_WORDS)
-    rest = _COMMON_SHARE * sum(count for _, count in words)
+    remaining = _COMMON_SHARE * sum(count for _, count in words)
     chosen = []
     for word, count in words:
-        if rest <= 0:
+        if remaining <= 0:
             break
         chosen.append((word, count))
-        rest -= count
+        remaining -= count
     return chosen

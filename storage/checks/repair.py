@@ -82,7 +82,7 @@ class Repair:
     """Repair within one transaction, from `Store.repairing`. Call the methods in order."""
 
     def __init__(self, transaction: WriteTransaction) -> None:
-        self._writing = transaction
+        self._transaction = transaction
         self._connection = transaction.connection
         self._before = asdict(transaction.state)
         # Cached rows may no longer exist.
@@ -91,7 +91,7 @@ class Repair:
 
     def release_damaged_pairs(self) -> int:
         """Return pairs that were set aside as damaged to sampling; returns their number."""
-        return release_all_damaged(self._writing)
+        return release_all_damaged(self._transaction)
 
     def repair_states(self) -> tuple[list[int], int, int]:
         """Make every pair's state, derivation and resampling position agree.
@@ -100,7 +100,7 @@ class Repair:
         number of missing or superfluous rows of `pair_positions` and of scores.
         """
         # Do not reuse ids that other tables mention.
-        state = self._writing.state
+        state = self._transaction.state
         referenced_ids = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _REFERENCED_IDS]
         for name, number in (*largest_ids(self._connection).items(), *referenced_ids):
             setattr(state, name, max(number, getattr(state, name)))
@@ -113,9 +113,9 @@ class Repair:
         """Delete the derivations and samples of the pairs, which are then sampled or aligned again."""
         if not pair_ids:
             return
-        self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
-        remove_pairs(self._writing)
-        count_restarts(self._writing)
+        self._transaction.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
+        remove_pairs(self._transaction)
+        count_restarts(self._transaction)
         for table in ("derivations", "pair_positions"):
             self._changed(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)")
         self._changed(
@@ -141,7 +141,7 @@ class Repair:
 
     def reset_links(self, pair_ids: Sequence[int]) -> list[int]:
         """Delete the aligner's links of the pairs. Returns the pairs aligned by them, which are aligned again."""
-        self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
+        self._transaction.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
         self._changed("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)")
         aligned = text(
             "SELECT id FROM sentence_pairs WHERE aligned_by = 'aligner' AND id IN (SELECT id FROM staged_ids)"
@@ -153,29 +153,29 @@ class Repair:
 
     def repair_rules(
         self,
-        counted: RuleDeltas,
+        recount: RuleDeltas,
         wrong_ids: NDArray[np.int64],
         wrong_rows: NDArray[np.int64],
         missing_rows: NDArray[np.int64],
         unused_ids: NDArray[np.int64],
     ) -> None:
-        """Replace the rules by a recount, `counted`. Raises `KeyCollisionError` if two of them have the same key.
+        """Replace the rules by a recount. Raises `KeyCollisionError` if two of them have the same key.
 
         `wrong_ids` int64[m] are stored rules with wrong counts, sides or columns, `wrong_rows` int64[m] their rows in
-        `counted`; `missing_rows` int64[k] are rows of rules that are not stored; `unused_ids` int64[l] are ids of
+        `recount`; `missing_rows` int64[k] are rows of rules that are not stored; `unused_ids` int64[l] are ids of
         unused rules.
         """
-        old = np.concatenate((wrong_ids, unused_ids))
-        if len(old):
-            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in np.sort(old).tolist()))
+        deleted_ids = np.concatenate((wrong_ids, unused_ids))
+        if len(deleted_ids):
+            self._transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in np.sort(deleted_ids).tolist()))
             self._changed("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)")
-        state = self._writing.state
+        state = self._transaction.state
         new_ids = np.arange(len(missing_rows)) + state.last_rule_id + 1
         state.last_rule_id += len(new_ids)
         rows = np.concatenate((wrong_rows, missing_rows))
         if len(rows):
-            insert_rules(self._writing, merge_deltas(counted), rows, np.concatenate((wrong_ids, new_ids)))
-        if len(old) or len(rows):
+            insert_rules(self._transaction, merge_deltas(recount), rows, np.concatenate((wrong_ids, new_ids)))
+        if len(deleted_ids) or len(rows):
             # Learning and daemons index pairs by their rules again.
             for table in ("rule_pairs", "indexed_pairs"):
                 self._changed(f"DELETE FROM {table}")
@@ -183,7 +183,7 @@ class Repair:
 
     def repair_aligner(self, change: AlignerChange) -> None:
         """Add missing counts of the aligner."""
-        add_aligner_counts(self._writing, change)
+        add_aligner_counts(self._transaction, change)
 
     def repair_indexes(self) -> tuple[int, int, int, int]:
         """Recount the words of pairs, and rebuild the word entries of rules and pair blocks and the keys of rules.
@@ -191,7 +191,7 @@ class Repair:
         Returns the numbers of wrong words, rules by words, blocks, and rules by keys.
         """
         miscounted, missing, unfolded = word_differences(self._connection)
-        self._writing.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
+        self._transaction.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
         self._connection.execute(
             update(vocabulary)
             .values(count=staged_increments.c.count)
@@ -199,8 +199,8 @@ class Repair:
         )
         for word_id, _, form in unfolded:
             self._connection.execute(update(vocabulary).values(folded=form).where(vocabulary.c.id == word_id))
-        state = self._writing.state
-        self._writing.loader.insert(
+        state = self._transaction.state
+        self._transaction.loader.insert(
             vocabulary,
             ("id", "side", "token", "count", "folded"),
             ((word_id, *word, fold(word[1])) for word_id, word in enumerate(missing, state.last_word_id + 1)),
@@ -209,15 +209,15 @@ class Repair:
         differences = index_differences(self._connection)
         reindexed = sorted((*differences.orphans, *differences.wrong))
         if reindexed:
-            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in reindexed))
+            self._transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in reindexed))
             self._changed("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM staged_ids)")
             self._insert_rule_words(differences.wrong)
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
         blocks = wrong_blocks(self._connection)
-        rebuild_blocks(self._writing, blocks)
+        rebuild_blocks(self._transaction, blocks)
         by_keys = {*differences.unfound, *differences.gone}
         if by_keys:
-            rebuild(self._writing)
+            rebuild(self._transaction)
         return len(wrong_words) + len(missing), len(reindexed), len(blocks), len(by_keys)
 
     def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
@@ -226,7 +226,7 @@ class Repair:
         Returns the number of wrong corpora and batches, and the changed totals of the store, each before and after.
         """
         corrected = sum(self._changed(statement) for statement in _TOTALS)
-        state = self._writing.state
+        state = self._transaction.state
         for name, number in counted_totals(self._connection).items():
             setattr(state, name, number)
         after = asdict(state)
@@ -243,14 +243,16 @@ class Repair:
         return self._connection.execute(text(statement)).rowcount
 
     def _insert_rule_words(self, rule_ids: Sequence[int]) -> None:
-        words = RuleWords(read_notation(self._connection), partial(word_ids, self._writing), max(rule_ids, default=0))
+        words = RuleWords(
+            read_notation(self._connection), partial(word_ids, self._transaction), max(rule_ids, default=0)
+        )
         for first in range(0, len(rule_ids), _RULES_AT_ONCE):
             chunk = rule_ids[first : first + _RULES_AT_ONCE]
-            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in chunk))
+            self._transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in chunk))
             rows = self._connection.execute(
                 select(rules.c.id, rules.c.source, rules.c.target).join(staged_ids, staged_ids.c.id == rules.c.id)
             ).all()
             sides = {SOURCE: [row.source for row in rows], TARGET: [row.target for row in rows]}
             packed = words.find(sides, np.array([row.id for row in rows], np.int64))
             entries = zip(words.word_ids(packed).tolist(), words.rule_ids(packed).tolist(), strict=True)
-            self._writing.loader.insert(rule_words, ("word_id", "rule_id"), entries)
+            self._transaction.loader.insert(rule_words, ("word_id", "rule_id"), entries)

@@ -101,10 +101,10 @@ class Spill:
 def slice_ranges(spills: Sequence[Spill], max_rows: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of slices with up to `max_rows` rows, at least one slice each."""
     sizes = np.sum([spill.sizes for spill in spills], axis=0).tolist()
-    first = held = 0
+    first = count = 0
     for number, size in enumerate(sizes):
-        if held and held + size > max_rows:
+        if count and count + size > max_rows:
             yield first, number
-            first, held = number, 0
-        held += size
+            first, count = number, 0
+        count += size
     yield first, SLICES

@@ -67,8 +67,8 @@ class Checkpoints:
                 # Counters start at 0 for each connection.
                 self._changes = 0
             size, now = wal_bytes(self._path), time.monotonic()
-            many = changes - self._changes >= min(_FIRST_ROWS << min(self._copied, 16), _ROWS)
-            if many or now - self._when >= _SECONDS or size - self._size >= _LOG_BYTES:
+            many_changes = changes - self._changes >= min(_FIRST_ROWS << min(self._copied, 16), _ROWS)
+            if many_changes or now - self._when >= _SECONDS or size - self._size >= _LOG_BYTES:
                 self._must_copy = True
                 self._changes, self._when, self._size = changes, now, size
                 self._copied += 1

@@ -190,9 +190,9 @@ class _OpenFiles:
             remedy = f"and start again; the commits in it were copied into {self._paths[0]}"
         for path, before, now in zip(self._paths, stat, present, strict=True):
             if now != before:
-                what = "was deleted" if now is None else "was replaced"
+                change = "was deleted" if now is None else "was replaced"
                 raise StoreUnavailableError(
-                    f"{self._shown}: {path} {what} while the store was open, so the store is not read or written any "
+                    f"{self._shown}: {path} {change} while the store was open, so the store is not read or written any "
                     f"more: stop all processes that use it, {remedy}"
                 )
 

@@ -36,9 +36,9 @@ class Leases(StoreAccess):
         `command` describes the holder to users. Raises `StoreHeldError` if another process holds the lease.
         """
         with self._writing() as transaction:
-            held = _live_lease(transaction.connection)
-            if held is not None:
-                raise _held_error(held, self.url)
+            holder = _live_lease(transaction.connection)
+            if holder is not None:
+                raise _held_error(holder, self.url)
             token = _insert_lease(transaction.connection, GRAMMAR, command, seconds)
         self._lease = token
 
@@ -47,9 +47,11 @@ class Leases(StoreAccess):
         if self._lease is None:
             return
         with writing_connection(self.engine) as connection:
-            until = database_time(connection) + timedelta(seconds=seconds)
+            expires_at = database_time(connection) + timedelta(seconds=seconds)
             renewed = connection.execute(
-                update(leases).where(leases.c.name == GRAMMAR, leases.c.token == self._lease).values(expires_at=until)
+                update(leases)
+                .where(leases.c.name == GRAMMAR, leases.c.token == self._lease)
+                .values(expires_at=expires_at)
             )
             if not renewed.rowcount:
                 raise _lost_error(_stored_lease(connection))
@@ -68,9 +70,9 @@ class Leases(StoreAccess):
 
     def check_lease(self) -> None:
         """Raise `StoreHeldError` if another process holds the lease."""
-        held = self.lease()
-        if held is not None:
-            raise _held_error(held, self.url)
+        holder = self.lease()
+        if holder is not None:
+            raise _held_error(holder, self.url)
 
     def close_abandoned_batches(self) -> list[int]:
         """Mark batches as failed whose readers have ended without closing them; returns their ids."""
@@ -138,8 +140,8 @@ def process_identity() -> str:
 
 def has_ended(process: str) -> bool:
     """Return whether the process is known to have ended; always False for another machine."""
-    machine, _, rest = process.partition(" ")
-    pid, _, started = rest.partition(" ")
+    machine, _, pid_and_ticks = process.partition(" ")
+    pid, _, started = pid_and_ticks.partition(" ")
     if machine == _UNKNOWN or machine != _machine() or not pid.isdigit():
         return False
     return _start_ticks(int(pid)) != started
@@ -207,8 +209,8 @@ def lease_batch(connection: Connection, batch_id: int) -> None:
 
 def renew_batch(connection: Connection, batch_id: int) -> None:
     """Record that the batch's reader is alive."""
-    until = database_time(connection) + timedelta(seconds=_READING_SECONDS)
-    connection.execute(update(leases).where(leases.c.name == f"{_BATCH}{batch_id}").values(expires_at=until))
+    expires_at = database_time(connection) + timedelta(seconds=_READING_SECONDS)
+    connection.execute(update(leases).where(leases.c.name == f"{_BATCH}{batch_id}").values(expires_at=expires_at))
 
 
 def release_batch(connection: Connection, batch_id: int) -> None:

@@ -43,8 +43,8 @@ _staging = MetaData()
 
 def _staged(name: str, /, **columns: Any) -> Table:
     """Declare a staging table with these columns."""
-    made = (Column(column, kind) for column, kind in columns.items())
-    return on_postgres(Table(name, _staging, *made, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
+    staging_columns = (Column(column, kind) for column, kind in columns.items())
+    return on_postgres(Table(name, _staging, *staging_columns, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
 
 
 staged_digests = _staged("staged_digests", digest=LargeBinary)

@@ -195,9 +195,9 @@ class Snapshot:
         selected = [day if name == "day" else name for name in columns]
         return self._blocks("sentence_pairs", selected, last, f"AND state <> 'unaligned'{only}")
 
-    def places(self, pair_ids: Sequence[int]) -> dict[int, PairOrigin]:
+    def pair_origins(self, pair_ids: Sequence[int]) -> dict[int, PairOrigin]:
         """Return the origins of pairs, by id."""
-        places = {}
+        origins = {}
         sorted_ids = sorted(set(pair_ids))
         statement = (
             select(sentence_pairs.c.id, sentence_pairs.c.external_id, corpora.c.name, ingest_batches.c.origin)
@@ -207,8 +207,8 @@ class Snapshot:
         for start in range(0, len(sorted_ids), IDS_PER_QUERY):
             query = statement.where(sentence_pairs.c.id.in_(sorted_ids[start : start + IDS_PER_QUERY]))
             for row in self._connection.execute(query):
-                places[row.id] = PairOrigin(row.external_id, row.name, row.origin)
-        return places
+                origins[row.id] = PairOrigin(row.external_id, row.name, row.origin)
+        return origins
 
     def target_sides(self, limit: int) -> Iterator[str]:
         """Yield the target sides of the first `limit` pairs, in id order."""
@@ -299,8 +299,8 @@ class Snapshot:
         statement = text(f"SELECT {', '.join(joined)} FROM {table} WHERE id > :after AND id <= :until {condition}")
         rows = 0
         for after in range(0, last, _IDS_PER_BLOCK):
-            until = min(after + _IDS_PER_BLOCK, last)
-            [block] = self._connection.execute(statement, {"after": after, "until": until})
+            block_end = min(after + _IDS_PER_BLOCK, last)
+            [block] = self._connection.execute(statement, {"after": after, "until": block_end})
             if block[0] is not None:
                 rows += str(block[0]).count("\n") + 1
                 yield rows, block

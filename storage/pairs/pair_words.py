@@ -21,7 +21,7 @@ from hierogram.storage.schema.tables import pair_words
 BLOCK_BITS = 14
 """Low bits of a pair id within a block; a block has 2^`BLOCK_BITS` ids."""
 
-_PLACE = (1 << BLOCK_BITS) - 1
+_POSITION_MASK = (1 << BLOCK_BITS) - 1
 
 Posting = tuple[int, int, bytes]
 """Block, word id, and the encoded positions in the block of the pairs that contain the word."""
@@ -47,11 +47,11 @@ def make_postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[
     numbers = np.repeat(np.array(pair_ids, np.int64), lengths)
     bits = int(words.max()).bit_length()
     # Pack block, word and position into one number.
-    packed = np.sort((numbers >> BLOCK_BITS << bits | words) << BLOCK_BITS | numbers & _PLACE)
+    packed = np.sort((numbers >> BLOCK_BITS << bits | words) << BLOCK_BITS | numbers & _POSITION_MASK)
     packed = packed[np.append(True, packed[1:] != packed[:-1])]
     keys = packed >> BLOCK_BITS
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    positions = (packed & _PLACE).astype("<u2")
+    positions = (packed & _POSITION_MASK).astype("<u2")
     ends = np.append(starts[1:], len(positions))
     postings = zip(
         (keys[starts] >> bits).tolist(),
@@ -72,19 +72,19 @@ def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources:
     postings = list(make_postings(pair_ids, sources, _ids(transaction, sources)))
     # Only the first block may already have rows.
     started = pair_ids[0] >> BLOCK_BITS
-    started_blocks = [row for row in postings if row[0] == started] if pair_ids[0] & _PLACE else []
+    started_blocks = [row for row in postings if row[0] == started] if pair_ids[0] & _POSITION_MASK else []
     transaction.loader.insert(pair_words, ("block", "word_id", "pairs"), postings[len(started_blocks) :])
     if not started_blocks:
         return
     transaction.loader.stage(staged_pair_words, started_blocks)
-    together = "pair_words.pairs || excluded.pairs"
+    concatenated = "pair_words.pairs || excluded.pairs"
     if transaction.connection.dialect.name != POSTGRES:
         # SQLite's || returns text.
-        together = f"CAST({together} AS BLOB)"
+        concatenated = f"CAST({concatenated} AS BLOB)"
     transaction.connection.execute(
         text(
             "INSERT INTO pair_words (block, word_id, pairs) SELECT block, word_id, pairs FROM staged_pair_words"
-            f" WHERE true ORDER BY block, word_id ON CONFLICT (block, word_id) DO UPDATE SET pairs = {together}"
+            f" WHERE true ORDER BY block, word_id ON CONFLICT (block, word_id) DO UPDATE SET pairs = {concatenated}"
         )
     )
 
@@ -103,8 +103,8 @@ def unindex_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], source
 
 def _unindex(transaction: WriteTransaction, block: int, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
     connection = transaction.connection
-    leaving = {word: content for _, word, content in make_postings(pair_ids, sources, _ids(transaction, sources))}
-    transaction.loader.stage(staged_pair_words, ((block, word, b"") for word in sorted(leaving)))
+    removed = {word: content for _, word, content in make_postings(pair_ids, sources, _ids(transaction, sources))}
+    transaction.loader.stage(staged_pair_words, ((block, word, b"") for word in sorted(removed)))
     stored = connection.execute(
         select(pair_words.c.word_id, pair_words.c.pairs).join(
             staged_pair_words,
@@ -112,7 +112,7 @@ def _unindex(transaction: WriteTransaction, block: int, pair_ids: Sequence[int],
         )
     ).all()
     remaining = {
-        word: np.setdiff1d(np.frombuffer(content, "<u2"), np.frombuffer(leaving[word], "<u2"), assume_unique=True)
+        word: np.setdiff1d(np.frombuffer(content, "<u2"), np.frombuffer(removed[word], "<u2"), assume_unique=True)
         for word, content in stored
     }
     transaction.loader.stage(
@@ -145,13 +145,13 @@ def wrong_blocks(connection: Connection) -> list[int]:
             .where(pair_words.c.block == block)
             .order_by(pair_words.c.word_id)
         )
-        noted = [(block, word, bytes(content)) for word, content in stored]
+        stored_postings = [(block, word, bytes(content)) for word, content in stored]
         try:
-            right = noted == _recount_block(connection, block, partial(known_words, connection, SOURCE))
+            matches = stored_postings == _recount_block(connection, block, partial(known_words, connection, SOURCE))
         except KeyError:
             # A word is missing in the vocabulary, which is reported separately.
-            right = False
-        if not right:
+            matches = False
+        if not matches:
             wrong.append(block)
     return wrong
 
@@ -162,7 +162,7 @@ def _recount_block(
     """Compute the rows of a block from the pairs' texts. `look_up` returns the ids of words."""
     rows = connection.execute(
         text("SELECT id, source FROM sentence_pairs WHERE id >= :first AND id <= :last ORDER BY id"),
-        {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _PLACE},
+        {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _POSITION_MASK},
     ).all()
     sources = [row[1] for row in rows]
     ids = look_up(dict.fromkeys(" ".join(sources).split(" ")) if sources else ())

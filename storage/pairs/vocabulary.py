@@ -199,12 +199,12 @@ def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     """
     # Limit the spellings of each word, so that a long phrase has few combinations.
     max_choices = max(1, int(_COMBINATIONS ** (1 / max(len(choices), 1)) + 1e-9))
-    every = product(*(range(min(max_choices, len(spellings_of_word))) for spellings_of_word in choices.values()))
-    ranked = sorted(every, key=lambda ranks: (sum(ranks), ranks))
-    made = (
+    combinations = product(*(range(min(max_choices, len(spellings_of_word))) for spellings_of_word in choices.values()))
+    ranked = sorted(combinations, key=lambda ranks: (sum(ranks), ranks))
+    spelled = (
         {word: choices[word][rank] for word, rank in zip(choices, ranks, strict=True)} for ranks in ranked
     )  # fmt: skip
-    return list(islice((reading for reading in made if any(a != b for a, b in reading.items())), MAX_READINGS))
+    return list(islice((reading for reading in spelled if any(a != b for a, b in reading.items())), MAX_READINGS))
 
 
 def similar_words(connection: Connection, side: str, token: str, limit: int) -> list[KnownWord]:

@@ -504,16 +504,16 @@ class TermDetails:
 
     def departures(self, snapshot: Snapshot, terms: Sequence[Term]) -> list[VariantUse]:
         """Return the pairs that lack the usual rendering of a term, in the order of the terms."""
-        places_by_pair = snapshot.places([pair for _, pair, *_ in self._variants])
+        origins_by_pair = snapshot.pair_origins([pair for _, pair, *_ in self._variants])
         return [
             VariantUse(
                 terms[term].source,
                 terms[term].target,
                 variant,
                 pair,
-                places_by_pair[pair].external_id,
-                places_by_pair[pair].corpus,
-                places_by_pair[pair].origin,
+                origins_by_pair[pair].external_id,
+                origins_by_pair[pair].corpus,
+                origins_by_pair[pair].origin,
                 source,
                 target,
             )

@@ -28,14 +28,14 @@ def test_counts_by_corpus_match_the_store(
     with Reader(store_url) as reader, reader.read() as transaction:
         found = words.find_distribution(transaction, side, "common")
         missing = words.find_distribution(transaction, side, "nowhere")
-    assert (found.pairs_read, found.every) == (sampled, sampled == PAIRS)
-    if side == "source" or found.every:
-        assert (found.holding, found.error) == (65, 0.0)
+    assert (found.pairs_read, found.complete) == (sampled, sampled == PAIRS)
+    if side == "source" or found.complete:
+        assert (found.pairs_with_word, found.error) == (65, 0.0)
     else:
-        assert abs(found.holding - 65) <= 3 * found.error
+        assert abs(found.pairs_with_word - 65) <= 3 * found.error
     pairs = {share.corpus: share.pairs for share in found.shares}
-    holding = {share.corpus: share.holding for share in found.shares}
-    slack = 0 if found.every else 150 / sampled
+    by_corpus = {share.corpus: share.pairs_with_word for share in found.shares}
+    slack = 0 if found.complete else 150 / sampled
     assert pairs == {"one": pytest.approx(100, abs=slack), "two": pytest.approx(30, abs=slack)}
-    assert holding["one"] + holding["two"] == pytest.approx(found.holding, abs=1)
-    assert sum(share.holding for share in missing.shares) == missing.holding == 0
+    assert by_corpus["one"] + by_corpus["two"] == pytest.approx(found.pairs_with_word, abs=1)
+    assert sum(share.pairs_with_word for share in missing.shares) == missing.pairs_with_word == 0

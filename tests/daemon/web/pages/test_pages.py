@@ -143,7 +143,8 @@ def test_contents_of_pages(reading_client: TestClient) -> None:
     assert pair["score"] < 0
     word = reading_client.get("/word.json?token=maison").json()
     assert word["count"] == 6
-    assert word["dispersion"]["holding"] == sum(share["holding"] for share in word["dispersion"]["shares"]) == 6
+    dispersion = word["dispersion"]
+    assert dispersion["pairs_with_word"] == sum(share["pairs_with_word"] for share in dispersion["shares"]) == 6
     assert word["dispersion"]["pairs_read"] == sum(now_stored(reading_client).values())
     assert len(word["lines"]) == 6
     for line in word["lines"]:
@@ -409,7 +410,7 @@ def test_trees_are_called_trees(tree_client: TestClient) -> None:
         assert not re.search(r"(?i)\bpairs?\b", shown), (path, re.findall(r"(?i).{40}\bpairs?\b.{20}", shown))
     lines = tree_client.get("/word.json?token=dog").json()
     assert [line["source"] for line in lines["lines"]] == ["a dog slept", "the dog saw the cat"]
-    assert lines["dispersion"]["holding"] == 2
+    assert lines["dispersion"]["pairs_with_word"] == 2
 
 
 def test_the_curve_compares_only_comparable_values(store: Store, connect: Connect) -> None:
