@@ -55,22 +55,22 @@ def note_ends(symbols, first, words, least, ends):
     size = len(words)
     for rule in range(len(ends)):
         for start in range(size + 1):
-            at = start
-            moved = False
+            end = start
+            gap = False
             for k in range(first[rule], first[rule + 1]):
                 if symbols[k] < 0 and symbols[k] != ANY:
-                    at += least
-                    moved = True
+                    end += least
+                    gap = True
                 elif symbols[k] == ANY:
-                    at += 1
+                    end += 1
                 else:
-                    while moved and at < size and words[at] != symbols[k]:
-                        at += 1
-                    at = at + 1 if at < size and words[at] == symbols[k] else size + 1
-                if at > size:
-                    at = size + 1
+                    while gap and end < size and words[end] != symbols[k]:
+                        end += 1
+                    end = end + 1 if end < size and words[end] == symbols[k] else size + 1
+                if end > size:
+                    end = size + 1
                     break
-            ends[rule, start] = at
+            ends[rule, start] = end
 
 
 class Segments(NamedTuple):
@@ -348,18 +348,18 @@ def _uncovered(graph, place, e, side, positions):
     """Write the positions of an edge's words on a side (0: source, 2: target); returns their number."""
     head = place[graph.head[e]]
     number = 0
-    at = np.int64(head[side])
-    while at < head[side + 1]:
-        to = at
+    position = np.int64(head[side])
+    while position < head[side + 1]:
+        next_position = position
         for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
             tail = place[graph.tails[t]]
-            if tail[side] == at and tail[side + 1] > at:
-                to = np.int64(tail[side + 1])
-        if to == at:
-            positions[number] = at
+            if tail[side] == position and tail[side + 1] > position:
+                next_position = np.int64(tail[side + 1])
+        if next_position == position:
+            positions[number] = position
             number += 1
-            to += 1
-        at = to
+            next_position += 1
+        position = next_position
     return number
 
 
@@ -373,20 +373,20 @@ def _agrees(fixed, cells, segments, number, targets):
         if cells.bound_source[i]:
             for x in range(m):
                 if fixed[i, x] != 0:
-                    there = False
+                    emits = False
                     for t in range(targets):
-                        there = there or segments.positions[t] == x
-                    if there != (fixed[i, x] > 0):
+                        emits = emits or segments.positions[t] == x
+                    if emits != (fixed[i, x] > 0):
                         return False
     for t in range(targets):
         x = segments.positions[t]
         if cells.bound_target[x]:
             for i in range(n):
                 if fixed[i, x] > 0:
-                    there = False
+                    emits = False
                     for k in range(sources):
-                        there = there or segments.words[number, k] == i
-                    if not there:
+                        emits = emits or segments.words[number, k] == i
+                    if not emits:
                         return False
     return True
 

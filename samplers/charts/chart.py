@@ -301,16 +301,16 @@ def fill(grammar, chart, before, kept):
                         symbol = chart.active[left, a]
                         weight = chart.value[left, symbol] * factor
                         for pair in range(grammar.left_start[symbol], grammar.left_start[symbol + 1]):
-                            other = right_value[grammar.pair_right[pair]]
-                            if other > 0.0:
-                                both = weight * other
+                            right_weight = right_value[grammar.pair_right[pair]]
+                            if right_weight > 0.0:
+                                pair_weight = weight * right_weight
                                 for r in range(grammar.pair_start[pair], grammar.pair_start[pair + 1]):
                                     number = _enter(
                                         value,
                                         active,
                                         number,
                                         grammar.pair_parent[r],
-                                        both * grammar.pair_weight[r],
+                                        pair_weight * grammar.pair_weight[r],
                                         grammar.best,
                                     )
             number = _close(grammar, value, active, number, before)

@@ -31,7 +31,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
 """Columns that are summed at once; rows are padded to multiples of it."""
-MIN_LOG_SCALE, MOST = 1e-280, 1e280
+MIN_TOTAL, MAX_TOTAL = 1e-280, 1e280
 """Range of sums in which doubles are precise."""
 _NEGLIGIBLE = 1e-10
 """Probability below which bispans are omitted from expectations."""
@@ -127,12 +127,12 @@ class DenseScratch(NamedTuple):
     # int64: positions of a rule's symbols.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    # int64[5]: capacities, see the constants below.
+    # int64[5]: numbers in use, see the constants below.
     sizes: NDArray[np.int64]
 
 
-_SEATS, _ARITY, _FRAMES, _FRONTS, LACKING = range(5)
-"""Indices of `DenseScratch.sizes`: seats, nonterminals per seat, frames, front frames, and missing seats."""
+_SEATS, _ARITY, _FRAMES, _FRONTS, NEEDED = range(5)
+"""Indices of `DenseScratch.sizes`: seats, nonterminals per seat, frames, front frames, and seats needed."""
 
 
 def matrices_size(n: int, m: int) -> int:
@@ -198,7 +198,7 @@ def _span(i, j):
 
 
 @njit
-def _add_products(left, right, room, number, out, at, size, kind, front):
+def _add_products(left, right, room, number, out, offset, size, kind, front):
     """Add the products of `number` pairs of matrices to the matrix at `at`, above its diagonal.
 
     Computes four rows at once, one block of columns each; missing summands are zero. `front`: only rows of front
@@ -233,22 +233,22 @@ def _add_products(left, right, room, number, out, at, size, kind, front):
                     continue
                 begin = max(first, limits[k, 2])
                 row = lefts[k]
-                place = rights[k] + begin * stride + q
+                position = rights[k] + begin * stride + q
                 for r in range(begin, min(last, limits[k, 3] + 1)):
-                    numbers = load_eight(right, place)
+                    numbers = load_eight(right, position)
                     a = add_eight(a, left[row + p * stride + r], numbers)
                     b = add_eight(b, left[row + second + r], numbers)
                     c = add_eight(c, left[row + third + r], numbers)
                     d = add_eight(d, left[row + fourth + r], numbers)
-                    place += stride
-            place = at + p * stride + q
-            store_eight(out, place, a, p + 1 - q)
+                    position += stride
+            position = offset + p * stride + q
+            store_eight(out, position, a, p + 1 - q)
             if p + 1 <= last_row:
-                store_eight(out, place + stride, b, p + 2 - q)
+                store_eight(out, position + stride, b, p + 2 - q)
             if p + 2 <= last_row:
-                store_eight(out, place + 2 * stride, c, p + 3 - q)
+                store_eight(out, position + 2 * stride, c, p + 3 - q)
             if p + 3 <= last_row:
-                store_eight(out, place + 3 * stride, d, p + 4 - q)
+                store_eight(out, position + 3 * stride, d, p + 4 - q)
 
 
 @njit
@@ -256,25 +256,25 @@ def _note_reach(c, sides, target, piece, room):
     """Compute the earliest end of a chosen rule's target side; returns whether it can match anywhere."""
     m = piece.y - piece.x
     size = m + 1
-    somewhere = False
+    can_match = False
     for start in range(size):
-        at = np.int64(start)
-        moved = False
+        end = np.int64(start)
+        gap = False
         for k in range(room.part[c, 2], room.part[c, 3]):
             symbol = sides.target[k]
             if symbol < 0:
-                at += 1
-                moved = True
+                end += 1
+                gap = True
             else:
-                while moved and at < m and target[piece.x + at] != symbol:
-                    at += 1
-                at = at + 1 if at < m and target[piece.x + at] == symbol else size
-            if at > m:
-                at = np.int64(size)
+                while gap and end < m and target[piece.x + end] != symbol:
+                    end += 1
+                end = end + 1 if end < m and target[piece.x + end] == symbol else size
+            if end > m:
+                end = np.int64(size)
                 break
-        room.reach[c * size + start] = at
-        somewhere = somewhere or at <= m
-    return somewhere
+        room.reach[c * size + start] = end
+        can_match = can_match or end <= m
+    return can_match
 
 
 @njit
@@ -298,7 +298,7 @@ def _is_join(rule, sides):
 
 
 @njit
-def joined(chosen, number, sides, base):
+def add_joins(chosen, number, sides, base):
     """Return the base with the weights of chosen rules that join two nonterminals added."""
     straight, inverted = base.straight, base.inverted
     for c in range(number):
@@ -320,19 +320,19 @@ def _frame_kind(rule, sides):
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
     if arity != source or arity > 2:
         return -1, first, first
-    one = first
-    while sides.target[one] >= 0:
-        one += 1
+    first_tail = first
+    while sides.target[first_tail] >= 0:
+        first_tail += 1
     if arity == 1:
-        return _ALONE, one, one
-    other = last - 1
-    while sides.target[other] >= 0:
-        other -= 1
-    straight = sides.target[one] == -1
-    if one == first:
-        return (_REAR if straight else _REAR_INVERTED), one, other
-    if other == last - 1:
-        return (_FRONT if straight else _FRONT_INVERTED), one, other
+        return _ALONE, first_tail, first_tail
+    last_tail = last - 1
+    while sides.target[last_tail] >= 0:
+        last_tail -= 1
+    straight = sides.target[first_tail] == -1
+    if first_tail == first:
+        return (_REAR if straight else _REAR_INVERTED), first_tail, last_tail
+    if last_tail == last - 1:
+        return (_FRONT if straight else _FRONT_INVERTED), first_tail, last_tail
     return -1, first, first
 
 
@@ -343,13 +343,13 @@ def _weigh_words(first, number, x, sides, words, piece):
         return 0.0
     product = 1.0
     for k in range(number):
-        place = piece.x + x + k
-        product *= words.target_scale[place] if words.target[place] == sides.target[first + k] else 0.0
+        position = piece.x + x + k
+        product *= words.target_scale[position] if words.target[position] == sides.target[first + k] else 0.0
     return product
 
 
 @njit
-def _note_frame(kind, one, other, rule, weight, sides, words, piece, room):
+def _note_frame(kind, first_tail, last_tail, rule, weight, sides, words, piece, room):
     """Compute the weight of a frame's target words at each position."""
     size = piece.y - piece.x + 1
     number = room.sizes[_FRAMES]
@@ -357,9 +357,9 @@ def _note_frame(kind, one, other, rule, weight, sides, words, piece, room):
     # Nonterminal with words around it: the second one of rear frames, otherwise the first.
     front = kind >= _FRONT
     rear = kind > _ALONE and not front
-    begin = one + 1 if rear else first
-    middle = other if rear else one
-    end = other if front else last
+    begin = first_tail + 1 if rear else first
+    middle = last_tail if rear else first_tail
+    end = last_tail if front else last
     before, after = middle - begin, end - middle - 1
     for x in range(size):
         room.begins[number * size + x] = weight * _weigh_words(begin, before, x, sides, words, piece)
@@ -435,10 +435,10 @@ def _has_words(symbols, first, last, words, begin, end):
     """Return whether all words of a side occur in [begin, end)."""
     for k in range(first, last):
         if symbols[k] >= 0:
-            at = begin
-            while at < end and words[at] != symbols[k]:
-                at += 1
-            if at == end:
+            position = begin
+            while position < end and words[position] != symbols[k]:
+                position += 1
+            if position == end:
                 return False
     return True
 
@@ -489,16 +489,16 @@ def _seat_all(chosen, number, sides, words, piece, room):
             sides.target, sides.target_first[rule], sides.target_first[rule + 1], words.target, piece.x, piece.y
         ):
             continue
-        kind, one, other = _frame_kind(rule, sides)
+        kind, first_tail, last_tail = _frame_kind(rule, sides)
         if kind >= 0:
-            _note_frame(kind, one, other, rule, chosen.weight[c], sides, words, piece, room)
+            _note_frame(kind, first_tail, last_tail, rule, chosen.weight[c], sides, words, piece, room)
             continue
         kind = _part_rule(c, rule, sides, room)
         if _note_reach(c, sides, words.target, piece, room):
             _seat_rule(c, kind, chosen.weight[c], sides, words, piece, room)
     seats = room.sizes[_SEATS]
     if seats > len(room.seat_rule) or seats * room.sizes[_ARITY] > len(room.seat_span):
-        room.sizes[LACKING] = seats
+        room.sizes[NEEDED] = seats
         return False
     heads = _FRONT * _span(0, n + 1)
     for p in range(heads + 1):
@@ -508,9 +508,9 @@ def _seat_all(chosen, number, sides, words, piece, room):
     for p in range(heads):
         room.first[p + 1] += room.first[p]
     for s in range(seats - 1, -1, -1):
-        place = room.first[room.head[s] + 1] - 1
-        room.first[room.head[s] + 1] = place
-        room.order[place] = s
+        slot = room.first[room.head[s] + 1] - 1
+        room.first[room.head[s] + 1] = slot
+        room.order[slot] = s
     # Each offset has moved to the end of its head, which is the start of the next one: shift them back.
     for p in range(heads):
         room.first[p] = room.first[p + 1]
@@ -537,18 +537,18 @@ def _lay(seat, c, x, sides, words, piece, room):
         symbol = sides.target[first + t]
         # Each remaining symbol needs at least one word.
         limit = m - (length - 1 - t)
-        here, there = t * stride, (t + 1) * stride
+        row_offset, next_offset = t * stride, (t + 1) * stride
         begin, end = low[t], high[t]
         if symbol >= 0:
             following, last = np.int64(size), np.int64(-1)
             for p in range(begin, min(end + 1, limit)):
-                if words.target[piece.x + p] == symbol and values[here + p] != 0.0:
+                if words.target[piece.x + p] == symbol and values[row_offset + p] != 0.0:
                     if last < 0:
                         following = p + 1
                     else:
                         for q in range(last + 1, p + 1):
-                            values[there + q] = 0.0
-                    values[there + p + 1] = values[here + p] * words.target_scale[piece.x + p]
+                            values[next_offset + q] = 0.0
+                    values[next_offset + p + 1] = values[row_offset + p] * words.target_scale[piece.x + p]
                     last = p + 1
             if last < 0:
                 return False
@@ -561,12 +561,12 @@ def _lay(seat, c, x, sides, words, piece, room):
             for block in range((begin + 1) // _BLOCK * _BLOCK, limit + 1, _BLOCK):
                 total = zero_eight()
                 for p in range(begin, min(end + 1, limit, block + _BLOCK - 1)):
-                    value = values[here + p]
+                    value = values[row_offset + p]
                     if value != 0.0:
                         total = add_eight(total, value, load_eight(room.inside, matrix + p * stride + block))
-                for q in range(there + block, there + block + _BLOCK):
+                for q in range(next_offset + block, next_offset + block + _BLOCK):
                     values[q] = 0.0
-                store_eight(values, there + block, total, 0)
+                store_eight(values, next_offset + block, total, 0)
             low[t + 1] = begin + 1
             high[t + 1] = limit
     return True
@@ -578,7 +578,7 @@ def _lay_seats(head, sides, words, piece, room):
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)
-    at = head * size * stride
+    offset = head * size * stride
     for k in range(room.first[head], room.first[head + 1]):
         seat = room.order[k]
         c = room.seat_rule[seat]
@@ -587,7 +587,7 @@ def _lay_seats(head, sides, words, piece, room):
         for x in range(m - length + 1):
             if room.reach[c * size + x] <= m and _lay(seat, c, x, sides, words, piece, room):
                 for y in range(room.low[length], room.high[length] + 1):
-                    room.inside[at + x * stride + y] += weight * room.values[length * stride + y]
+                    room.inside[offset + x * stride + y] += weight * room.values[length * stride + y]
 
 
 @njit
@@ -602,22 +602,22 @@ def _list_alone(x, size, room):
 
 
 @njit
-def _widen(at, size, null, room):
+def _widen(offset, size, null, room):
     """Add rules with one nonterminal and no source words, by increasing target span."""
     stride = _row(size)
     inside = room.inside
     for x in range(size - 2, -1, -1):
-        row = at + x * stride
+        row = offset + x * stride
         frames = _list_alone(x, size, room)
         for y in range(x + 2, size):
             inside[row + y] += null[x] * inside[row + stride + y] + null[y - 1] * inside[row + y - 1]
-            for place in range(frames):
-                k = room.frame[place, 3]
+            for f in range(frames):
+                k = room.frame[f, 3]
                 i, j = x + room.frame[k, 1], y - room.frame[k, 2]
                 if i < j:
-                    both = room.begins[k * size + x] * room.ends[k * size + y]
-                    if both > 0.0:
-                        inside[row + y] += both * inside[at + i * stride + j]
+                    weight = room.begins[k * size + x] * room.ends[k * size + y]
+                    if weight > 0.0:
+                        inside[row + y] += weight * inside[offset + i * stride + j]
 
 
 @njit
@@ -626,53 +626,53 @@ def _add_frames(head, section, base, sides, words, piece, room):
     size = piece.y - piece.x + 1
     stride = _row(size)
     matrix = size * stride
-    at = head * matrix
+    offset = head * matrix
     spans = section // matrix
     inside, across = room.inside, room.across
     for kind in range(_REAR, _SECTIONS if room.sizes[_FRONTS] > 0 else _FRONT):
         weight = base.straight if kind == _REAR else base.inverted if kind == _REAR_INVERTED else 0.0
-        there = kind * section + at
+        factor_offset = kind * section + offset
         for k in range(matrix):
-            inside[there + k] = weight * inside[at + k]
+            inside[factor_offset + k] = weight * inside[offset + k]
     for k in range(room.sizes[_FRAMES]):
         kind, before, after = room.frame[k, 0], room.frame[k, 1], room.frame[k, 2]
         if kind == _ALONE:
             continue
-        there = kind * section + at
+        factor_offset = kind * section + offset
         for x in range(size - 1 - before):
             begins = room.begins[k * size + x]
             if begins > 0.0:
-                row, inner = there + x * stride, at + (x + before) * stride - after
+                row, inner = factor_offset + x * stride, offset + (x + before) * stride - after
                 for y in range(x + before + after + 1, size):
                     inside[row + y] += begins * room.ends[k * size + y] * inside[inner + y]
     for kind in range(_REAR, _FRONT):
         _lay_seats(kind * spans + head, sides, words, piece, room)
     for kind in range(_SECTIONS if room.sizes[_FRONTS] > 0 else _FRONT):
-        there = kind * section + at
+        factor_offset = kind * section + offset
         for x in range(size):
             for y in range(size):
-                across[there + y * stride + x] = inside[there + x * stride + y]
+                across[factor_offset + y * stride + x] = inside[factor_offset + x * stride + y]
             for y in range(size, stride):
-                across[there + x * stride + y] = 0.0
+                across[factor_offset + x * stride + y] = 0.0
 
 
 @njit
-def _take_frames(at, section, size, base, room):
+def _take_frames(offset, section, size, base, room):
     """Reverse `_add_frames`: from the outside sums of factors, stored after the section, to those of the span."""
     stride = _row(size)
     matrix = size * stride
     outside = room.outside
     for k in range(matrix):
-        outside[at + k] += base.straight * outside[section + k] + base.inverted * outside[section + matrix + k]
+        outside[offset + k] += base.straight * outside[section + k] + base.inverted * outside[section + matrix + k]
     for k in range(room.sizes[_FRAMES]):
         kind, before, after = room.frame[k, 0], room.frame[k, 1], room.frame[k, 2]
         if kind == _ALONE:
             continue
-        there = section + (kind - 1) * matrix
+        factor_offset = section + (kind - 1) * matrix
         for x in range(size - 1 - before):
             begins = room.begins[k * size + x]
             if begins > 0.0:
-                row, inner = there + x * stride, at + (x + before) * stride - after
+                row, inner = factor_offset + x * stride, offset + (x + before) * stride - after
                 for y in range(x + before + after + 1, size):
                     outside[inner + y] += begins * room.ends[k * size + y] * outside[row + y]
 
@@ -692,7 +692,7 @@ def _list_product(number, left, right, room):
 def _join(i, j, section, size, room):
     """Add the sums of two nonterminals that cover source span [i, j)."""
     matrix = size * _row(size)
-    at = _span(i, j) * matrix
+    offset = _span(i, j) * matrix
     for front in range(2 if room.sizes[_FRONTS] > 0 else 1):
         number = 0
         for k in range(i + 1, j):
@@ -704,7 +704,7 @@ def _join(i, j, section, size, room):
                 _list_product(number, _FRONT * section + left, right, room)
                 _list_product(number + 1, _FRONT_INVERTED * section + right, left, room)
             number += 2
-        _add_products(room.inside, room.inside, room, number, room.inside, at, size, _UPPER, front == 1)
+        _add_products(room.inside, room.inside, room, number, room.inside, offset, size, _UPPER, front == 1)
 
 
 @njit
@@ -720,23 +720,23 @@ def _fill_inside(sides, words, piece, base, null, room):
         for i in range(n + 1 - width):
             j = i + width
             head = _span(i, j)
-            at = head * matrix
-            for k in range(at, at + matrix):
+            offset = head * matrix
+            for k in range(offset, offset + matrix):
                 inside[k] = 0.0
             if width == 1:
                 for x in range(m):
                     scale = words.source_scale[piece.i + i] * words.target_scale[piece.x + x]
-                    inside[at + x * stride + x + 1] = base.pair * words.pairs[piece.i + i, piece.x + x] * scale
+                    inside[offset + x * stride + x + 1] = base.pair * words.pairs[piece.i + i, piece.x + x] * scale
             else:
                 _join(i, j, section, size, room)
                 first, last = piece.i + i, piece.i + j - 1
                 left = base.null * words.source_nulls[first] * words.source_scale[first]
                 right = base.null * words.source_nulls[last] * words.source_scale[last]
-                one, other = _span(i + 1, j) * matrix, _span(i, j - 1) * matrix
+                without_first, without_last = _span(i + 1, j) * matrix, _span(i, j - 1) * matrix
                 for k in range(matrix):
-                    inside[at + k] += left * inside[one + k] + right * inside[other + k]
+                    inside[offset + k] += left * inside[without_first + k] + right * inside[without_last + k]
             _lay_seats(head, sides, words, piece, room)
-            _widen(at, size, null, room)
+            _widen(offset, size, null, room)
             if width < n:
                 _add_frames(head, section, base, sides, words, piece, room)
 
@@ -756,9 +756,9 @@ right and on the left, and whether the larger span is the left factor.
 
 
 @njit
-def _list_heads(i, j, n, way, section, matrix, room):
+def _list_heads(i, j, n, contribution, section, matrix, room):
     """List the products of larger spans' outside sums with the siblings of [i, j); returns their number."""
-    _, part, right, left, kind = way
+    _, part, right, left, kind = contribution
     number = 0
     for k in range(j + 1, n + 1):
         if part != _RIGHT_PART:
@@ -770,18 +770,18 @@ def _list_heads(i, j, n, way, section, matrix, room):
 
 
 @njit
-def _list_head(number, head, beside, kind, matrix, room):
+def _list_head(number, head, sibling, kind, matrix, room):
     """Add a product with the outside sums of a span unless these are negligible; returns the number of products."""
     bounds = room.bounds[head]
     if bounds[0] > bounds[1]:
         return number
-    above = kind == _ABOVE
-    room.lefts[number] = head * matrix if above else beside
-    room.rights[number] = beside if above else head * matrix
-    room.limits[number, 0] = bounds[0] if above else 0
-    room.limits[number, 1] = bounds[1] if above else len(room.front)
-    room.limits[number, 2] = bounds[2] if above else bounds[0]
-    room.limits[number, 3] = bounds[3] if above else bounds[1]
+    is_left = kind == _ABOVE
+    room.lefts[number] = head * matrix if is_left else sibling
+    room.rights[number] = sibling if is_left else head * matrix
+    room.limits[number, 0] = bounds[0] if is_left else 0
+    room.limits[number, 1] = bounds[1] if is_left else len(room.front)
+    room.limits[number, 2] = bounds[2] if is_left else bounds[0]
+    room.limits[number, 3] = bounds[3] if is_left else bounds[1]
     return number + 1
 
 
@@ -794,35 +794,35 @@ def _gather(i, j, base, sides, words, piece, together, room):
     spans = _span(0, n + 1)
     section = spans * matrix
     head = _span(i, j)
-    at = head * matrix
+    offset = head * matrix
     for k in range(section, section + (_SECTIONS - 1) * matrix):
         room.outside[k] = 0.0
     for number in range(6 if room.sizes[_FRONTS] > 0 else 3):
-        way = _GATHERED[number]
-        kind = way[4]
-        products = _list_heads(i, j, n, way, section, matrix, room)
+        contribution = _GATHERED[number]
+        kind = contribution[4]
+        products = _list_heads(i, j, n, contribution, section, matrix, room)
         left = room.outside if kind == _ABOVE else room.across
         right = room.across if kind == _ABOVE else room.outside
-        there = at if way[0] == _PLAIN else section + (way[0] - 1) * matrix
-        _add_products(left, right, room, products, room.outside, there, size, kind, way[0] >= _FRONT)
+        factor_offset = offset if contribution[0] == _PLAIN else section + (contribution[0] - 1) * matrix
+        _add_products(left, right, room, products, room.outside, factor_offset, size, kind, contribution[0] >= _FRONT)
     for kind in range(_REAR, _FRONT):
         rests = kind * spans + head
         if room.first[rests] < room.first[rests + 1]:
             above = section + (kind - 1) * matrix
             first, last = _find_live(above, rests * matrix, size, room)
             _leave_seats(rests, i, above, first, last, sides, words, piece, together, room)
-    _take_frames(at, section, size, base, room)
+    _take_frames(offset, section, size, base, room)
 
 
 @njit
-def _find_live(above, at, size, room):
+def _find_live(above, offset, size, room):
     """Mark the rows of a section whose probability is not negligible; returns the first and the last one."""
     stride = _row(size)
     first, last = size, np.int64(-1)
     for x in range(size):
         room.live[x] = False
         for k in range(x * stride + x + 1, x * stride + size):
-            if room.outside[above + k] * room.inside[at + k] >= _NEGLIGIBLE:
+            if room.outside[above + k] * room.inside[offset + k] >= _NEGLIGIBLE:
                 room.live[x] = True
         if room.live[x]:
             first = min(first, x)
@@ -831,34 +831,34 @@ def _find_live(above, at, size, room):
 
 
 @njit
-def _narrow(at, size, null, room):
+def _narrow(offset, size, null, room):
     """Reverse `_widen` by decreasing target span; returns the expected target words that the base emits alone."""
     stride = _row(size)
     inside, outside = room.inside, room.outside
     emitted = 0.0
     for x in range(size - 1):
-        row = at + x * stride
+        row = offset + x * stride
         frames = _list_alone(x, size, room)
         for y in range(size - 1, x + 1, -1):
             above = outside[row + y]
             if above * inside[row + y] < _NEGLIGIBLE:
                 continue
-            one, other = above * null[x], above * null[y - 1]
-            outside[row + stride + y] += one
-            outside[row + y - 1] += other
-            emitted += one * inside[row + stride + y] + other * inside[row + y - 1]
-            for place in range(frames):
-                k = room.frame[place, 3]
+            left, right = above * null[x], above * null[y - 1]
+            outside[row + stride + y] += left
+            outside[row + y - 1] += right
+            emitted += left * inside[row + stride + y] + right * inside[row + y - 1]
+            for f in range(frames):
+                k = room.frame[f, 3]
                 i, j = x + room.frame[k, 1], y - room.frame[k, 2]
                 if i < j:
-                    both = room.begins[k * size + x] * room.ends[k * size + y]
-                    if both > 0.0:
-                        outside[at + i * stride + j] += both * above
+                    weight = room.begins[k * size + x] * room.ends[k * size + y]
+                    if weight > 0.0:
+                        outside[offset + i * stride + j] += weight * above
     return emitted
 
 
 @njit
-def _leave_out(head, at, size, room):
+def _leave_out(head, offset, size, room):
     """Drop the negligible bispans of a source span and record the range of the others."""
     stride = _row(size)
     bounds = room.bounds[head]
@@ -868,7 +868,7 @@ def _leave_out(head, at, size, room):
     bounds[3] = -1
     for x in range(size):
         room.live[x] = False
-        row = at + x * stride
+        row = offset + x * stride
         for y in range(size):
             if room.outside[row + y] * room.inside[row + y] < _NEGLIGIBLE:
                 room.outside[row + y] = 0.0
@@ -884,20 +884,20 @@ def _leave_out(head, at, size, room):
 @njit
 def _emit(c, p, expected, sides, piece, together, room):
     """Count the emission of the target word at p by a seat's rule with each of its source words."""
-    at = room.start[0]
+    position = room.start[0]
     tails = 0
     for k in range(room.part[c, 0], room.part[c, 1]):
         if sides.source[k] >= 0:
-            together[piece.i + at, piece.x + p] += expected
-            at += 1
+            together[piece.i + position, piece.x + p] += expected
+            position += 1
         else:
-            at = room.end[tails]
+            position = room.end[tails]
             tails += 1
 
 
 @njit_inline
-def _clear_row(rows, at, stride):
-    for k in range(at, at + stride):
+def _clear_row(rows, offset, stride):
+    for k in range(offset, offset + stride):
         rows[k] = 0.0
 
 
@@ -909,35 +909,35 @@ def _go_back(seat, c, weight, above, sides, words, piece, together, room):
     first = room.part[c, 2]
     length = room.part[c, 3] - first
     values, back, low, high = room.values, room.back, room.low, room.high
-    some = 0.0
+    total_back = 0.0
     _clear_row(back, length * stride, stride)
     for y in range(low[length], high[length] + 1):
         back[length * stride + y] = weight * room.outside[above + y]
-        some += back[length * stride + y]
-    if some == 0.0:
+        total_back += back[length * stride + y]
+    if total_back == 0.0:
         return
     for t in range(length - 1, -1, -1):
         symbol = sides.target[first + t]
-        here, there = t * stride, (t + 1) * stride
-        _clear_row(back, here, stride)
+        row_offset, next_offset = t * stride, (t + 1) * stride
+        _clear_row(back, row_offset, stride)
         if symbol >= 0:
             for q in range(low[t + 1], high[t + 1] + 1):
-                if values[there + q] != 0.0:
-                    back[here + q - 1] = back[there + q] * words.target_scale[piece.x + q - 1]
-                    _emit(c, q - 1, values[there + q] * back[there + q], sides, piece, together, room)
+                if values[next_offset + q] != 0.0:
+                    back[row_offset + q - 1] = back[next_offset + q] * words.target_scale[piece.x + q - 1]
+                    _emit(c, q - 1, values[next_offset + q] * back[next_offset + q], sides, piece, together, room)
         else:
             matrix = room.seat_span[seat * room.sizes[_ARITY] - 1 - symbol] * size * stride
             for p in range(low[t], high[t] + 1):
-                value = values[here + p]
+                value = values[row_offset + p]
                 if value != 0.0:
                     row = matrix + p * stride
                     total = zero_eight()
                     for block in range((p + 1) // _BLOCK * _BLOCK, high[t + 1] + 1, _BLOCK):
-                        numbers = load_eight(back, there + block)
+                        numbers = load_eight(back, next_offset + block)
                         store_eight(room.outside, row + block, add_eight(zero_eight(), value, numbers), p + 1 - block)
                         total = add_products(total, load_eight(room.inside, row + block), numbers)
                     if t > 0:
-                        back[here + p] = sum_eight(total)
+                        back[row_offset + p] = sum_eight(total)
 
 
 @njit
@@ -994,7 +994,7 @@ def _fill_outside(sides, words, piece, base, null, together, room):
         for i in range(n + 1 - width):
             j = i + width
             head = _span(i, j)
-            at = head * matrix
+            offset = head * matrix
             if width < n:
                 _gather(i, j, base, sides, words, piece, together, room)
                 if i > 0:
@@ -1003,25 +1003,25 @@ def _fill_outside(sides, words, piece, base, null, together, room):
                     above = _span(i - 1, j) * matrix
                     for k in range(matrix):
                         value = weight * outside[above + k]
-                        outside[at + k] += value
-                        emitted += value * inside[at + k]
+                        outside[offset + k] += value
+                        emitted += value * inside[offset + k]
                 if j < n:
                     word = piece.i + j
                     weight = base.null * words.source_nulls[word] * words.source_scale[word]
                     above = _span(i, j + 1) * matrix
                     for k in range(matrix):
                         value = weight * outside[above + k]
-                        outside[at + k] += value
-                        emitted += value * inside[at + k]
-            emitted += _narrow(at, size, null, room)
-            _leave_out(head, at, size, room)
+                        outside[offset + k] += value
+                        emitted += value * inside[offset + k]
+            emitted += _narrow(offset, size, null, room)
+            _leave_out(head, offset, size, room)
             first, last = room.bounds[head, 0], room.bounds[head, 1]
-            _leave_seats(head, i, at, first, last, sides, words, piece, together, room)
+            _leave_seats(head, i, offset, first, last, sides, words, piece, together, room)
             if width == 1:
                 for x in range(m):
                     scale = words.source_scale[piece.i + i] * words.target_scale[piece.x + x]
                     weight = base.pair * words.pairs[piece.i + i, piece.x + x] * scale
-                    expected = weight * outside[at + x * stride + x + 1]
+                    expected = weight * outside[offset + x * stride + x + 1]
                     together[piece.i + i, piece.x + x] += expected
                     emitted += 2.0 * expected
     return emitted
@@ -1033,7 +1033,7 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
 
     Returns the sum and the expected number of words that the base emits; adds to `together` the expected number of
     times that one rule emits each word pair. Returns -1 if seats lack room, and a sum out of range without
-    expectations. `base` comes from `joined`; `null` float64[m] is scratch memory.
+    expectations. `base` comes from `add_joins`; `null` float64[m] is scratch memory.
     """
     if not _seat_all(chosen, number, sides, words, piece, room):
         return -1.0, 0.0
@@ -1043,7 +1043,7 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
         null[x] = base.null * words.target_nulls[word] * words.target_scale[word]
     _fill_inside(sides, words, piece, base, null, room)
     total = room.inside[_span(0, n) * (m + 1) * _row(m + 1) + m]
-    if not MIN_LOG_SCALE < total < MOST:
+    if not MIN_TOTAL < total < MAX_TOTAL:
         return total, 0.0
     return total, _fill_outside(sides, words, piece, base, null, together, room)
 
@@ -1065,13 +1065,13 @@ def sum_pair(sides: RuleSides, weights: NDArray[np.float64], words: PairWords, b
     longest = int(max(np.diff(sides.source_first).max(initial=1), np.diff(sides.target_first).max(initial=1)))
     chosen = ChosenRules(np.arange(len(weights)), np.asarray(weights, np.float64))
     together, null = np.zeros((n, m)), np.zeros(m)
-    both = joined(chosen, len(weights), sides, base)
+    joined_base = add_joins(chosen, len(weights), sides, base)
     seats = 1 << 10
     while True:
         room = make_dense_scratch((n, m), matrices_size(n, m), len(weights), longest, seats)
         total, emitted = sum_piece(
-            chosen, len(weights), sides, words, PairPiece(0, n, 0, m), both, null, together, room
+            chosen, len(weights), sides, words, PairPiece(0, n, 0, m), joined_base, null, together, room
         )  # fmt: skip
         if total >= 0:
             return PairSums(float(np.log(total)) - words.log_scale, together, emitted)
-        seats = int(room.sizes[LACKING]) * 2
+        seats = int(room.sizes[NEEDED]) * 2

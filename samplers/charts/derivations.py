@@ -136,36 +136,36 @@ def find_item(symbol, i, j, grammar, chart, items):
     if known > 0:
         return np.int64(known) - 1
     found = weigh_edges(symbol, i, j, grammar, chart, items.weights)
-    place = items.used[0]
+    row = items.used[0]
     first = items.used[1]
-    if place >= len(items.item) or first + found > len(items.edge):
+    if row >= len(items.item) or first + found > len(items.edge):
         return np.int64(-1)
-    whole = 0.0
+    total = 0.0
     for k in range(found):
-        whole += items.weights[k]["probability"]
-    kept = 0.0
+        total += items.weights[k]["probability"]
+    kept_total = 0.0
     last = first
     for k in range(found):
         weight = items.weights[k]["probability"]
-        if weight >= _NEGLIGIBLE * whole:
+        if weight >= _NEGLIGIBLE * total:
             items.edge[last] = items.weights[k]
-            kept += weight
+            kept_total += weight
             last += 1
     cumulated = 0.0
     for k in range(first, last):
-        probability = items.edge[k]["probability"] / kept
+        probability = items.edge[k]["probability"] / kept_total
         cumulated += probability
         items.edge[k]["probability"] = probability
         items.edge[k]["cumulated"] = cumulated
-    items.item[place]["symbol"] = symbol
-    items.item[place]["start"] = i
-    items.item[place]["end"] = j
-    items.item[place]["first"] = first
-    items.item[place]["last"] = last
-    items.used[0] = place + 1
+    items.item[row]["symbol"] = symbol
+    items.item[row]["start"] = i
+    items.item[row]["end"] = j
+    items.item[row]["first"] = first
+    items.item[row]["last"] = last
+    items.used[0] = row + 1
     items.used[1] = last
-    items.number[cell, symbol] = place + 1
-    return place
+    items.number[cell, symbol] = row + 1
+    return row
 
 
 @njit_inline
@@ -276,7 +276,7 @@ class Forest:
         """Return independent samples; sample k uses the stream of (seed, sentence, k)."""
         draws_made = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
         stack = self._stack()
-        space = (
+        scratch = (
             stack,
             np.zeros(len(processes.fragment_mass), np.int32),
             np.zeros(len(processes.label_mass), np.int32),
@@ -284,7 +284,7 @@ class Forest:
         )
         done = 0
         while done < draws:
-            done = draw_derivations(done, key, self.graph, productions, processes, draws_made, space)
+            done = draw_derivations(done, key, self.graph, productions, processes, draws_made, scratch)
             if done < draws:
                 self._make_room()
         return draws_made
@@ -355,10 +355,10 @@ def _tree_hash(edge, item, productions):
     total = np.uint64(0)
     kind, rule, split = edge["kind"], edge["rule"], edge["split"]
     for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
-        place = productions.place[p]
-        start = split if place == 2 else item["start"]
-        end = split if place == 1 else item["end"]
-        middle = split if place == 0 else 0
+        part = productions.place[p]
+        start = split if part == 2 else item["start"]
+        end = split if part == 1 else item["end"]
+        middle = split if part == 0 else 0
         spans = (np.uint64(start) << np.uint64(40)) ^ (np.uint64(end) << np.uint64(20)) ^ np.uint64(middle)
         total += mix(mix(np.uint64(productions.production[p]) + GOLDEN) + mix(spans))
     return total
@@ -371,13 +371,13 @@ def _find(graph, row):
 
 
 @njit
-def draw_derivations(first, key, graph, productions, processes, drawn, space):
+def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
     """Draw samples from index `first`; returns the index at which edges lacked room, or the number of samples.
 
-    `space` holds int32 scratch memory: a stack, zeros per fragment and per label, and the fragments of a sample.
+    `scratch` holds int32 scratch memory: a stack, zeros per fragment and per label, and the fragments of a sample.
     """
     items = graph.items
-    stack, fragment_uses, label_uses, met = space
+    stack, fragment_uses, label_uses, sample_fragments = scratch
     for draw in range(first, len(drawn.tree)):
         state = stream(key.seed, key.sentence, draw)
         stack[0, 0] = graph.root
@@ -385,37 +385,37 @@ def draw_derivations(first, key, graph, productions, processes, drawn, space):
         stack[0, 2] = graph.grammar.words
         top = 1
         tree = np.uint64(0)
-        ratio = 0.0
+        log_ratio = 0.0
         used = 0
         full = False
         while top > 0:
             top -= 1
-            place = _find(graph, stack[top])
-            if place < 0:
+            row = _find(graph, stack[top])
+            if row < 0:
                 full = True
                 break
             state = advance(state)
-            item = items.item[place]
+            item = items.item[row]
             edge = items.edge[choose_edge(uniform(state), item, items.edge)]
             tree += _tree_hash(edge, item, productions)
             fragment = productions.fragment[edge["kind"], edge["rule"]]
             if fragment >= 0:
                 label = processes.label[fragment]
                 before = fragment_uses[fragment]
-                ratio += np.log1p(before / processes.fragment_mass[fragment])
-                ratio -= np.log1p(label_uses[label] / processes.label_mass[label])
+                log_ratio += np.log1p(before / processes.fragment_mass[fragment])
+                log_ratio -= np.log1p(label_uses[label] / processes.label_mass[label])
                 fragment_uses[fragment] += 1
                 label_uses[label] += 1
-                met[used] = fragment
+                sample_fragments[used] = fragment
                 used += 1
             top = _push_parts(stack, top, edge, item)
         for u in range(used):
-            fragment_uses[met[u]] = 0
-            label_uses[processes.label[met[u]]] = 0
+            fragment_uses[sample_fragments[u]] = 0
+            label_uses[processes.label[sample_fragments[u]]] = 0
         if full:
             return draw
         drawn.tree[draw] = tree
-        drawn.log_ratio[draw] = ratio
+        drawn.log_ratio[draw] = log_ratio
     return len(drawn.tree)
 
 
@@ -423,12 +423,12 @@ def draw_derivations(first, key, graph, productions, processes, drawn, space):
 def count_stays(key, log_ratio, times):
     """Count the chain's visits to each sample; it starts at the first one."""
     state = stream(key.seed, key.sentence, len(times))
-    at = 0
+    current = 0
     for draw in range(len(times)):
         state = advance(state)
-        if np.log(uniform(state)) < log_ratio[draw] - log_ratio[at]:
-            at = draw
-        times[at] += 1
+        if np.log(uniform(state)) < log_ratio[draw] - log_ratio[current]:
+            current = draw
+        times[current] += 1
 
 
 @njit
@@ -445,9 +445,9 @@ def count_edges(key, graph, times, counts, stack):
         top = 1
         while top > 0:
             top -= 1
-            place = _find(graph, stack[top])
+            row = _find(graph, stack[top])
             state = advance(state)
-            item = items.item[place]
+            item = items.item[row]
             chosen = choose_edge(uniform(state), item, items.edge)
             counts[chosen] += times[draw]
             top = _push_parts(stack, top, items.edge[chosen], item)
@@ -496,38 +496,38 @@ def expect_edges(graph, visits, pending, counts):
             cell = cell_of(i, j)
             active = chart.active[cell]
             number = chart.number[cell]
-            here = visits[cell]
-            moved = False
+            cell_visits = visits[cell]
+            propagating = False
             for label in range(grammar.labels):
-                pending[label] = here[label]
-                moved = moved or here[label] > _MIN_VISITS
-            while moved:
-                moved = False
+                pending[label] = cell_visits[label]
+                propagating = propagating or cell_visits[label] > _MIN_VISITS
+            while propagating:
+                propagating = False
                 for label in range(grammar.labels):
-                    arrived = pending[label]
-                    if arrived <= _MIN_VISITS:
+                    waiting = pending[label]
+                    if waiting <= _MIN_VISITS:
                         continue
                     pending[label] = 0.0
-                    place = find_item(label, i, j, grammar, chart, items)
-                    if place < 0:
+                    row = find_item(label, i, j, grammar, chart, items)
+                    if row < 0:
                         return False
-                    for k in range(items.item[place]["first"], items.item[place]["last"]):
+                    for k in range(items.item[row]["first"], items.item[row]["last"]):
                         edge = items.edge[k]
                         if edge["kind"] == UNARY_EDGE:
-                            passed = arrived * edge["probability"]
-                            pending[edge["left"]] += passed
-                            here[edge["left"]] += passed
-                            moved = moved or pending[edge["left"]] > _MIN_VISITS
+                            child_visits = waiting * edge["probability"]
+                            pending[edge["left"]] += child_visits
+                            cell_visits[edge["left"]] += child_visits
+                            propagating = propagating or pending[edge["left"]] > _MIN_VISITS
             for a in range(number):
                 symbol = active[a]
-                if here[symbol] <= _MIN_VISITS:
+                if cell_visits[symbol] <= _MIN_VISITS:
                     continue
-                place = find_item(symbol, i, j, grammar, chart, items)
-                if place < 0:
+                row = find_item(symbol, i, j, grammar, chart, items)
+                if row < 0:
                     return False
-                for k in range(items.item[place]["first"], items.item[place]["last"]):
+                for k in range(items.item[row]["first"], items.item[row]["last"]):
                     edge = items.edge[k]
-                    expected = here[symbol] * edge["probability"]
+                    expected = cell_visits[symbol] * edge["probability"]
                     counts[k] += expected
                     if edge["kind"] == BINARY_EDGE:
                         visits[cell_of(i, np.int64(edge["split"])), edge["left"]] += expected

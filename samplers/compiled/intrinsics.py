@@ -75,9 +75,9 @@ def _lanes(context: Any, builder: Any, kinds: Any, array: Any, index: Any) -> An
 
 def _all_lanes(builder: Any, number: Any, kind: Any) -> Any:
     vector = ir.VectorType(kind, _LANES)
-    one = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(cgutils.int32_t, 0))
-    places = ir.Constant(ir.VectorType(cgutils.int32_t, _LANES), [0] * _LANES)
-    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), places)
+    first_lane = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(cgutils.int32_t, 0))
+    lane_indices = ir.Constant(ir.VectorType(cgutils.int32_t, _LANES), [0] * _LANES)
+    return builder.shuffle_vector(first_lane, ir.Constant(vector, ir.Undefined), lane_indices)
 
 
 @intrinsic

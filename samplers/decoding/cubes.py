@@ -388,28 +388,28 @@ def _add_edge(chart, cell, joined):
         chart.tails[tails + k] = chart.ranked[chart.coordinates[joined_state.place + 1 + k]]
     edge = used[EDGES]
     used[EDGES] += 1
-    made = chart.edges[edge]
-    made.score, made.own, made.lm = joined_state.score, joined_state.own, joined_state.lm
-    made.rule, made.tails, made.arity = joined_state.rule, tails, joined_state.arity
+    added_edge = chart.edges[edge]
+    added_edge.score, added_edge.own, added_edge.lm = joined_state.score, joined_state.own, joined_state.lm
+    added_edge.rule, added_edge.tails, added_edge.arity = joined_state.rule, tails, joined_state.arity
     if chart.slots[slot, 1] == used[STAMP]:
         item = np.int64(chart.slots[slot, 0])
-        made.next = chart.items[item].edges
+        added_edge.next = chart.items[item].edges
     else:
         item = used[ITEMS]
         used[ITEMS] += 1
         chart.slots[slot, 0] = item
         chart.slots[slot, 1] = used[STAMP]
-        made.next = NONE
+        added_edge.next = NONE
         new = chart.items[item]
         new.score = -np.inf
         new.promised = joined_state.promised
         new.cell, new.state, new.open, new.closed = cell, joined_state.state, joined_state.open, joined_state.closed
         for k in range(joined_state.open):
             chart.fronts[item, k] = chart.opened[joined, k]
-    of = chart.items[item]
-    of.edges = edge
-    if joined_state.score > of.score:
-        of.score, of.rank, of.best = joined_state.score, joined_state.rank, edge
+    edge_item = chart.items[item]
+    edge_item.edges = edge
+    if joined_state.score > edge_item.score:
+        edge_item.score, edge_item.rank, edge_item.best = joined_state.score, joined_state.rank, edge
     return True
 
 

@@ -240,21 +240,21 @@ def _add(task, chart, lists, entry, tail, with_entry):
     """Add a candidate: an entry with one tail's entry replaced. Returns False if out of room."""
     stored = lists.entries[entry]
     edge = chart.edges[stored.edge]
-    made, tails = lists.taken[ENTRIES], lists.taken[ENTRY_TAILS]
-    if made == len(lists.entries) or tails + edge.arity > len(lists.tails):
+    added, tails = lists.taken[ENTRIES], lists.taken[ENTRY_TAILS]
+    if added == len(lists.entries) or tails + edge.arity > len(lists.tails):
         return False
     lists.taken[ENTRIES] += 1
     lists.taken[ENTRY_TAILS] += edge.arity
     total = edge.own
     for k in range(edge.arity):
-        of = with_entry if k == tail else lists.tails[stored.tails + k]
-        lists.tails[tails + k] = of
-        total += lists.entries[of].score
+        tail_entry = with_entry if k == tail else lists.tails[stored.tails + k]
+        lists.tails[tails + k] = tail_entry
+        total += lists.entries[tail_entry].score
     item = np.int64(stored.item)
-    _fill(task, chart, lists, made, item, stored.edge, tails)
-    new = lists.entries[made]
+    _fill(task, chart, lists, added, item, stored.edge, tails)
+    new = lists.entries[added]
     new.score, new.grown = total, tail
-    lists.items[item].heap = _meld(lists, np.int64(lists.items[item].heap), made)
+    lists.items[item].heap = _meld(lists, np.int64(lists.items[item].heap), added)
     return True
 
 
@@ -275,10 +275,10 @@ def extend(task, chart, lists, item):
             tail = lists.tails[lists.entries[turn].tails + item_list.cursor]
             after = lists.entries[tail].next
             if after == NONE:
-                of = lists.entries[tail].item
-                if lists.items[of].ended == 0:
+                tail_item = lists.entries[tail].item
+                if lists.items[tail_item].ended == 0:
                     depth += 1
-                    lists.stack[depth] = of
+                    lists.stack[depth] = tail_item
                     waits = True
                     break
             elif not _add(task, chart, lists, turn, item_list.cursor, after):

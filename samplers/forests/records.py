@@ -98,7 +98,7 @@ def _count(records):
 
 @njit
 def _list(records, found):
-    taken = 0
+    listed = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
@@ -108,14 +108,14 @@ def _list(records, found):
             root, sums, marks, start, position = _next(records.content, position, last)
             weight, variance = round_uses(sums[0], sums[1], sweeps, step_of(marks[0]), marks[1])
             if weight > 0:
-                found.pairs[taken] = pair
-                found.roots[taken] = root
-                found.starts[taken] = start
-                found.ends[taken] = position
-                found.weights[taken] = weight
-                found.variances[taken] = variance
-                taken += 1
-    return taken
+                found.pairs[listed] = pair
+                found.roots[listed] = root
+                found.starts[listed] = start
+                found.ends[listed] = position
+                found.weights[listed] = weight
+                found.variances[listed] = variance
+                listed += 1
+    return listed
 
 
 def list_fragments(records: Blobs) -> Fragments:
@@ -124,8 +124,8 @@ def list_fragments(records: Blobs) -> Fragments:
     if cut_short >= 0:
         raise DerivationError(f"the averages of pair {cut_short} of the batch are truncated")
     columns = [np.empty(number, np.int64) for _ in range(6)]
-    taken = _list(records, Fragments(records.content, *columns))
-    return Fragments(records.content, *(column[:taken] for column in columns))
+    listed = _list(records, Fragments(records.content, *columns))
+    return Fragments(records.content, *(column[:listed] for column in columns))
 
 
 @njit
@@ -133,10 +133,12 @@ def _same(fragments, k, others, j):
     size = fragments.ends[k] - fragments.starts[k]
     if fragments.roots[k] != others.roots[j] or others.ends[j] - others.starts[j] != size:
         return False
-    same = 0
-    while same < size and fragments.content[fragments.starts[k] + same] == others.content[others.starts[j] + same]:
-        same += 1
-    return same == size
+    prefix = 0
+    while (
+        prefix < size and fragments.content[fragments.starts[k] + prefix] == others.content[others.starts[j] + prefix]
+    ):
+        prefix += 1
+    return prefix == size
 
 
 @njit
@@ -145,12 +147,12 @@ def _move(before, after):
 
     A pair's entries keep their order between records, so each search starts after the previous match.
     """
-    here = 0
+    search_start = 0
     for k in range(len(after.pairs)):
         pair = after.pairs[k]
-        while here < len(before.pairs) and before.pairs[here] < pair:
-            here += 1
-        j = here
+        while search_start < len(before.pairs) and before.pairs[search_start] < pair:
+            search_start += 1
+        j = search_start
         while j < len(before.pairs) and before.pairs[j] == pair and not _same(after, k, before, j):
             j += 1
         if j < len(before.pairs) and before.pairs[j] == pair:
@@ -158,7 +160,7 @@ def _move(before, after):
             after.variances[k] -= before.variances[j]
             before.weights[j] = 0
             before.variances[j] = 0
-            here = j + 1
+            search_start = j + 1
 
 
 def fragment_changes(before: Fragments, after: Fragments) -> Fragments:

@@ -100,23 +100,23 @@ def _multiply(chart, left, right, to, weight, m):
 def _add_phrases(chart, items, i, j):
     """Add the emissions of phrase pairs to a matrix."""
     m, longest = items.size[1], items.size[2]
-    here = _matrix(i, j, m)
+    matrix = _matrix(i, j, m)
     for x in range(m):
         for width in range(1, min(longest, m - x) + 1):
             if j - i + width > 2:
-                chart[here + x * (m + 1) + x + width] += phrase_weight(items, i, x, j - i, width)
+                chart[matrix + x * (m + 1) + x + width] += phrase_weight(items, i, x, j - i, width)
 
 
 @njit
 def _finish(chart, items, i, j):
     """Add word emissions and rules that have a child with an empty source span."""
     m = items.size[1]
-    here, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
+    matrix, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
     straight, inverted = items.rules[STRAIGHT], items.rules[INVERTED]
     for size in range(m + 1):
         for x in range(m + 1 - size):
             y = x + size
-            total = chart[here + x * (m + 1) + y]
+            total = chart[matrix + x * (m + 1) + y]
             if j - i == 1 and size == 1:
                 total += items.pairs[i, x]
             elif j - i == 1 and size == 0:
@@ -125,17 +125,17 @@ def _finish(chart, items, i, j):
                 total += items.target_nulls[x]
             if i == j:
                 for z in range(x + 1, y):
-                    total += (straight + inverted) * chart[here + x * (m + 1) + z] * chart[here + z * (m + 1) + y]
+                    total += (straight + inverted) * chart[matrix + x * (m + 1) + z] * chart[matrix + z * (m + 1) + y]
             else:
                 for z in range(x + 1, y + 1):
-                    rest = chart[here + z * (m + 1) + y]
-                    total += straight * chart[first + x * (m + 1) + z] * rest
-                    total += inverted * chart[last + x * (m + 1) + z] * rest
+                    remainder = chart[matrix + z * (m + 1) + y]
+                    total += straight * chart[first + x * (m + 1) + z] * remainder
+                    total += inverted * chart[last + x * (m + 1) + z] * remainder
                 for z in range(x, y):
-                    rest = chart[here + x * (m + 1) + z]
-                    total += straight * chart[last + z * (m + 1) + y] * rest
-                    total += inverted * chart[first + z * (m + 1) + y] * rest
-            chart[here + x * (m + 1) + y] = total
+                    remainder = chart[matrix + x * (m + 1) + z]
+                    total += straight * chart[last + z * (m + 1) + y] * remainder
+                    total += inverted * chart[first + z * (m + 1) + y] * remainder
+            chart[matrix + x * (m + 1) + y] = total
 
 
 @njit
@@ -145,12 +145,12 @@ def sum_inside(chart, items):
     for size in range(n + 1):
         for i in range(n + 1 - size):
             j = i + size
-            here = _matrix(i, j, m)
-            chart[here : here + (m + 1) * (m + 1)] = 0.0
+            matrix = _matrix(i, j, m)
+            chart[matrix : matrix + (m + 1) * (m + 1)] = 0.0
             for k in range(i + 1, j):
                 left, right = _matrix(i, k, m), _matrix(k, j, m)
-                _multiply(chart, left, right, here, items.rules[STRAIGHT], m)
-                _multiply(chart, right, left, here, items.rules[INVERTED], m)
+                _multiply(chart, left, right, matrix, items.rules[STRAIGHT], m)
+                _multiply(chart, right, left, matrix, items.rules[INVERTED], m)
             if 0 < size <= items.size[2] and items.size[2] > 1:
                 _add_phrases(chart, items, i, j)
             _finish(chart, items, i, j)

@@ -123,21 +123,21 @@ def _list_items(local):
         piece = local.pieces[number]
         node = nodes[piece]
         i, j, x, y = np.int64(node["i"]), np.int64(node["j"]), np.int64(node["x"]), np.int64(node["y"])
-        held = piece
+        item = piece
         if node["rule"] >= PAIR:
-            held = _WORD
+            item = _WORD
         else:
             # A piece is one item, whatever its number of words.
             j, y = min(j, i + 1), min(y, x + 1)
         for word in range(i, j):
-            local.source[sources, 0], local.source[sources, 1] = held, word
+            local.source[sources, 0], local.source[sources, 1] = item, word
             sources += 1
         for word in range(x, y):
             to = targets
             while to > 0 and local.target[to - 1, 1] > word:
                 local.target[to, 0], local.target[to, 1] = local.target[to - 1, 0], local.target[to - 1, 1]
                 to -= 1
-            local.target[to, 0], local.target[to, 1] = held, word
+            local.target[to, 0], local.target[to, 1] = item, word
             targets += 1
     local.numbers[_SOURCES], local.numbers[_TARGETS] = sources, targets
 
@@ -282,24 +282,24 @@ def _is_piece(local, rule, p, q):
 def _choices(local, length):
     """Return the probability that the reverse move selects the same pieces; 0 if it cannot."""
     leaves = 0
-    whole = False
+    has_piece = False
     for k in range(length):
         rule = np.int64(local.drawn.rules[k])
         if rule >= PAIR:
             leaves += 1
-            whole |= _is_piece(local, rule, local.drawn.source[k], local.drawn.target[k])
+            has_piece |= _is_piece(local, rule, local.drawn.source[k], local.drawn.target[k])
     if leaves > PIECES:
         return 0.0
-    return 1.0 if leaves < PIECES and not whole else 0.5
+    return 1.0 if leaves < PIECES and not has_piece else 0.5
 
 
 @njit
 def _old_choices(local):
     """Return the probability that this move selects its pieces."""
-    whole = False
+    has_piece = False
     for k in range(local.numbers[_BLOCKS]):
-        whole |= local.nodes[local.pieces[k]]["rule"] < PAIR
-    return 1.0 if local.numbers[_BLOCKS] < PIECES and not whole else 0.5
+        has_piece |= local.nodes[local.pieces[k]]["rule"] < PAIR
+    return 1.0 if local.numbers[_BLOCKS] < PIECES and not has_piece else 0.5
 
 
 @njit

@@ -209,18 +209,18 @@ def count_derivation(batch, pair, nodes, length, counts, change):
 def _weigh_phrases_of(batch, pair, base, counts, scale, weights):
     """Set the weights of a pair's phrase pairs, 0 beyond its ends; `scale` is the normalizer of the process."""
     longest = batch.phrases.longest
-    places = longest * longest - 1
+    shapes = longest * longest - 1
     height = batch.source_offset[pair + 1] - batch.source_offset[pair]
     width = batch.target_offset[pair + 1] - batch.target_offset[pair]
-    at = batch.cell_offset[pair] * places
+    cell = batch.cell_offset[pair] * shapes
     for i in range(height):
         for x in range(width):
-            for place in range(places):
-                of_type = batch.phrases.types[at]
-                weights.phrases[i, x, place] = 0.0
+            for shape in range(shapes):
+                of_type = batch.phrases.types[cell]
+                weights.phrases[i, x, shape] = 0.0
                 if of_type >= 0:
-                    weights.phrases[i, x, place] = scale * (counts.pairs[of_type] + _phrase_mass(batch, base, of_type))
-                at += 1
+                    weights.phrases[i, x, shape] = scale * (counts.pairs[of_type] + _phrase_mass(batch, base, of_type))
+                cell += 1
 
 
 @njit
@@ -234,14 +234,14 @@ def weigh_rules(batch, pair, base, counts, weights):
     for rule in range(RULE_TYPES):
         weights.rules[rule] = (counts.rules[rule] + TYPE_PRIOR) / total
     scale = weights.rules[PAIR] / (counts.rules[PAIR] + base.strengths[PAIR_STRENGTH])
-    at = batch.cell_offset[pair]
+    cell = batch.cell_offset[pair]
     for i in range(height):
         mass = base.strengths[PAIR_STRENGTH] * base.source[batch.source[s + i]]
         for x in range(width):
-            of_type = batch.types[at + x]
-            here = mass * base.lexical[of_type] * base.target[batch.target[t + x]]
-            weights.pairs[i, x] = scale * (counts.pairs[of_type] + here)
-        at += width
+            of_type = batch.types[cell + x]
+            base_mass = mass * base.lexical[of_type] * base.target[batch.target[t + x]]
+            weights.pairs[i, x] = scale * (counts.pairs[of_type] + base_mass)
+        cell += width
     if batch.phrases.longest > 1:
         _weigh_phrases_of(batch, pair, base, counts, scale, weights)
     scale = weights.rules[SOURCE_NULL] / (counts.rules[SOURCE_NULL] + base.strengths[SOURCE_NULL_STRENGTH])

@@ -390,9 +390,11 @@ class ItgKernel:
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
         """Return a state with the given derivations, and base distributions if given."""
-        of = base or self.first_base
-        own = of._replace(source=of.source.copy(), target=of.target.copy(), strengths=of.strengths.copy())
-        return ItgState(derivations, count_all(self.batch, derivations), own)
+        source_base = base or self.first_base
+        copied = source_base._replace(
+            source=source_base.source.copy(), target=source_base.target.copy(), strengths=source_base.strengths.copy()
+        )
+        return ItgState(derivations, count_all(self.batch, derivations), copied)
 
     def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
         """Sweep over the pairs of the plan, then resample base distributions and strengths. Changes `state` in place.

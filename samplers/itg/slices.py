@@ -212,10 +212,10 @@ def cut_emissions(to, slices, weights, length):
         for x in range(m):
             for s in range(1, min(longest, n - i) + 1):
                 for t in range(1, min(longest, m - x) + 1):
-                    place = place_in(longest, s, t)
-                    if s + t > 2 and to.phrases[i, x, place] < 0.0:
+                    phrase = place_in(longest, s, t)
+                    if s + t > 2 and to.phrases[i, x, phrase] < 0.0:
                         unit = cell_uniform(slices.key, i, i + s, x, x + t)
-                        to.phrases[i, x, place] = _cut(slices, unit, weights.phrases[i, x, place])
+                        to.phrases[i, x, phrase] = _cut(slices, unit, weights.phrases[i, x, phrase])
 
 
 @njit_inline
@@ -250,11 +250,11 @@ def keep_emissions(to, weights, shape, nodes, length, key):
                 for s in range(1, min(longest, n - i) + 1):
                     for t in range(1, min(longest, m - x) + 1):
                         if s + t > 2:
-                            place = place_in(longest, s, t)
+                            phrase = place_in(longest, s, t)
                             unit = cell_uniform(key, i, i + s, x, x + t)
-                            to.phrases[i, x, place] = _keep(unit, weights.phrases[i, x, place], shape)
-    for at in range(length):
-        rule, i, x = nodes[at]["rule"], np.int64(nodes[at]["i"]), np.int64(nodes[at]["x"])
+                            to.phrases[i, x, phrase] = _keep(unit, weights.phrases[i, x, phrase], shape)
+    for node in range(length):
+        rule, i, x = nodes[node]["rule"], np.int64(nodes[node]["i"]), np.int64(nodes[node]["x"])
         if rule == PAIR:
             to.pairs[i, x] = _keep(0.0, weights.pairs[i, x], shape)
         elif rule == SOURCE_NULL:
@@ -262,8 +262,8 @@ def keep_emissions(to, weights, shape, nodes, length, key):
         elif rule == TARGET_NULL:
             to.target_nulls[x] = _keep(0.0, weights.target_nulls[x], shape)
         elif rule > TARGET_NULL:
-            place = place_in(longest, source_words(np.int64(rule)), target_words(np.int64(rule)))
-            to.phrases[i, x, place] = _keep(0.0, weights.phrases[i, x, place], shape)
+            phrase = place_in(longest, source_words(np.int64(rule)), target_words(np.int64(rule)))
+            to.phrases[i, x, phrase] = _keep(0.0, weights.phrases[i, x, phrase], shape)
 
 
 class Viability(NamedTuple):
@@ -529,18 +529,18 @@ def _join(chart, i, x, y, value, size):
     """
     width, corners = size
     word, bit = bitset_word(y), bitset_bit(y)
-    place = y * corners
+    offset = y * corners
     first, last = np.int64(chart.lists[i, x, STRAIGHT]), np.int64(chart.lists[i, x + 1, STRAIGHT])
     for at in range(first, last):
         corner = np.int64(chart.ending_corners[at])
-        chart.sums[STRAIGHT, place + corner] += chart.ending_sums[at] * value
+        chart.sums[STRAIGHT, offset + corner] += chart.ending_sums[at] * value
         chart.columns[corner, word] |= bit
     work = last - first
     first, last = np.int64(chart.lists[i, y, INVERTED]), np.int64(chart.lists[i, y + 1, INVERTED])
-    place = x * corners
+    offset = x * corners
     for at in range(first, last):
         row, end = np.int64(chart.starting_ends[at, 0]) * width, np.int64(chart.starting_ends[at, 1])
-        chart.sums[INVERTED, place + row + end] += chart.starting_sums[at] * value
+        chart.sums[INVERTED, offset + row + end] += chart.starting_sums[at] * value
         chart.columns[row + x, bitset_word(end)] |= bitset_bit(end)
     return work + last - first
 

@@ -47,14 +47,14 @@ def weigh_by_model1(batch, pair, base, weights):
     """Set the weights of M1: pairs near the diagonal, and nulls of the longer side only."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
-    at = batch.cell_offset[pair]
+    cell = batch.cell_offset[pair]
     longer = max(n, m)
     for i in range(n):
         for x in range(m):
-            near = abs((i + 0.5) / n - (x + 0.5) / m) * longer <= BEAM
-            weights.pairs[i, x] = base.lexical[batch.types[at]] if near else 0.0
+            near_diagonal = abs((i + 0.5) / n - (x + 0.5) / m) * longer <= BEAM
+            weights.pairs[i, x] = base.lexical[batch.types[cell]] if near_diagonal else 0.0
             weights.phrases[i, x] = 0.0
-            at += 1
+            cell += 1
         weights.source_nulls[i] = _NULL * base.null_source[batch.source[s + i]] if n > m else 0.0
     for x in range(m):
         weights.target_nulls[x] = _NULL * base.null_target[batch.target[t + x]] if m > n else 0.0

@@ -65,15 +65,15 @@ def _add_emitted(node, cell, width, sums):
 
 
 @njit
-def _add_chunk(nodes, at, cell, width, sums):
+def _add_chunk(nodes, top, cell, width, sums):
     """Count links for the nulls of a chunk: a subtree with one word on one side that contains a word pair."""
-    node = nodes[at]
+    node = nodes[top]
     tall = node["y"] - node["x"] == 1
-    place = at
-    for below in range(at, at + node["size"]):
-        if _emits_both(nodes[below]):
-            place = below
-    i, j, x, y = nodes[place]["i"], nodes[place]["j"], np.int64(nodes[place]["x"]), nodes[place]["y"]
+    pair_node = top
+    for descendant in range(top, top + node["size"]):
+        if _emits_both(nodes[descendant]):
+            pair_node = descendant
+    i, j, x, y = nodes[pair_node]["i"], nodes[pair_node]["j"], np.int64(nodes[pair_node]["x"]), nodes[pair_node]["y"]
     if tall:
         for k in range(node["i"], node["j"]):
             if not i <= k < j:
@@ -85,15 +85,15 @@ def _add_chunk(nodes, at, cell, width, sums):
 
 
 @njit
-def _is_chunk(nodes, at):
+def _is_chunk(nodes, top):
     """Return whether a node is a chunk of more than one rule."""
-    node = nodes[at]
+    node = nodes[top]
     height, width = node["j"] - node["i"], node["y"] - node["x"]
     if node["rule"] >= PAIR or min(height, width) != 1 or max(height, width) > MAX_CHUNK_LENGTH:
         return False
     linked = False
-    for below in range(at, at + node["size"]):
-        linked |= _emits_both(nodes[below])
+    for descendant in range(top, top + node["size"]):
+        linked |= _emits_both(nodes[descendant])
     return linked
 
 

@@ -35,46 +35,50 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""N-gram below the highest order; `extended`: whether a longer n-gram starts with it."""
+"""N-gram below the highest order: log10 probability, log10 backoff weight, node of its suffix, and length.
+
+`extended`: whether a longer n-gram starts with it. `number`: state that represents it, set at the end.
+"""
 
 NODES, NGRAMS = 0, 1
 DONE, FULL = -1, -2
 LONGEST = 15
-_SMALLEST = 1 << 10
+"""Maximum order of a model."""
+_MIN_CAPACITY = 1 << 10
 
 
 class _Parts(NamedTuple):
-    """Model under construction: NODE[n], NGRAM[capacity], and the numbers of both in use, int64[2]."""
+    """Model under construction: NODE[n], hash table NGRAM[capacity], and the entries used in each, int64[2]."""
 
     nodes: NDArray[np.void]
     ngrams: NDArray[np.void]
-    taken: NDArray[np.int64]
+    used: NDArray[np.int64]
 
 
 @njit_inline
-def _put(parts, context, word, log10, backoff, suffix, slot):
+def _add_node(parts, context, word, log10, backoff, suffix, slot):
     """Add a node for a word after a context; returns its number."""
-    node = parts.taken[NODES]
-    parts.taken[NODES] = node + 1
-    made = parts.nodes[node]
-    made.log10 = log10
-    made.backoff = backoff
-    made.suffix = suffix
-    made.length = parts.nodes[context].length + 1
-    made.extended = 0
-    _link(parts, context, word, log10, node, slot)
+    node = parts.used[NODES]
+    parts.used[NODES] = node + 1
+    entry = parts.nodes[node]
+    entry.log10 = log10
+    entry.backoff = backoff
+    entry.suffix = suffix
+    entry.length = parts.nodes[context].length + 1
+    entry.extended = 0
+    _add_ngram(parts, context, word, log10, node, slot)
     return node
 
 
 @njit_inline
-def _link(parts, context, word, log10, after, slot):
-    parts.taken[NGRAMS] += 1
+def _add_ngram(parts, context, word, log10, next_node, slot):
+    parts.used[NGRAMS] += 1
     parts.nodes[context].extended = 1
-    made = parts.ngrams[slot]
-    made.context = context
-    made.word = word
-    made.log10 = log10
-    made.next = after
+    entry = parts.ngrams[slot]
+    entry.context = context
+    entry.word = word
+    entry.log10 = log10
+    entry.next = next_node
 
 
 @njit_inline
@@ -87,20 +91,20 @@ def _child(parts, context, word):
 
 
 @njit
-def _with_ends(parts, context, word):
-    """Return the node of a word after the context without its first word; adds it and its suffixes if missing.
+def _suffix_node(parts, context, word):
+    """Return the node of an n-gram's suffix: the word after the context's suffix. Adds missing suffixes.
 
     A missing n-gram gets the probability of its suffix plus the backoff weight of its context, and backoff weight 0.
     """
     node = _child(parts, parts.nodes[context].suffix, word)
     while node == FREE:
         # Add the shortest missing one, whose own suffix exists.
-        short = parts.nodes[context].suffix
-        while _child(parts, parts.nodes[short].suffix, word) == FREE:
-            short = parts.nodes[short].suffix
-        end = _child(parts, parts.nodes[short].suffix, word)
-        log10 = parts.nodes[short].backoff + parts.nodes[end].log10
-        _put(parts, short, word, log10, 0.0, end, find(parts.ngrams, short, word))
+        shorter = parts.nodes[context].suffix
+        while _child(parts, parts.nodes[shorter].suffix, word) == FREE:
+            shorter = parts.nodes[shorter].suffix
+        suffix = _child(parts, parts.nodes[shorter].suffix, word)
+        log10 = parts.nodes[shorter].backoff + parts.nodes[suffix].log10
+        _add_node(parts, shorter, word, log10, 0.0, suffix, find(parts.ngrams, shorter, word))
         node = _child(parts, parts.nodes[context].suffix, word)
     return node
 
@@ -112,9 +116,9 @@ def _find_context(parts, words):
     for k in range(1, len(words) - 1):
         child = _child(parts, node, words[k])
         if child == FREE:
-            end = _with_ends(parts, node, words[k])
-            log10 = parts.nodes[node].backoff + parts.nodes[end].log10
-            child = _put(parts, node, words[k], log10, 0.0, end, find(parts.ngrams, node, words[k]))
+            suffix = _suffix_node(parts, node, words[k])
+            log10 = parts.nodes[node].backoff + parts.nodes[suffix].log10
+            child = _add_node(parts, node, words[k], log10, 0.0, suffix, find(parts.ngrams, node, words[k]))
         node = child
     return node
 
@@ -126,20 +130,20 @@ def _add(parts, words, log10, backoff, is_highest, row):
     Outcomes: `DONE`, `FULL` (the row may not fit), or the number of an existing duplicate row.
     """
     length = words.shape[1]
-    most = length * length
+    needed = length * length
     while row < len(words):
-        if parts.taken[NODES] + most > len(parts.nodes) or 3 * (parts.taken[NGRAMS] + most) > 2 * len(parts.ngrams):
+        if parts.used[NODES] + needed > len(parts.nodes) or 3 * (parts.used[NGRAMS] + needed) > 2 * len(parts.ngrams):
             return np.int64(FULL), row
         context = _find_context(parts, words[row])
         last = words[row, length - 1]
-        end = _with_ends(parts, context, last)
+        suffix = _suffix_node(parts, context, last)
         slot = find(parts.ngrams, context, last)
         if parts.ngrams[slot].context != FREE:
             return np.int64(row), row
         if is_highest:
-            _link(parts, context, last, log10[row], end, slot)
+            _add_ngram(parts, context, last, log10[row], suffix, slot)
         else:
-            _put(parts, context, last, log10[row], backoff[row], end, slot)
+            _add_node(parts, context, last, log10[row], backoff[row], suffix, slot)
         row += 1
     return np.int64(DONE), row
 
@@ -178,14 +182,14 @@ def _number_states(nodes, order):
 @njit
 def _fill(parts, unigrams, ngrams, states):
     nodes = parts.nodes
-    for k in range(parts.taken[NODES]):
+    for k in range(parts.used[NODES]):
         if k == EMPTY or nodes[k].extended != 0:
-            made = states[nodes[k].number]
-            made.backoff = nodes[k].backoff
-            made.suffix = nodes[nodes[k].suffix].number
-            made.length = nodes[k].length
+            entry = states[nodes[k].number]
+            entry.backoff = nodes[k].backoff
+            entry.suffix = nodes[nodes[k].suffix].number
+            entry.length = nodes[k].length
             if k != EMPTY:
-                states[made.suffix].open = 1
+                states[entry.suffix].open = 1
     for word in range(len(unigrams)):
         unigrams[word].log10 = nodes[word + 1].log10
         unigrams[word].next = nodes[word + 1].number
@@ -193,22 +197,22 @@ def _fill(parts, unigrams, ngrams, states):
         ngram = parts.ngrams[k]
         if ngram.context != FREE:
             context = nodes[ngram.context].number
-            made = ngrams[find(ngrams, context, ngram.word)]
-            made.context = context
-            made.word = ngram.word
-            made.log10 = ngram.log10
-            made.next = nodes[ngram.next].number
+            entry = ngrams[find(ngrams, context, ngram.word)]
+            entry.context = context
+            entry.word = ngram.word
+            entry.log10 = ngram.log10
+            entry.next = nodes[ngram.next].number
 
 
 def _free_ngrams(capacity: int) -> NDArray[np.void]:
-    made = np.zeros(capacity, NGRAM)
-    made["context"] = FREE
-    return made
+    entry = np.zeros(capacity, NGRAM)
+    entry["context"] = FREE
+    return entry
 
 
 def _capacity(ngrams: int) -> int:
     """Return a table size, a power of two, of which the n-grams fill up to two thirds."""
-    return capacity_for(3 * ngrams // 4 + 1, _SMALLEST)
+    return capacity_for(3 * ngrams // 4 + 1, _MIN_CAPACITY)
 
 
 class ModelBuilder:
@@ -225,7 +229,7 @@ class ModelBuilder:
             raise SamplerError(f"order must be from 1 to {LONGEST}, got {order}")
         self.order = order
         self._words = len(log10)
-        nodes = np.zeros(1 + self._words + sum(expected[: order - 2]) + _SMALLEST, NODE)
+        nodes = np.zeros(1 + self._words + sum(expected[: order - 2]) + _MIN_CAPACITY, NODE)
         unigrams = nodes[1 : 1 + self._words]
         unigrams["log10"], unigrams["backoff"], unigrams["length"] = log10, backoff, 1
         if order == 1:
@@ -246,22 +250,22 @@ class ModelBuilder:
 
     def finish(self) -> LanguageModel:
         """Return the model of all added n-grams and empty the builder."""
-        nodes, ngrams, taken = self._parts
-        nodes = nodes[: taken[NODES]]
+        nodes, ngrams, used = self._parts
+        nodes = nodes[: used[NODES]]
         states = np.zeros(_number_states(nodes, self.order), STATE)
-        made = LanguageModel(
-            np.zeros(self._words, UNIGRAM), _free_ngrams(_capacity(int(taken[NGRAMS]))), states, self.order, 0
+        entry = LanguageModel(
+            np.zeros(self._words, UNIGRAM), _free_ngrams(_capacity(int(used[NGRAMS]))), states, self.order, 0
         )
-        _fill(_Parts(nodes, ngrams, taken), made.unigrams, made.ngrams, states)
+        _fill(_Parts(nodes, ngrams, used), entry.unigrams, entry.ngrams, states)
         del self._parts
-        return made._replace(begin=int(made.unigrams[BEGIN]["next"]))
+        return entry._replace(begin=int(entry.unigrams[BEGIN]["next"]))
 
-    def _grow(self, most: int) -> None:
-        nodes, ngrams, taken = self._parts
-        if taken[NODES] + most > len(nodes):
-            nodes = np.concatenate([nodes, np.zeros(len(nodes) // 2 + most, NODE)])
-        if 3 * (taken[NGRAMS] + most) > 2 * len(ngrams):
+    def _grow(self, needed: int) -> None:
+        nodes, ngrams, used = self._parts
+        if used[NODES] + needed > len(nodes):
+            nodes = np.concatenate([nodes, np.zeros(len(nodes) // 2 + needed, NODE)])
+        if 3 * (used[NGRAMS] + needed) > 2 * len(ngrams):
             larger = _free_ngrams(2 * len(ngrams))
             _rehash(ngrams, larger)
             ngrams = larger
-        self._parts = _Parts(nodes, ngrams, taken)
+        self._parts = _Parts(nodes, ngrams, used)

@@ -21,53 +21,57 @@ _GAIN = 1e-9
 
 
 @njit
-def _add_word(word, c, change, followers, between, sizes, counts, classes):
-    """Add `change` times the bigrams of a word to those of class c, treating the word itself as a member of c."""
-    start, neighbor, number = followers
+def _add_word(word, c, change, bigrams, between, sizes, counts, classes):
+    """Add `change` times the bigrams of a word to those of class c, treating the word itself as a member of c.
+
+    `bigrams` is (start, neighbor, counts): the neighbors of word w are at start[w] to start[w + 1], with the counts of
+    the neighbor before w and after w. `between` is int64[C, C], bigrams of classes; `sizes` int64[C], tokens.
+    """
+    start, neighbor, sides = bigrams
     for k in range(start[word], start[word + 1]):
-        other = neighbor[k]
-        left, times = number[k, 0], number[k, 1]
-        d = c if other == word else classes[other]
-        if other != word:
+        neighbor_word = neighbor[k]
+        left, right = sides[k, 0], sides[k, 1]
+        d = c if neighbor_word == word else classes[neighbor_word]
+        if neighbor_word != word:
             between[d, c] += change * left
-        between[c, d] += change * times
+        between[c, d] += change * right
     sizes[c] += change * counts[word]
 
 
 @njit
-def _neighbors(word, followers, classes, before, after, near):
+def _neighbors(word, bigrams, classes, before, after, adjacent):
     """Count the words of each class before and after a word, without the word itself, and its self-bigrams.
 
     Lists the adjacent classes in `near` in ascending order; returns also their number.
     """
-    start, neighbor, number = followers
+    start, neighbor, sides = bigrams
     before[:] = 0
     after[:] = 0
-    twice = np.int64(0)
+    repeats = np.int64(0)
     for k in range(start[word], start[word + 1]):
-        other = neighbor[k]
-        if other == word:
-            twice = number[k, 1]
+        neighbor_word = neighbor[k]
+        if neighbor_word == word:
+            repeats = sides[k, 1]
         else:
-            before[classes[other]] += number[k, 0]
-            after[classes[other]] += number[k, 1]
+            before[classes[neighbor_word]] += sides[k, 0]
+            after[classes[neighbor_word]] += sides[k, 1]
     found = 0
     for d in range(len(before)):
         if before[d] or after[d]:
-            near[found] = d
+            adjacent[found] = d
             found += 1
-    return twice, found
+    return repeats, found
 
 
 @njit_inline
-def _gain(c, count, twice, before, after, near, between, sizes, entropy):
+def _gain(c, count, repeats, before, after, adjacent, between, sizes, entropy):
     """Return the increase of ln P if a word without a class joins class c; `near` lists its adjacent classes."""
     gain = 0.0
-    for d in near:
+    for d in adjacent:
         if d != c:
             gain += entropy[between[c, d] + after[d]] - entropy[between[c, d]]
             gain += entropy[between[d, c] + before[d]] - entropy[between[d, c]]
-    gain += entropy[between[c, c] + before[c] + after[c] + twice] - entropy[between[c, c]]
+    gain += entropy[between[c, c] + before[c] + after[c] + repeats] - entropy[between[c, c]]
     return gain - 2.0 * (entropy[sizes[c] + count] - entropy[sizes[c]])
 
 
@@ -78,72 +82,72 @@ def _fill_entropies(entropy):
 
 
 @njit
-def _exchange(followers, counts, order, classes, between, sizes, entropy, scratch):
+def _exchange(bigrams, counts, order, classes, between, sizes, entropy, scratch):
     """Move each word to its best class, in place; returns the number of moves. The last class is sentence boundaries.
 
     `entropy` is a table of n ln n, `scratch` is int64[3, classes].
     """
     moved = 0
-    different = len(sizes) - 1
+    class_count = len(sizes) - 1
     before, after = scratch[0], scratch[1]
     for word in order:
-        now = classes[word]
-        _add_word(word, now, -1, followers, between, sizes, counts, classes)
-        twice, beside = _neighbors(word, followers, classes, before, after, scratch[2])
-        near = scratch[2, :beside]
-        best = now
-        most = _gain(now, counts[word], twice, before, after, near, between, sizes, entropy) + _GAIN
-        for c in range(different):
-            if c != now:
-                gain = _gain(c, counts[word], twice, before, after, near, between, sizes, entropy)
-                if gain > most:
-                    best, most = c, gain
+        current = classes[word]
+        _add_word(word, current, -1, bigrams, between, sizes, counts, classes)
+        repeats, adjacent_count = _neighbors(word, bigrams, classes, before, after, scratch[2])
+        adjacent = scratch[2, :adjacent_count]
+        best = current
+        best_gain = _gain(current, counts[word], repeats, before, after, adjacent, between, sizes, entropy) + _GAIN
+        for c in range(class_count):
+            if c != current:
+                gain = _gain(c, counts[word], repeats, before, after, adjacent, between, sizes, entropy)
+                if gain > best_gain:
+                    best, best_gain = c, gain
         classes[word] = best
-        _add_word(word, best, 1, followers, between, sizes, counts, classes)
-        moved += best != now
+        _add_word(word, best, 1, bigrams, between, sizes, counts, classes)
+        moved += best != current
     return moved
 
 
-def word_classes(words: NDArray[np.int32], offsets: NDArray[np.int64], different: int) -> NDArray[np.int64]:
-    """Return the class of each word, int64 by word, 0 to `different` - 1; class 0 has the most words.
+def word_classes(words: NDArray[np.int32], offsets: NDArray[np.int64], class_count: int) -> NDArray[np.int64]:
+    """Return the class of each word, int64 by word, 0 to `class_count` - 1; class 0 has the most words.
 
     `words` are word numbers; sentence k is `words[offsets[k]:offsets[k + 1]]`.
     """
     types = int(words.max(initial=-1)) + 1
-    edge = types
-    bounds = np.insert(words.astype(np.int64), offsets, edge)
-    keys, number = np.unique(bounds[:-1] * (types + 1) + bounds[1:], return_counts=True)
+    boundary = types
+    text = np.insert(words.astype(np.int64), offsets, boundary)
+    keys, times = np.unique(text[:-1] * (types + 1) + text[1:], return_counts=True)
     pairs = keys // (types + 1), keys % (types + 1)
     # List each bigram from both sides, but a word followed by itself only once.
     distinct = pairs[0] != pairs[1]
     bigram_words = np.concatenate((pairs[0], pairs[1][distinct]))
     neighbor_words = np.concatenate((pairs[1], pairs[0][distinct]))
     neighbors = np.zeros((len(bigram_words), 2), np.int64)
-    neighbors[: len(number), 1] = number
-    neighbors[len(number) :, 0] = number[distinct]
+    neighbors[: len(times), 1] = times
+    neighbors[len(times) :, 0] = times[distinct]
     ranked = np.argsort(bigram_words, kind="stable")
     start = np.searchsorted(bigram_words[ranked], np.arange(types + 2))
-    followers = start, neighbor_words[ranked], neighbors[ranked]
+    bigrams = start, neighbor_words[ranked], neighbors[ranked]
     counts = np.bincount(words, minlength=types)
     order = np.argsort(-counts, kind="stable")
     classes = np.zeros(types + 1, np.int64)
-    classes[order] = np.arange(types) % different
-    classes[edge] = different
-    between = np.zeros((different + 1, different + 1), np.int64)
-    np.add.at(between, (classes[pairs[0]], classes[pairs[1]]), number)
-    sizes = np.bincount(classes[:types], counts, minlength=different + 1).astype(np.int64)
-    entropy = np.empty(len(bounds) + 1)
+    classes[order] = np.arange(types) % class_count
+    classes[boundary] = class_count
+    between = np.zeros((class_count + 1, class_count + 1), np.int64)
+    np.add.at(between, (classes[pairs[0]], classes[pairs[1]]), times)
+    sizes = np.bincount(classes[:types], counts, minlength=class_count + 1).astype(np.int64)
+    entropy = np.empty(len(text) + 1)
     _fill_entropies(entropy)
-    scratch = np.zeros((3, different + 1), np.int64)
+    scratch = np.zeros((3, class_count + 1), np.int64)
     for _ in range(_SWEEPS):
-        if not _exchange(followers, counts, order, classes, between, sizes, entropy, scratch):
+        if not _exchange(bigrams, counts, order, classes, between, sizes, entropy, scratch):
             break
-    return _by_size(classes[:types], different)
+    return _by_size(classes[:types], class_count)
 
 
-def _by_size(classes: NDArray[np.int64], different: int) -> NDArray[np.int64]:
-    ranks = np.empty(different, np.int64)
-    ranks[np.argsort(-np.bincount(classes, minlength=different), kind="stable")] = np.arange(different)
+def _by_size(classes: NDArray[np.int64], class_count: int) -> NDArray[np.int64]:
+    ranks = np.empty(class_count, np.int64)
+    ranks[np.argsort(-np.bincount(classes, minlength=class_count), kind="stable")] = np.arange(class_count)
     return ranks[classes]
 
 

@@ -86,15 +86,15 @@ def score(model, state, word):
 
     The longest matching n-gram gives the probability; each longer context adds its backoff weight [Katz 1987].
     """
-    given_up = 0.0
+    backoffs = 0.0
     context = np.int32(state)
     while context != EMPTY:
         ngram = model.ngrams[find(model.ngrams, context, word)]
         if ngram.context != FREE:
-            return given_up + ngram.log10, ngram.next
-        given_up += model.states[context].backoff
+            return backoffs + ngram.log10, ngram.next
+        backoffs += model.states[context].backoff
         context = model.states[context].suffix
-    return given_up + model.unigrams[word].log10, model.unigrams[word].next
+    return backoffs + model.unigrams[word].log10, model.unigrams[word].next
 
 
 @njit

@@ -120,21 +120,21 @@ def count_neighbors(tokens: NDArray[np.int32], first: NDArray[np.int64], words: 
     sizes = np.diff(first)
     padded = np.full(len(tokens) + 2 * len(sizes), base - 1, np.uint64)
     padded[first[:-1] + 2 * np.arange(len(sizes))] = base - 2
-    place = np.arange(len(tokens)) + 2 * np.repeat(np.arange(len(sizes)), sizes) + 1
-    padded[place] = tokens + 1
-    wide = np.uint64(base)
-    left, here, right = padded[place - 1], padded[place], padded[place + 1]
-    ends = place[np.cumsum(sizes) - 1]
-    pairs = np.concatenate([left * wide + here, padded[ends] * wide + padded[ends + 1]])
+    positions = np.arange(len(tokens)) + 2 * np.repeat(np.arange(len(sizes)), sizes) + 1
+    padded[positions] = tokens + 1
+    radix = np.uint64(base)
+    left, middle, right = padded[positions - 1], padded[positions], padded[positions + 1]
+    ends = positions[np.cumsum(sizes) - 1]
+    pairs = np.concatenate([left * radix + middle, padded[ends] * radix + padded[ends + 1]])
     before, after = (np.bincount(side.astype(np.int64), minlength=base).astype(np.int32) for side in (left, right))
-    triples, around = (left * wide + here) * wide + right, left * wide + right
+    triples, around = (left * radix + middle) * radix + right, left * radix + right
     return NeighborCounts(*_counted(pairs), *_counted(triples), *_counted(around), before, after, base)
 
 
 def _counted(codes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
     """Return the distinct codes, ascending, and their counts."""
-    met, times = np.unique(codes, return_counts=True)
-    return met, times.astype(np.int32)
+    distinct, times = np.unique(codes, return_counts=True)
+    return distinct, times.astype(np.int32)
 
 
 @njit
@@ -170,8 +170,8 @@ def linked_times(links, source, target):
 def _count(words, word):
     """Return the number of occurrences of a word."""
     number = 0
-    for other in words:
-        if other == word:
+    for earlier in words:
+        if earlier == word:
             number += 1
     return number
 
@@ -196,8 +196,8 @@ def mark_own_links(lexicon, own, facts):
         facts.bound[1, own.links[1][k]] = 1
         source, target = own.words[0][own.links[0][k]], own.words[1][own.links[1][k]]
         gone = linked_times(lexicon.links, source, target) <= _own_links(own, source, target)
-        for other in range(k):
-            if own.words[0][own.links[0][other]] == source and own.words[1][own.links[1][other]] == target:
+        for earlier in range(k):
+            if own.words[0][own.links[0][earlier]] == source and own.words[1][own.links[1][earlier]] == target:
                 gone = False
         facts.gone[k] = gone
 
@@ -211,31 +211,31 @@ def _weigh_side(side, words, own, lexicon, facts):
     for k in range(len(own_words)):
         bound += facts.bound[side, k]
         first = True
-        for other in range(k):
-            first = first and own_words[other] != own_words[k]
+        for earlier in range(k):
+            first = first and own_words[earlier] != own_words[k]
         if first and own_words[k] >= 0 and counts.words[own_words[k]] <= _count(own_words, own_words[k]):
             vocabulary -= 1
     total = counts.total - len(own_words)
     rate = max(1.0 - (counts.linked_total - bound) / max(total, 1), _MIN_RATE)
     for k in range(len(words)):
         word = words[k]
-        seen, linked, links, partners = 0.0, 0.0, 0.0, 0.0
+        tokens, linked, links, partners = 0.0, 0.0, 0.0, 0.0
         if word >= 0:
-            seen, linked = float(counts.words[word]), float(counts.linked[word])
+            tokens, linked = float(counts.words[word]), float(counts.linked[word])
             links, partners = float(counts.links[word]), float(counts.partners[word])
-            for other in range(len(own_words)):
-                if own_words[other] == word:
-                    seen -= 1
-                    linked -= facts.bound[side, other]
+            for earlier in range(len(own_words)):
+                if own_words[earlier] == word:
+                    tokens -= 1
+                    linked -= facts.bound[side, earlier]
             for link in range(len(own_ends)):
                 if own_words[own_ends[link]] == word:
                     links -= 1
                     partners -= facts.gone[link]
         # The statistics may be older than the pair's current links.
-        seen = max(seen, 0.0)
-        facts.alone[side, k] = (seen + _UNSEEN_WORD) / (total + _UNSEEN_WORD * (vocabulary + 1))
-        free = max(seen - max(linked, 0.0), 0.0)
-        facts.nulls[side, k] = facts.alone[side, k] * (free + rate) / (seen + 1) / rate
+        tokens = max(tokens, 0.0)
+        facts.alone[side, k] = (tokens + _UNSEEN_WORD) / (total + _UNSEEN_WORD * (vocabulary + 1))
+        free = max(tokens - max(linked, 0.0), 0.0)
+        facts.nulls[side, k] = facts.alone[side, k] * (free + rate) / (tokens + 1) / rate
         facts.links[side, k, 0] = max(links, 0.0)
         facts.links[side, k, 1] = max(partners, 0.0)
 
@@ -252,11 +252,11 @@ def _weigh_links(source, target, own, lexicon, facts):
                 times -= _own_links(own, source[i], target[x])
             linked = max(float(times), 0.0)
             facts.linked[i, x] = linked
-            kept = max(linked - _LINK_DISCOUNT, 0.0)
+            discounted = max(linked - _LINK_DISCOUNT, 0.0)
             backward = 1.0 / (facts.links[1, x, 0] + 1)
             backward_left = (_LINK_DISCOUNT * facts.links[1, x, 1] + 1) * backward
-            given_source = kept * forward + forward_left * facts.alone[1, x]
-            given_target = kept * backward + backward_left * facts.alone[0, i]
+            given_source = discounted * forward + forward_left * facts.alone[1, x]
+            given_target = discounted * backward + backward_left * facts.alone[0, i]
             facts.together[i, x] = np.sqrt(facts.alone[0, i] * given_source * facts.alone[1, x] * given_target)
 
 
@@ -269,31 +269,31 @@ def _around(words, k, base):
 
 
 @njit
-def _weigh_neighbors(side, words, own_words, known, facts):
+def _weigh_neighbors(side, words, own_words, counts, facts):
     """Fill `neighbors` of one side: natural log ratios of each word's probability to its unigram probability.
 
     The ratios are given the previous word, given the next word, and given both.
     """
-    base = np.uint64(known.base)
+    base = np.uint64(counts.base)
     for k in range(len(words)):
-        left, here, right = _around(words, k, known.base)
-        before = _times(known.pairs, known.pair_times, left * base + here)
-        after = _times(known.pairs, known.pair_times, here * base + right)
-        both = _times(known.triples, known.triple_times, (left * base + here) * base + right)
-        around = _times(known.around, known.around_times, left * base + right)
-        first, last = np.int64(known.before[left]), np.int64(known.after[right])
-        for other in range(len(own_words)):
-            a, b, c = _around(own_words, other, known.base)
+        left, middle, right = _around(words, k, counts.base)
+        before = _times(counts.pairs, counts.pair_times, left * base + middle)
+        after = _times(counts.pairs, counts.pair_times, middle * base + right)
+        trigram = _times(counts.triples, counts.triple_times, (left * base + middle) * base + right)
+        around = _times(counts.around, counts.around_times, left * base + right)
+        first, last = np.int64(counts.before[left]), np.int64(counts.after[right])
+        for earlier in range(len(own_words)):
+            a, b, c = _around(own_words, earlier, counts.base)
             first -= a == left
             last -= c == right
             around -= a == left and c == right
-            before -= a == left and b == here
-            after -= b == here and c == right
-            both -= a == left and b == here and c == right
+            before -= a == left and b == middle
+            after -= b == middle and c == right
+            trigram -= a == left and b == middle and c == right
         strength = _STRENGTH * facts.alone[side, k]
         given_left = (max(before, 0) + strength) / (max(first, 0) + _STRENGTH)
         given_right = (max(after, 0) + strength) / (max(last, 0) + _STRENGTH)
-        between = (max(both, 0) + (given_left + given_right) / 2) / (max(around, 0) + 1)
+        between = (max(trigram, 0) + (given_left + given_right) / 2) / (max(around, 0) + 1)
         facts.neighbors[side, k, 0] = np.log(given_left / facts.alone[side, k])
         facts.neighbors[side, k, 1] = np.log(given_right / facts.alone[side, k])
         facts.neighbors[side, k, 2] = np.log(between / facts.alone[side, k])
@@ -318,27 +318,27 @@ def _linked(side, word, other, facts):
 @njit
 def fill_features(side, sizes, facts, features):
     """Fill the features of each word of a side (0: source, 1: target), float64[words, 9]."""
-    words, others = sizes[side], sizes[1 - side]
-    own, alone = facts.alone[side], facts.alone[1 - side]
-    for k in range(others):
+    words, opposite_words = sizes[side], sizes[1 - side]
+    unigram, opposite_unigram = facts.alone[side], facts.alone[1 - side]
+    for k in range(opposite_words):
         facts.row[k] = 0.0
         for j in range(words):
-            facts.row[k] += (_linked(side, j, k, facts) + alone[k]) / (facts.links[side, j, 0] + 1)
+            facts.row[k] += (_linked(side, j, k, facts) + opposite_unigram[k]) / (facts.links[side, j, 0] + 1)
     for j in range(words):
         mean = largest = back_largest = share = 0.0
-        for k in range(others):
+        for k in range(opposite_words):
             linked = _linked(side, j, k, facts)
-            given = (linked + own[j]) / (facts.links[1 - side, k, 0] + 1)
-            back = (linked + alone[k]) / (facts.links[side, j, 0] + 1)
-            mean += given
-            largest = max(largest, given)
-            back_largest = max(back_largest, back / alone[k])
-            share += back / facts.row[k]
+            forward = (linked + unigram[j]) / (facts.links[1 - side, k, 0] + 1)
+            backward = (linked + opposite_unigram[k]) / (facts.links[side, j, 0] + 1)
+            mean += forward
+            largest = max(largest, forward)
+            back_largest = max(back_largest, backward / opposite_unigram[k])
+            share += backward / facts.row[k]
         for k in range(3):
             features[j, k] = facts.neighbors[side, j, k]
-        features[j, 3] = np.log(mean / others / own[j])
-        features[j, 4] = np.log(largest / own[j])
+        features[j, 3] = np.log(mean / opposite_words / unigram[j])
+        features[j, 4] = np.log(largest / unigram[j])
         features[j, 5] = np.log(back_largest)
         features[j, 6] = np.log(share + 0.02)
-        features[j, 7] = np.log(own[j])
+        features[j, 7] = np.log(unigram[j])
         features[j, 8] = np.log(float(words))

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.dense import (
-    LACKING,
-    MIN_LOG_SCALE,
-    MOST,
+    MAX_TOTAL,
+    MIN_TOTAL,
+    NEEDED,
     BaseWeights,
     ChosenRules,
     DenseScratch,
     PairPiece,
     RuleSides,
-    joined,
+    add_joins,
     make_dense_scratch,
     matrices_size,
     sum_piece,
@@ -39,7 +39,7 @@ _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
 """Shares of the base's rules in the probability of any new rule; there are four rules with one word."""
 _MIN_NEW = 1e-6
 _MAX_SEATS = 1 << 22
-"""Maximum number of seats of a chart; pieces with more are cut."""
+"""Maximum number of seats of a chart, matches of the source sides of rules; pieces with more are cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
 """Number of weights of a classifier."""
 MAX_FEATURE = 4.0
@@ -58,15 +58,15 @@ class KnownRules(NamedTuple):
     lengths: NDArray[np.int32]
     # bool[R]: False for rules of a large scope.
     usable: NDArray[np.bool_]
-    # int32, int64: usable rules by their rarest word: source word f from `first[f]`, target word e from `first[V + e]`,
-    # V source words; rules without words at the end.
-    near: NDArray[np.int32]
-    first: NDArray[np.int64]
+    # int32, int64: usable rules by their rarest word: source word f from `word_start[f]`,
+    # target word e from `word_start[V + e]`, V source words; rules without words at the end.
+    by_rarest_word: NDArray[np.int32]
+    word_start: NDArray[np.int64]
     # int64[L], float64[L], float64[L], by length: uses of all rules, discounted uses of usable rules, and probability
     # of the length.
     tokens: NDArray[np.int64]
-    kept: NDArray[np.float64]
-    prior: NDArray[np.float64]
+    discounted: NDArray[np.float64]
+    length_prior: NDArray[np.float64]
     # d and α of the process.
     discount: float
     strength: float
@@ -80,7 +80,7 @@ class Classifiers(NamedTuple):
     # float64[2, 9]: mean and deviation of the features.
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
-    # float64[2, 64]
+    # float64[2, 64], in the order of `misfit_odds`.
     weights: NDArray[np.float64]
     # float64[2]: log-odds.
     prior: NDArray[np.float64]
@@ -154,17 +154,17 @@ class ScorerCapacities(NamedTuple):
     seats: int
 
 
-def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapacities, largest: int) -> ScorerScratch:
+def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapacities, max_cells: int) -> ScorerScratch:
     """Allocate scratch memory for pairs that are cut into pieces of up to `largest` word pairs."""
     longest, number = sizes.longest, sizes.rules
     facts = make_facts(longest, sizes.links)
     symbols = int(
         max(np.diff(rules.sides.source_first).max(initial=1), np.diff(rules.sides.target_first).max(initial=1))
     )
-    shapes = [(n, max(1, min(longest, largest // n))) for n in range(1, longest + 1)]
-    most = max(matrices_size(n, m) for n, m in [*shapes, (1, longest)])
+    shapes = [(n, max(1, min(longest, max_cells // n))) for n in range(1, longest + 1)]
+    max_matrices = max(matrices_size(n, m) for n, m in [*shapes, (1, longest)])
     return ScorerScratch(
-        make_dense_scratch((longest, longest), most, number, symbols, sizes.seats),
+        make_dense_scratch((longest, longest), max_matrices, number, symbols, sizes.seats),
         facts,
         PairWords(
             np.zeros(longest, np.int32),
@@ -197,12 +197,13 @@ def _discounted(rules, count):
 
 
 @njit
-def _fill_factors(rules, pairs, pair, space):
+def _fill_factors(rules, pairs, pair, scratch):
     """Compute the factor, by length, from a rule's discounted uses to a probability given the other pairs' uses.
 
-    Returns the probability of any new rule, and records the pair's own uses for `_choose`.
+    Returns the probability of any new rule and the uses of all rules by other pairs. Leaves the pair's own uses in
+    `own_times`, for `_choose`.
     """
-    own, factors = space.own_times, space.factors
+    own_times, factors = scratch.own_times, scratch.factors
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     longest = len(factors)
     for length in range(longest):
@@ -211,109 +212,112 @@ def _fill_factors(rules, pairs, pair, space):
         rule = pairs.rule[k]
         if rule >= 0:
             factors[rules.lengths[rule]] -= pairs.times[k]
-            own[rule] += pairs.times[k]
-    total = 0.0
+            own_times[rule] += pairs.times[k]
+    total_uses = 0.0
     for length in range(longest):
         factors[length] = max(factors[length], 0.0)
-        total += factors[length]
-    new = 1.0
+        total_uses += factors[length]
+    new_mass = 1.0
     for length in range(longest):
-        uses = total if rules.pooled else factors[length]
-        factors[length] = rules.prior[length] / (uses + rules.strength)
-        new -= rules.kept[length] * factors[length]
+        uses = total_uses if rules.pooled else factors[length]
+        factors[length] = rules.length_prior[length] / (uses + rules.strength)
+        new_mass -= rules.discounted[length] * factors[length]
     for k in range(first, last):
         rule = pairs.rule[k]
         if rule >= 0 and rules.usable[rule]:
             count = rules.uses[rule]
             less = _discounted(rules, count) - _discounted(rules, count - pairs.times[k])
-            new += less * factors[rules.lengths[rule]]
-    return max(new, _MIN_NEW), total
+            new_mass += less * factors[rules.lengths[rule]]
+    return max(new_mass, _MIN_NEW), total_uses
 
 
 @njit
-def _mean_weight(rules, pairs, pair, new, total, space):
+def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
     """Return the mean log probability of a derivation's rules given the other pairs.
 
     Rules that no other pair uses count as the rarest.
     """
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
-    rarest = new / max(total, 1.0)
+    rarest = new_mass / max(total_uses, 1.0)
     summed, uses = 0.0, 0.0
     for k in range(first, last):
         rule = pairs.rule[k]
         weight = rarest
         if rule >= 0:
-            kept = _discounted(rules, rules.uses[rule] - pairs.times[k])
-            weight = max(kept * space.factors[rules.lengths[rule]], rarest)
+            discounted = _discounted(rules, rules.uses[rule] - pairs.times[k])
+            weight = max(discounted * scratch.factors[rules.lengths[rule]], rarest)
         summed += pairs.times[k] * np.log(weight)
         uses += pairs.times[k]
     return summed / uses if uses > 0 else np.nan
 
 
 @njit
-def _is_here(rule, sides, space):
+def _contains_words(rule, sides, scratch):
     """Return whether a pair contains all words of a rule."""
     for k in range(sides.source_first[rule], sides.source_first[rule + 1]):
-        if sides.source[k] >= 0 and not space.source_here[sides.source[k]]:
+        if sides.source[k] >= 0 and not scratch.source_here[sides.source[k]]:
             return False
     for k in range(sides.target_first[rule], sides.target_first[rule + 1]):
-        if sides.target[k] >= 0 and not space.target_here[sides.target[k]]:
+        if sides.target[k] >= 0 and not scratch.target_here[sides.target[k]]:
             return False
     return True
 
 
 @njit
-def _choose_near(begin, end, rules, number, space):
+def _choose_near(begin, end, rules, number, scratch):
     """Select the rules in a range that the pair can use, with weights from the other pairs' uses."""
     for k in range(begin, end):
-        rule = rules.near[k]
-        if _is_here(rule, rules.sides, space):
-            kept = _discounted(rules, rules.uses[rule] - space.own_times[rule])
-            weight = kept * space.factors[rules.lengths[rule]]
+        rule = rules.by_rarest_word[k]
+        if _contains_words(rule, rules.sides, scratch):
+            discounted = _discounted(rules, rules.uses[rule] - scratch.own_times[rule])
+            weight = discounted * scratch.factors[rules.lengths[rule]]
             if weight > 0.0:
-                if number < len(space.chosen.rule):
-                    space.chosen.rule[number] = rule
-                    space.chosen.weight[number] = weight
+                if number < len(scratch.chosen.rule):
+                    scratch.chosen.rule[number] = rule
+                    scratch.chosen.weight[number] = weight
                 number += 1
     return number
 
 
 @njit
-def _choose(rules, pairs, pair, space):
+def _choose(rules, pairs, pair, scratch):
     """Select all rules that a pair can use; returns their number."""
     source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
     target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
     for word in source:
         if word >= 0:
-            space.source_here[word] = True
+            scratch.source_here[word] = True
     for word in target:
         if word >= 0:
-            space.target_here[word] = True
-    words = len(space.source_here) - 1
-    last = len(rules.first) - 2
-    number = _choose_near(rules.first[last], rules.first[last + 1], rules, np.int64(0), space)
+            scratch.target_here[word] = True
+    words = len(scratch.source_here) - 1
+    last = len(rules.word_start) - 2
+    number = _choose_near(rules.word_start[last], rules.word_start[last + 1], rules, np.int64(0), scratch)
     for k in range(len(source)):
         word = source[k]
-        if word >= 0 and not _is_before(source, k):
-            number = _choose_near(rules.first[word], rules.first[word + 1], rules, number, space)
+        if word >= 0 and not _is_repeated(source, k):
+            number = _choose_near(rules.word_start[word], rules.word_start[word + 1], rules, number, scratch)
     for k in range(len(target)):
         word = target[k]
-        if word >= 0 and not _is_before(target, k):
-            number = _choose_near(rules.first[words + word], rules.first[words + word + 1], rules, number, space)
+        if word >= 0 and not _is_repeated(target, k):
+            number = _choose_near(
+                rules.word_start[words + word], rules.word_start[words + word + 1], rules, number, scratch
+            )
     for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
         if pairs.rule[k] >= 0:
-            space.own_times[pairs.rule[k]] = 0
+            scratch.own_times[pairs.rule[k]] = 0
     for word in source:
         if word >= 0:
-            space.source_here[word] = False
+            scratch.source_here[word] = False
     for word in target:
         if word >= 0:
-            space.target_here[word] = False
+            scratch.target_here[word] = False
     return number
 
 
 @njit
-def _is_before(words, k):
+def _is_repeated(words, k):
+    """Return whether word k also occurs before position k."""
     first = 0
     while words[first] != words[k]:
         first += 1
@@ -349,11 +353,11 @@ def _find_likely(n, m, facts, likely):
         for x in range(1, m):
             if _ratio(i, x, facts) > _ratio(i, best, facts):
                 best = x
-        other = 0
+        best_back = 0
         for k in range(1, n):
-            if _ratio(k, best, facts) > _ratio(other, best, facts):
-                other = k
-        if other == i and _ratio(i, best, facts) > 1:
+            if _ratio(k, best, facts) > _ratio(best_back, best, facts):
+                best_back = k
+        if best_back == i and _ratio(i, best, facts) > 1:
             likely[number, 0] = i
             likely[number, 1] = best
             number += 1
@@ -371,17 +375,17 @@ def choose_cut(piece, likely, number):
     best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
     for i in range(piece.i + 1, piece.j):
         for x in range(piece.x + 1, piece.y):
-            parted = 0.0
+            severed = 0.0
             for k in range(number):
                 a, b = likely[k, 0], likely[k, 1]
                 if piece.i <= a < piece.j and piece.x <= b < piece.y and (a < i) != (b < x):
-                    parted += 1
+                    severed += 1
             source_share = (i - piece.i) / (piece.j - piece.i)
             target_share = (x - piece.x) / (piece.y - piece.x)
-            parted += abs(source_share - target_share)
-            parted += max(abs(source_share - 0.5), abs(target_share - 0.5))
-            if parted < best:
-                best, source_cut, target_cut = parted, i, x
+            severed += abs(source_share - target_share)
+            severed += max(abs(source_share - 0.5), abs(target_share - 0.5))
+            if severed < best:
+                best, source_cut, target_cut = severed, i, x
     return source_cut, target_cut
 
 
@@ -405,53 +409,69 @@ def _scale_piece(piece, factor, words):
 
 
 @njit
-def _sum_pieces(rules, base, chosen, likely, largest, n, m, space):
-    """Return the natural log of the sum over a pair's pieces without scales, the base's words, and the pieces.
+def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
+    """Return the natural log of the scaled sum of a pair, the base's words, and the number of pieces.
 
     The number of pieces is 0 if seats lack room.
     """
     log_total, emitted = 0.0, 0.0
     number = 0
-    _put(space.pieces, 0, 0, n, 0, m)
-    waiting = 1
-    while waiting > 0:
-        waiting -= 1
-        i, j, x, y = space.pieces[waiting]
+    _put(scratch.pieces, 0, 0, n, 0, m)
+    stacked = 1
+    while stacked > 0:
+        stacked -= 1
+        i, j, x, y = scratch.pieces[stacked]
         piece = PairPiece(i, j, x, y)
-        divided = min(j - i, y - x) > 1
-        if not divided or (j - i) * (y - x) <= largest:
+        divisible = min(j - i, y - x) > 1
+        if not divisible or (j - i) * (y - x) <= max_cells:
             total, words = sum_piece(
-                space.chosen, chosen, rules.sides, space.words, piece, base, space.null, space.expected, space.room
+                scratch.chosen,
+                chosen,
+                rules.sides,
+                scratch.words,
+                piece,
+                base,
+                scratch.null,
+                scratch.expected,
+                scratch.room,
             )
-            while not divided and (0 <= total <= MIN_LOG_SCALE or total >= MOST):
+            while not divisible and (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
                 # Most words of one side are null here, so the scales are off: rescale and retry.
-                _scale_piece(piece, 16.0 if total <= MIN_LOG_SCALE else 1 / 16.0, space.words)
+                _scale_piece(piece, 16.0 if total <= MIN_TOTAL else 1 / 16.0, scratch.words)
                 total, words = sum_piece(
-                    space.chosen, chosen, rules.sides, space.words, piece, base, space.null, space.expected, space.room
+                    scratch.chosen,
+                    chosen,
+                    rules.sides,
+                    scratch.words,
+                    piece,
+                    base,
+                    scratch.null,
+                    scratch.expected,
+                    scratch.room,
                 )
-            if MIN_LOG_SCALE < total < MOST:
+            if MIN_TOTAL < total < MAX_TOTAL:
                 number += 1
                 log_total += np.log(total)
                 emitted += words
                 continue
-            if total < 0.0 and (not divided or space.room.sizes[LACKING] < _MAX_SEATS):
+            if total < 0.0 and (not divisible or scratch.room.sizes[NEEDED] < _MAX_SEATS):
                 return 0.0, 0.0, 0
-        a, b = choose_cut(piece, space.likely, likely)
-        _put(space.pieces, waiting, a, j, b, y)
-        _put(space.pieces, waiting + 1, i, a, x, b)
-        waiting += 2
+        a, b = choose_cut(piece, scratch.likely, likely)
+        _put(scratch.pieces, stacked, a, j, b, y)
+        _put(scratch.pieces, stacked + 1, i, a, x, b)
+        stacked += 2
     return log_total + (number - 1) * np.log(base.straight), emitted, number
 
 
 @njit
-def _list_links(pair, n, m, least, first, space, scored):
+def _list_links(pair, n, m, min_probability, first, scratch, scored):
     """Write the links of at least this probability, by source word, most probable first. Returns their number."""
     number = first
     for i in range(n):
         begin = number
         for x in range(m):
-            probability = min(space.expected[i, x], 1.0)
-            if probability >= least:
+            probability = min(scratch.expected[i, x], 1.0)
+            if probability >= min_probability:
                 k = number
                 while k > begin and scored.probabilities[k - 1] < probability:
                     scored.links[k, 0] = scored.links[k - 1, 0]
@@ -474,23 +494,23 @@ def misfit_odds(side, row, classifiers):
         row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)
     weights = classifiers.weights[side]
     total = weights[EXPANDED - 1] - classifiers.prior[side]
-    place = 2 * FEATURES
+    product = 2 * FEATURES
     for k in range(FEATURES):
         total += weights[k] * row[k] + weights[FEATURES + k] * min(row[k], 0.0)
-        for other in range(k, FEATURES):
-            total += weights[place] * row[k] * row[other]
-            place += 1
+        for second in range(k, FEATURES):
+            total += weights[product] * row[k] * row[second]
+            product += 1
     return total
 
 
 @njit
-def _find_misfits(pair, n, m, classifiers, space, scored):
+def _find_misfits(pair, n, m, classifiers, scratch, scored):
     """Find the word of each side that belongs least."""
     for side in range(2):
         words = m if side == 1 else n
-        fill_features(side, (n, m), space.facts, space.features)
+        fill_features(side, (n, m), scratch.facts, scratch.features)
         for k in range(words):
-            odds = misfit_odds(side, space.features[k], classifiers)
+            odds = misfit_odds(side, scratch.features[k], classifiers)
             if k == 0 or odds > scored.misfits[pair, side, 1]:
                 scored.misfits[pair, side, 0] = k
                 scored.misfits[pair, side, 1] = odds
@@ -514,9 +534,9 @@ def score_pairs(
     rules: KnownRules,
     lexicon: Lexicon,
     classifiers: Classifiers,
-    largest: int,
-    least: float,
-    space: ScorerScratch,
+    max_cells: int,
+    min_probability: float,
+    scratch: ScorerScratch,
     scored: Scored,
     links: int,
 ) -> tuple[int, int]:
@@ -528,40 +548,40 @@ def score_pairs(
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
         n, m = len(source), len(target)
-        facts = space.facts
+        facts = scratch.facts
         weigh_words(source, target, pair_contribution(pairs, pair), lexicon, facts)
-        new, total = _fill_factors(rules, pairs, pair, space)
-        scored.numbers[pair, DERIVATION] = _mean_weight(rules, pairs, pair, new, total, space)
-        chosen = _choose(rules, pairs, pair, space)
-        if chosen > len(space.chosen.rule):
-            space.room.sizes[LACKING] = -chosen
+        new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
+        scored.numbers[pair, DERIVATION] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)
+        chosen = _choose(rules, pairs, pair, scratch)
+        if chosen > len(scratch.chosen.rule):
+            scratch.room.sizes[NEEDED] = -chosen
             return pair, links
-        _scale_words(source, target, facts, space.words)
-        likely = _find_likely(n, m, facts, space.likely)
-        base = joined(
-            space.chosen,
+        _scale_words(source, target, facts, scratch.words)
+        likely = _find_likely(n, m, facts, scratch.likely)
+        base = add_joins(
+            scratch.chosen,
             chosen,
             rules.sides,
-            BaseWeights(new * _PAIR, new * _NULL, new * _STRAIGHT, new * _INVERTED),
+            BaseWeights(new_mass * _PAIR, new_mass * _NULL, new_mass * _STRAIGHT, new_mass * _INVERTED),
         )
         for i in range(n):
-            space.expected[i, :m] = 0.0
-        log_total, emitted, pieces = _sum_pieces(rules, base, chosen, likely, largest, n, m, space)
+            scratch.expected[i, :m] = 0.0
+        log_total, emitted, pieces = _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch)
         if pieces == 0:
             return pair, links
         independent = 0.0
         for i in range(n):
-            log_total -= np.log(space.words.source_scale[i])
+            log_total -= np.log(scratch.words.source_scale[i])
             independent += np.log(facts.alone[0, i])
         for x in range(m):
-            log_total -= np.log(space.words.target_scale[x])
+            log_total -= np.log(scratch.words.target_scale[x])
             independent += np.log(facts.alone[1, x])
         scored.numbers[pair, LOG_PROBABILITY] = log_total
         scored.numbers[pair, INDEPENDENT] = independent
         scored.numbers[pair, UNSEEN] = emitted
         scored.numbers[pair, PIECES] = pieces
-        links = _list_links(pair, n, m, least, links, space, scored)
-        _find_misfits(pair, n, m, classifiers, space, scored)
+        links = _list_links(pair, n, m, min_probability, links, scratch, scored)
+        _find_misfits(pair, n, m, classifiers, scratch, scored)
     return len(pairs.source_first) - 1, links
 
 
@@ -570,24 +590,24 @@ def list_features(
     pairs: ScoredPairs, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]
 ) -> None:
     """Fill the features of all words of one side of the pairs, in order, float64[words, 9]."""
-    at = 0
+    first = 0
     for pair in range(len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
         weigh_words(source, target, pair_contribution(pairs, pair), lexicon, facts)
         sizes = len(source), len(target)
-        fill_features(side, sizes, facts, features[at : at + sizes[side]])
-        at += sizes[side]
+        fill_features(side, sizes, facts, features[first : first + sizes[side]])
+        first += sizes[side]
 
 
 @njit
 def weigh_derivations(
-    pairs: ScoredPairs, rules: KnownRules, space: ScorerScratch, log_probabilities: NDArray[np.float64]
+    pairs: ScoredPairs, rules: KnownRules, scratch: ScorerScratch, log_probabilities: NDArray[np.float64]
 ) -> None:
     """Compute the mean log probability of the rules of each pair's derivation, float64[P]; NaN without a derivation."""
     for pair in range(len(log_probabilities)):
-        new, total = _fill_factors(rules, pairs, pair, space)
-        log_probabilities[pair] = _mean_weight(rules, pairs, pair, new, total, space)
+        new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
+        log_probabilities[pair] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)
         for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
             if pairs.rule[k] >= 0:
-                space.own_times[pairs.rule[k]] = 0
+                scratch.own_times[pairs.rule[k]] = 0

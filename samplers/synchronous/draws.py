@@ -105,8 +105,8 @@ INDEPENDENT_SHARE = 0.1
 
 
 @njit_inline
-def _draw_avoiding(weights, size, present, u):
-    """Draw a new value that tends to differ from `present`. Overwrites `weights` SCALED."""
+def _draw_avoiding(weights, size, current, u):
+    """Draw a new value that tends to differ from `current`. Overwrites `weights` SCALED."""
     total = cumulate(weights, size)
     below = 0.0
     largest = 0.0
@@ -114,7 +114,7 @@ def _draw_avoiding(weights, size, present, u):
     for k in range(size):
         sum_ = weights[k]["value"]
         largest = max(largest, sum_ - below)
-        if k == present:
+        if k == current:
             start = below + u * (sum_ - below)
         below = sum_
     threshold = start + largest
@@ -124,13 +124,13 @@ def _draw_avoiding(weights, size, present, u):
 
 
 @njit_inline
-def draw_option(weights, size, present, u, avoid_current):
+def draw_option(weights, size, current, u, avoid_current):
     """Draw a new value among `size` options with the uniform number u. Overwrites `weights` SCALED."""
     if not avoid_current:
         return draw(weights, size, u)
     if u < INDEPENDENT_SHARE:
         return draw(weights, size, u / INDEPENDENT_SHARE)
-    return _draw_avoiding(weights, size, present, (u - INDEPENDENT_SHARE) / (1.0 - INDEPENDENT_SHARE))
+    return _draw_avoiding(weights, size, current, (u - INDEPENDENT_SHARE) / (1.0 - INDEPENDENT_SHARE))
 
 
 @njit_inline
@@ -139,12 +139,12 @@ def _draw_either(first, total, u):
 
 
 @njit_inline
-def draw_binary(first, total, present, u, avoid_current):
+def draw_binary(first, total, current, u, avoid_current):
     """Draw 0 (weight `first`) or 1 (weight `total` - `first`) with the uniform number u."""
     if not avoid_current:
         return _draw_either(first, total, u)
     if u < INDEPENDENT_SHARE:
         return _draw_either(first, total, u / INDEPENDENT_SHARE)
-    current_weight = total - first if present else first
-    remainder = (u - INDEPENDENT_SHARE) / (1.0 - INDEPENDENT_SHARE) * current_weight < total - current_weight
-    return 1 - present if remainder else present
+    current_weight = total - first if current else first
+    switch = (u - INDEPENDENT_SHARE) / (1.0 - INDEPENDENT_SHARE) * current_weight < total - current_weight
+    return 1 - current if switch else current

@@ -206,16 +206,16 @@ def _sum_up(v, context):
 @njit_inline
 def _lay_out_cut(v, head, present, context):
     """Flip v's cut and return the local numbers of the rules (joined, upper, lower) of its two values."""
-    now = rule_at(head, context)
+    current_rule = rule_at(head, context)
     _sum_up(v, context)
     lower = assign_number(v, context)
     context.pair.cut[v] = 1 - present
     _compose_up_to(np.int64(context.work.summary[v]["parent"]), head, context)
-    other = assign_number(head, context)
+    flipped_rule = assign_number(head, context)
     read_counts(context)
     if present:
-        return other, now, lower
-    return now, other, lower
+        return flipped_rule, current_rule, lower
+    return current_rule, flipped_rule, lower
 
 
 @njit_inline
@@ -236,8 +236,8 @@ def sample_cut(v, u, context):
     joined, upper, lower = _lay_out_cut(v, head, present, context)
     remove_rules(work.used, _list_cut(joined, upper, lower, present, work), context)
     joined_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)
-    two = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
-    total = joined_weight.value + value_beside(two, joined_weight)
+    pair_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
+    total = joined_weight.value + value_beside(pair_weight, joined_weight)
     if work.registers[0]["averaged"]:
         credit(lower, v, 1.0 - joined_weight.value / total, context)
     choice = draw_binary(joined_weight.value, total, np.int64(present), u, context.avoid_current)

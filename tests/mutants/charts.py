@@ -330,8 +330,8 @@ CHART_FAULTS = (
     Fault(
         "a nonterminal that may be empty is assumed to have words",
         "charts/bitexts.py",
-        "at += least",
-        "at += 1",
+        "end += least",
+        "end += 1",
         ("tests/samplers/charts/test_reach.py",),
     ),
     # Tree parsing with masks.
@@ -410,15 +410,15 @@ CHART_FAULTS = (
     Fault(
         "reverse links are those of the other side's words",
         "scores/lexicon.py",
-        "            back = (linked + alone[k]) / (facts.links[side, j, 0] + 1)",
-        "            back = (linked + alone[k]) / (facts.links[1 - side, k, 0] + 1)",
+        "            backward = (linked + opposite_unigram[k]) / (facts.links[side, j, 0] + 1)",
+        "            backward = (linked + opposite_unigram[k]) / (facts.links[1 - side, k, 0] + 1)",
         _LEXICON,
     ),
     Fault(
         "a word's share is not relative to the words of its side",
         "scores/lexicon.py",
-        "            share += back / facts.row[k]",
-        "            share += back",
+        "            share += backward / facts.row[k]",
+        "            share += backward",
         _LEXICON,
     ),
     Fault(

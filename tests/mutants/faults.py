@@ -411,8 +411,8 @@ FAULTS = (
     Fault(
         "the cut's present value is mistaken for the other one",
         "synchronous/draws.py",
-        "current_weight = total - first if present else first",
-        "current_weight = first if present else total - first",
+        "current_weight = total - first if current else first",
+        "current_weight = first if current else total - first",
         (DRAWS, "-k", "test_gibbs and True"),
     ),
     Fault(
@@ -475,7 +475,7 @@ FAULTS = (
     Fault(
         "the chain over draws of a sentence accepts every draw",
         "charts/derivations.py",
-        "if np.log(uniform(state)) < log_ratio[draw] - log_ratio[at]:",
+        "if np.log(uniform(state)) < log_ratio[draw] - log_ratio[current]:",
         "if np.log(uniform(state)) < 1.0:",
         (PARSING, "-k", "most_probable_parse or chain_over_draws"),
     ),
@@ -1039,14 +1039,14 @@ FAULTS = (
     Fault(
         "a local move omits the probability of its reverse",
         "itg/gibbs.py",
-        "    return 1.0 if leaves < PIECES and not whole else 0.5",
+        "    return 1.0 if leaves < PIECES and not has_piece else 0.5",
         "    return 0.5",
         (_ITG, "-k", "twins_do and gibbs"),
     ),
     Fault(
         "the whole chart has no inverted splits next to target nulls",
         "itg/charts.py",
-        "                    total += inverted * chart[last + x * (m + 1) + z] * rest\n",
+        "                    total += inverted * chart[last + x * (m + 1) + z] * remainder\n",
         "",
         (_ITG, "-k", "twins_do and exhaustive"),
     ),
@@ -1061,15 +1061,15 @@ FAULTS = (
     Fault(
         "a phrase off the derivation has no slice variable",
         "itg/slices.py",
-        "to.phrases[i, x, place] = _cut(slices, unit, weights.phrases[i, x, place])",
-        "to.phrases[i, x, place] = weights.phrases[i, x, place]",
+        "to.phrases[i, x, phrase] = _cut(slices, unit, weights.phrases[i, x, phrase])",
+        "to.phrases[i, x, phrase] = weights.phrases[i, x, phrase]",
         _ITG_PHRASES,
     ),
     Fault(
         "a phrase off the derivation has no flat slice variable",
         "itg/slices.py",
-        "to.phrases[i, x, place] = _keep(unit, weights.phrases[i, x, place], shape)",
-        "to.phrases[i, x, place] = weights.phrases[i, x, place]",
+        "to.phrases[i, x, phrase] = _keep(unit, weights.phrases[i, x, phrase], shape)",
+        "to.phrases[i, x, phrase] = weights.phrases[i, x, phrase]",
         _ITG_FLAT_PHRASES,
     ),
     Fault(
@@ -1082,8 +1082,8 @@ FAULTS = (
     Fault(
         "a phrase that the derivation emits can be pruned",
         "itg/slices.py",
-        "to.phrases[i, x, place] = _keep(0.0, weights.phrases[i, x, place], shape)",
-        "to.phrases[i, x, place] = to.phrases[i, x, place]",
+        "to.phrases[i, x, phrase] = _keep(0.0, weights.phrases[i, x, phrase], shape)",
+        "to.phrases[i, x, phrase] = to.phrases[i, x, phrase]",
         _ITG_FLAT_PHRASES,
     ),
     Fault(
@@ -1203,15 +1203,15 @@ FAULTS = (
     Fault(
         "a word that follows itself is forgotten",
         "language_models/classes.py",
-        "before[c] + after[c] + twice]",
+        "before[c] + after[c] + repeats]",
         "before[c] + after[c]]",
         CLASSES,
     ),
     Fault(
         "a moved word is counted in its old class",
         "language_models/classes.py",
-        "_add_word(word, best, 1, followers",
-        "_add_word(word, now, 1, followers",
+        "_add_word(word, best, 1, bigrams",
+        "_add_word(word, current, 1, bigrams",
         CLASSES,
     ),
     Fault(
@@ -1238,7 +1238,7 @@ FAULTS = (
     Fault(
         "a context is shortened without its backoff weight",
         "language_models/model.py",
-        "        given_up += model.states[context].backoff\n",
+        "        backoffs += model.states[context].backoff\n",
         "",
         (LANGUAGE_MODELS,),
     ),
@@ -1259,8 +1259,8 @@ FAULTS = (
     Fault(
         "a pruned n-gram omits its context's backoff weight",
         "language_models/building.py",
-        "log10 = parts.nodes[short].backoff + parts.nodes[end].log10",
-        "log10 = parts.nodes[end].log10",
+        "log10 = parts.nodes[shorter].backoff + parts.nodes[suffix].log10",
+        "log10 = parts.nodes[suffix].log10",
         (LANGUAGE_MODELS, "-k", "states"),
     ),
     Fault(
@@ -1296,15 +1296,15 @@ FAULTS = (
     Fault(
         "own uses stay in the shares of rules",
         "scores/scorer.py",
-        "            new += less * factors[rules.lengths[rule]]",
-        "            new += 0 * less",
+        "            new_mass += less * factors[rules.lengths[rule]]",
+        "            new_mass += 0 * less",
         SCORES,
     ),
     Fault(
         "own uses stay in the weights of rules",
         "scores/scorer.py",
-        "            own[rule] += pairs.times[k]",
-        "            own[rule] += 0",
+        "            own_times[rule] += pairs.times[k]",
+        "            own_times[rule] += 0",
         SCORES,
     ),
     Fault(
@@ -1324,8 +1324,8 @@ FAULTS = (
     Fault(
         "own words stay in words' probabilities",
         "scores/lexicon.py",
-        "                    seen -= 1",
-        "                    seen -= 0",
+        "                    tokens -= 1",
+        "                    tokens -= 0",
         LEXICON,
     ),
     Fault(
@@ -1352,8 +1352,8 @@ FAULTS = (
     Fault(
         "own neighbors stay in the counts of neighbors",
         "scores/lexicon.py",
-        "            both -= a == left and b == here and c == right",
-        "            both -= 0",
+        "            trigram -= a == left and b == middle and c == right",
+        "            trigram -= 0",
         LEXICON,
     ),
     Fault(
@@ -1373,8 +1373,8 @@ FAULTS = (
     Fault(
         "a new rule has half of the discount mass",
         "scores/scorer.py",
-        "        new -= rules.kept[length] * factors[length]",
-        "        new -= 0.5 * rules.kept[length] * factors[length]",
+        "        new_mass -= rules.discounted[length] * factors[length]",
+        "        new_mass -= 0.5 * rules.discounted[length] * factors[length]",
         SCORES,
     ),
     Fault(
@@ -1408,8 +1408,8 @@ FAULTS = (
     Fault(
         "rules of a derivation that nobody else uses have no least weight",
         "scores/scorer.py",
-        "weight = max(kept * space.factors[rules.lengths[rule]], rarest)",
-        "weight = max(kept * space.factors[rules.lengths[rule]], 1e-9)",
+        "weight = max(discounted * scratch.factors[rules.lengths[rule]], rarest)",
+        "weight = max(discounted * scratch.factors[rules.lengths[rule]], 1e-9)",
         DERIVATIONS,
     ),
     Fault(
@@ -1478,8 +1478,8 @@ FAULTS = (
     Fault(
         "the second of four rows is added twice",
         "charts/dense.py",
-        "            store_eight(out, place, a, p + 1 - q)\n",
-        "            store_eight(out, place, b, p + 1 - q)\n",
+        "            store_eight(out, position, a, p + 1 - q)\n",
+        "            store_eight(out, position, b, p + 1 - q)\n",
         DENSE,
     ),
     Fault(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.progress import Phases
-from hierogram.samplers.charts.dense import LACKING
+from hierogram.samplers.charts.dense import NEEDED
 from hierogram.samplers.scores.lexicon import FEATURES, make_facts
 from hierogram.samplers.scores.scorer import (
     DERIVATION,
@@ -197,7 +197,7 @@ class Scorer:
             done, written = score_pairs(done, pairs, *model, space, scored, written)
             if done == number:
                 break
-            lacking = int(space.room.sizes[LACKING])
+            lacking = int(space.room.sizes[NEEDED])
             padding = {"seats": 2 * lacking} if lacking > 0 else {"rules": -2 * lacking}
             sizes = sizes._replace(**padding)
             space = self._space(sizes)

@@ -214,14 +214,14 @@ def two_starts(system: System) -> ChainStart:
     other, most = positive, trials.total(positive)
     for variable in np.flatnonzero(system.preferred() & ~positive):
         for place in np.flatnonzero(positive):
-            instead = positive.copy()
-            instead[variable], instead[place] = True, False
-            total = trials.total(instead)
+            swapped = positive.copy()
+            swapped[variable], swapped[place] = True, False
+            total = trials.total(swapped)
             if total > most:
-                other, most = instead, total
+                other, most = swapped, total
     for start in (positive, other):
-        again = system.doubts(~start)
-        doubts = doubts if again is None else np.maximum(doubts, again)
+        more_doubts = system.doubts(~start)
+        doubts = doubts if more_doubts is None else np.maximum(doubts, more_doubts)
     return trials.start([positive, other], doubts)
 
 
