@@ -77,7 +77,7 @@ def _parquet(path: Path) -> Iterator[ReadRule]:
 
 
 _LINES_PER_BLOCK = 10_000
-_ERRORS = 2
+_SIGNIFICANT_ERRORS = 2
 """Standard errors by which chance may move a count."""
 _KINDS = ("same", "changed", "added", "removed")
 _COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "count": "DOUBLE"}
@@ -131,7 +131,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
         for table, exported in (("a", a), ("b", b)):
             database.load(table, _COLUMNS, _blocks(exported))
         database.run(f"""
-            CREATE TABLE pairs AS
+            CREATE TABLE joint_rules AS
             SELECT coalesce(a.source, b.source) AS source, coalesce(a.target, b.target) AS target,
                    a.count AS before, b.count AS after,
                    {_is_significant(*variances)} AS significant,
@@ -140,21 +140,21 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
               FROM {_merged_rules_query("a")} AS a FULL JOIN {_merged_rules_query("b")} AS b
                 ON a.source = b.source AND a.target = b.target""")
         unchanged, changed, added, removed = database.row(
-            f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM pairs"
+            f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM joint_rules"
         )
         significant, most_significant = None, []
         if None not in variances:
-            moved = "significant AND kind <> 'same'"
-            [significant] = database.row(f"SELECT count(*) FROM pairs WHERE {moved}")
-            most_significant = _most(database, moved, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
+            is_moved = "significant AND kind <> 'same'"
+            [significant] = database.row(f"SELECT count(*) FROM joint_rules WHERE {is_moved}")
+            most_significant = _top_rules(database, is_moved, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
         return Difference(
             unchanged,
             changed,
             added,
             removed,
-            _most(database, "kind = 'added'", "after", limit),
-            _most(database, "kind = 'removed'", "before", limit),
-            _most(database, "kind = 'changed'", "abs(after - before)", limit),
+            _top_rules(database, "kind = 'added'", "after", limit),
+            _top_rules(database, "kind = 'removed'", "before", limit),
+            _top_rules(database, "kind = 'changed'", "abs(after - before)", limit),
             significant,
             most_significant,
         )
@@ -174,7 +174,7 @@ def _is_significant(variance_before: float | None, variance_after: float | None)
         f"{variance!r} * {uses} + {group_variance_sql(uses)}"
         for variance, uses in ((float(variance_before), before), (float(variance_after), after))
     )
-    return f"(abs({after} - {before}) > {_ERRORS} * sqrt({squared_errors}))"
+    return f"(abs({after} - {before}) > {_SIGNIFICANT_ERRORS} * sqrt({squared_errors}))"
 
 
 def _merged_rules_query(table: str) -> str:
@@ -193,9 +193,9 @@ def _blocks(exported: Exported) -> Blocks:
         yield number, ["\n".join(column) for column in (sources, targets, counts)]
 
 
-def _most(database: Scratch, chosen: str, value: str, limit: int) -> list[ChangedRule]:
+def _top_rules(database: Scratch, condition: str, value: str, limit: int) -> list[ChangedRule]:
     query = (
-        f"SELECT source, target, before, after FROM pairs WHERE {chosen} "
+        f"SELECT source, target, before, after FROM joint_rules WHERE {condition} "
         f"ORDER BY {value} DESC NULLS LAST, source, target LIMIT {limit}"
     )
-    return [ChangedRule(*row) for rows in database.columns(query) for row in rows]
+    return [ChangedRule(*row) for rows in database.row_blocks(query) for row in rows]

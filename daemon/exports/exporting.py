@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from hierogram.daemon.compressing import CompressedFile, Compression, create_compressed, split_suffix
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
-from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, predicates, read_sentence_index
+from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, read_sentence_index, rule_filters
 from hierogram.daemon.exports.formats.format import NUMBER_MACRO, Feature, FeatureSet, Format
 from hierogram.daemon.exports.formats.registry import EVERY, check_kind, default_format, find_format, format_from_name
 from hierogram.daemon.exports.formats.tables import columns
@@ -91,10 +91,12 @@ class ExportPlan:
     @property
     def shape(self) -> list[str]:
         """The columns of a rule's shape that the filters and the format read."""
-        of_features = (name for feature in self.features for name in feature.shape)
-        of_filters = (name for *_, columns in predicates(self.options, self.samples) for name in columns)
-        of_uses = ("minimal_uses",) if self.options.counted is CountKind.TRANSLATION and not self.format.words else ()
-        return sorted({*of_filters, *self.format.shape, *of_features, *of_uses})
+        feature_columns = (name for feature in self.features for name in feature.shape)
+        filter_columns = (name for *_, columns in rule_filters(self.options, self.samples) for name in columns)
+        use_columns = (
+            ("minimal_uses",) if self.options.count_kind is CountKind.TRANSLATION and not self.format.words else ()
+        )
+        return sorted({*filter_columns, *self.format.shape, *feature_columns, *use_columns})
 
     @property
     def lexical(self) -> bool:
@@ -103,7 +105,7 @@ class ExportPlan:
 
     @property
     def ending(self) -> str:
-        """The ending of the names of files."""
+        """Ending of file names."""
         return self.format.suffix + self.compression.suffix
 
 
@@ -144,10 +146,10 @@ def score_rules(
         blocks = snapshot.pair_blocks(plan.corpus)
         load_word_pairs(scratch, blocks, plan.samples, lambda done: report("count", done, pairs))
     else:
-        counted = options.counted
-        expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
+        count_kind = options.count_kind
+        expected, minimal = count_kind is not CountKind.DRAWN, count_kind is CountKind.TRANSLATION
         rules = snapshot.count_rules(expected=expected, minimal=minimal) if is_whole_store else None
-        what = "read" if is_whole_store else "count"
+        phase = "read" if is_whole_store else "count"
         derivations = snapshot.iterate_derivations(1, plan.corpus)
         derived = LINKS in find_notation(settings.grammar).offers and next(derivations, None) is not None
         aligned = plan.format.alignments or plan.lexical or options.hiero
@@ -155,12 +157,14 @@ def score_rules(
         # Compositions change the sums of all rules, so all rules are needed.
         if keeps is not None and is_whole_store and min_expected is None:
             loaded_from, seen = rules, snapshot.sum_uses(plan.samples, expected=expected, minimal=minimal)
-            load_matching_rules(scratch, snapshot, counted, plan.shape, keeps, lambda done: report(what, done, rules))
+            load_matching_rules(
+                scratch, snapshot, count_kind, plan.shape, keeps, lambda done: report(phase, done, rules)
+            )
         else:
-            load_rules(scratch, snapshot, plan.corpus, counted, plan.shape, lambda done: report(what, done, rules))
+            load_rules(scratch, snapshot, plan.corpus, count_kind, plan.shape, lambda done: report(phase, done, rules))
         if derived and (aligned or min_expected is not None):
             load_pair_uses(
-                scratch, snapshot, plan.corpus, counted, plan.shape, min_expected, aligned,
+                scratch, snapshot, plan.corpus, count_kind, plan.shape, min_expected, aligned,
                 lambda done: report("align", done, pairs), keeps,
             )  # fmt: skip
             # Rules that match no sentence have no links here, but the constraints of Hiero depend on links of any rule.
@@ -174,7 +178,7 @@ def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, sinc
 
     The table `fresh` has the rules of new pairs. Returns whether there are new pairs.
     """
-    if not load_new_rules(scratch, snapshot, since, plan.options.counted, plan.shape):
+    if not load_new_rules(scratch, snapshot, since, plan.options.count_kind, plan.shape):
         return False
     test_set = None
     if plan.options.filter_for is not None:
@@ -339,13 +343,13 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
     except ValueError as error:
         raise ExportError(str(error)) from error
     compression = _compression(options, format, path, named)
-    translating = LINKS in notation.offers and not format.words and options.counted is CountKind.TRANSLATION
+    translating = LINKS in notation.offers and not format.words and options.count_kind is CountKind.TRANSLATION
     smoothing = options.smoothing if options.smoothing is not None else SMOOTHING if translating else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
     # A word rule with links has words on both sides. Words without a translation are rules of other kinds.
     both_sides = LINKS not in notation.offers and format.needs == TRANSLATION
     return ExportPlan(
-        resolved, format, compression, samples=options.counted.unit, smoothing=smoothing, both_sides=both_sides
+        resolved, format, compression, samples=options.count_kind.unit, smoothing=smoothing, both_sides=both_sides
     )
 
 

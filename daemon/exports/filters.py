@@ -18,10 +18,10 @@ from hierogram.samplers.grammar.rules import (
     escape_terminal,
 )
 
-_INDEXED = 3
+_MAX_INDEXED_WORDS = 3
 """Maximum length of indexed word runs. Longer runs are found by their first three words, then compared."""
 
-_NUMBERED = 99
+_MAX_NONTERMINAL = 99
 """Nonterminals with higher numbers are only in longer sides."""
 
 _NONTERMINAL_BEGINS = "[X,"
@@ -44,18 +44,18 @@ class SentenceIndex:
         positions: dict[Run, list[tuple[int, int]]] = defaultdict(list)
         for number, words in enumerate(self.sentences):
             for start in range(len(words)):
-                for size in range(1, min(_INDEXED, len(words) - start) + 1):
+                for size in range(1, min(_MAX_INDEXED_WORDS, len(words) - start) + 1):
                     positions[tuple(words[start : start + size])].append((number, start))
-        self._places = dict(positions)
-        self._found: dict[Run, Starts] = {}
-        self._symbols = {"", *(f"[X,{number}]" for number in range(1, _NUMBERED + 1))}
+        self._positions = dict(positions)
+        self._cached: dict[Run, Starts] = {}
+        self._symbols = {"", *(f"[X,{number}]" for number in range(1, _MAX_NONTERMINAL + 1))}
         self._symbols.update(*self.sentences)
 
     def keeps(self, side: str) -> bool:
         """Return whether a source side matches a span of a sentence."""
         symbols = side.split(" ")
         # Most sides have a word that is in no sentence.
-        if len(symbols) <= _NUMBERED and not self._symbols.issuperset(symbols):
+        if len(symbols) <= _MAX_NONTERMINAL and not self._symbols.issuperset(symbols):
             return False
         if _NONTERMINAL_BEGINS not in side:
             return not side or bool(self._find(tuple(symbols)))
@@ -83,17 +83,17 @@ class SentenceIndex:
 
     def _find(self, run: Run) -> Starts:
         """Return the start positions of a word run by sentence, ascending. Results for short runs are cached."""
-        first = run[:_INDEXED]
-        if first not in self._places:
+        first = run[:_MAX_INDEXED_WORDS]
+        if first not in self._positions:
             return {}
-        if run in self._found:
-            return self._found[run]
+        if run in self._cached:
+            return self._cached[run]
         starts: Starts = {}
-        for number, start in self._places[first]:
-            if len(run) <= _INDEXED or tuple(self.sentences[number][start : start + len(run)]) == run:
+        for number, start in self._positions[first]:
+            if len(run) <= _MAX_INDEXED_WORDS or tuple(self.sentences[number][start : start + len(run)]) == run:
                 starts.setdefault(number, []).append(start)
-        if len(run) <= _INDEXED:
-            self._found[run] = starts
+        if len(run) <= _MAX_INDEXED_WORDS:
+            self._cached[run] = starts
         return starts
 
 
@@ -137,7 +137,7 @@ def read_sentence_index(path: Path, side: TextSide = TOKENS) -> SentenceIndex:
         raise ExportError(f"{path}: cannot be read as a test set with one sentence per line: {error}") from error
 
 
-def predicates(
+def rule_filters(
     options: ExportOptions, samples: int, linked: bool = False, both_sides: bool = False, lexicon: bool = False
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield the filters of single rules: name, SQL condition, and shape columns of the condition.
@@ -158,7 +158,7 @@ def predicates(
 
 
 def _hiero(linked: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the constraints of Chiang (2007), as `predicates` does."""
+    """Yield the constraints of Chiang (2007), as `rule_filters` does."""
     yield f"nonterminals ≤ {HIERO_MAX_NONTERMINALS}", f"nonterminals <= {HIERO_MAX_NONTERMINALS}", ("nonterminals",)
     adjacent = f"nonterminals > 1 AND contains(source, '] [X') AND regexp_matches(source, '{ADJACENT}')"
     yield "no adjacent source nonterminals", f"NOT ({adjacent})", ("nonterminals",)
@@ -168,8 +168,8 @@ def _hiero(linked: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     if linked:
         yield "aligned words", "alignment <> ''", columns
     else:
-        both = "words on both sides (no rule has links)"
-        yield both, "least(source_terminals, target_terminals) > 0", columns
+        filter_name = "words on both sides (no rule has links)"
+        yield filter_name, "least(source_terminals, target_terminals) > 0", columns
     spanned = f"greatest(source_terminals, target_terminals) + nonterminals <= {HIERO_MAX_SPAN}"
     yield f"span ≤ {HIERO_MAX_SPAN} (by the length of the sides)", spanned, columns
 
@@ -190,32 +190,32 @@ def apply_filters(
     The first filter keeps the rules that match a sentence of the test set. `loaded_from` is the number of rules from
     which the view `rules` was loaded, if it has only matching rules. With `linked`, some rule of the store has links.
     """
-    counts_by_filter, among = [], "rules"
+    counts_by_filter, candidates = [], "rules"
     if test_set is not None:
         if loaded_from is None:
             scratch.run("CREATE TABLE matching (source VARCHAR)")
-            for rows in scratch.columns("SELECT DISTINCT source FROM rules"):
+            for rows in scratch.row_blocks("SELECT DISTINCT source FROM rules"):
                 if matching := [row for row in rows if test_set.keeps(row[0])]:
                     scratch.insert("matching", matching)
-            among = "rules SEMI JOIN (SELECT coalesce(source, '') AS source FROM matching) USING (source)"
+            candidates = "rules SEMI JOIN (SELECT coalesce(source, '') AS source FROM matching) USING (source)"
             [loaded_from] = scratch.row("SELECT count(*) FROM rules")
         assert options.filter_for is not None
-        [after] = scratch.row(f"SELECT count(*) FROM {among}")
+        [after] = scratch.row(f"SELECT count(*) FROM {candidates}")
         counts_by_filter.append(FilterCount(f"matches a sentence of {options.filter_for.name}", loaded_from, after))
     linked = options.hiero and (linked or scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0)
-    filter_conditions = list(predicates(options, samples, linked, both_sides, lexicon))
+    filter_conditions = list(rule_filters(options, samples, linked, both_sides, lexicon))
     conditions = [condition for _, condition, _ in filter_conditions]
-    counts = _counts(scratch, among, conditions)
+    counts = _counts(scratch, candidates, conditions)
     counts_by_filter += [FilterCount(name, counts[k], counts[k + 1]) for k, (name, *_) in enumerate(filter_conditions)]
     where = " AND ".join(conditions) or "true"
     if options.per_source is None:
-        scratch.run(f"CREATE VIEW kept AS SELECT rules.* FROM {among} WHERE {where}")
+        scratch.run(f"CREATE VIEW kept AS SELECT rules.* FROM {candidates} WHERE {where}")
         return counts_by_filter
     scratch.run(f"""
         CREATE TABLE best AS
         SELECT id FROM (
             SELECT id, row_number() OVER (PARTITION BY source ORDER BY uses DESC, target) AS place
-              FROM {among} WHERE {where}
+              FROM {candidates} WHERE {where}
         ) WHERE place <= {options.per_source}""")
     scratch.run("CREATE VIEW kept AS SELECT rules.* FROM rules SEMI JOIN best USING (id)")
     best = scratch.row("SELECT count(*) FROM best")[0]
@@ -223,7 +223,7 @@ def apply_filters(
     return counts_by_filter
 
 
-def _counts(scratch: Scratch, among: str, conditions: list[str]) -> list[int]:
+def _counts(scratch: Scratch, candidates: str, conditions: list[str]) -> list[int]:
     """Return the numbers of rules that meet the first 0, 1, 2, … conditions."""
-    together = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))
-    return list(scratch.row(f"SELECT {', '.join(['count(*)', *together])} FROM {among}"))
+    counts = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))
+    return list(scratch.row(f"SELECT {', '.join(['count(*)', *counts])} FROM {candidates}"))

@@ -197,7 +197,7 @@ class ExportOptions(Options):
                 raise OptionError("compression", str(error)) from error
 
     @property
-    def counted(self) -> CountKind:
+    def count_kind(self) -> CountKind:
         """Return the meaning of the counts."""
         return select_count_kind(self.posterior_mean, self.current_sample)
 

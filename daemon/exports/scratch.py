@@ -33,7 +33,7 @@ Blocks = Iterator[Block]
 MEMORY = 256_000_000
 """Maximum memory of the database, in bytes."""
 
-_ROOM = 8.0
+_MEMORY_PER_LOADED_BYTE = 8.0
 """Joins, sorts and output together stay in memory if the bound is this many times the size of the loaded rows."""
 _ROW_BYTES = 40
 """Approximate bytes of a row without its texts."""
@@ -43,8 +43,7 @@ _STREAM_ROWS = 20_000
 _STREAM_BYTES = 1 << 20
 
 # Values have no quotes and no escapes. The first line is empty and skipped, since U+FEFF at the beginning of a file
-# would
-# be read as a byte order mark. `language=zh` in a path must not become a column.
+# would be read as a byte order mark. `language=zh` in a path must not become a column.
 _READ = (
     "delim='\t', quote='', escape='', comment='', new_line='\\n', header=false, skip=1, auto_detect=false,"
     " strict_mode=false, max_line_size=16777216, parallel=false, hive_partitioning=false"
@@ -72,8 +71,8 @@ class Scratch:
         assert row is not None
         return row
 
-    def columns(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a query in lists of some thousand."""
+    def row_blocks(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a query in blocks of a few thousand."""
         cursor = self._connection.cursor()
         cursor.execute(query)
         while rows := cursor.fetchmany(_STREAM_ROWS):
@@ -99,7 +98,7 @@ class Scratch:
         It is a view if memory suffices for all intermediate results. Otherwise it is a table, and the `used` tables are
         dropped, so that only one such table exists at a time.
         """
-        if self._loaded * _ROOM <= self._memory:
+        if self._loaded * _MEMORY_PER_LOADED_BYTE <= self._memory:
             self.run(f"CREATE VIEW {name} AS {query}")
             return
         self.run(f"CREATE TABLE {name} AS {query}")
@@ -132,18 +131,16 @@ class Scratch:
     def load(self, table: str, columns: dict[str, str], blocks: Blocks, progress: Report | None = None) -> None:
         """Append blocks to a table with these columns (name to type), which is made if missing.
 
-        Empty values become NULL.
-
-        The next block is read from the store while the database loads this one.
+        Empty values become NULL. The next block is read from the store while the database loads this one.
         """
-        made = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-        self.run(f"CREATE TABLE IF NOT EXISTS {table} ({made})")
+        definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        self.run(f"CREATE TABLE IF NOT EXISTS {table} ({definitions})")
         with ThreadPoolExecutor(1, thread_name_prefix="export") as reader:
             number = 0
-            waiting = reader.submit(self._write_part, blocks, number, len(columns))
-            while (part := waiting.result()) is not None:
+            pending = reader.submit(self._write_part, blocks, number, len(columns))
+            while (part := pending.result()) is not None:
                 number += 1
-                waiting = reader.submit(self._write_part, blocks, number, len(columns))
+                pending = reader.submit(self._write_part, blocks, number, len(columns))
                 paths, reached = part
                 files = (
                     f"read_csv({quoted(str(path))}, {_READ}, columns={{'{name}': '{kind}'}})"
@@ -212,13 +209,13 @@ def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
 _PAIRS_PER_READ = 2_000
 _SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
 _USES = {"uses": "BIGINT"}
-_TOGETHER = {"minimal_uses": "sum"}
+_AGGREGATES = {"minimal_uses": "sum"}
 """SQL aggregate of each column that differs between the parts of a rule."""
 LINKED = _SIDES | {"alignment": "VARCHAR"} | _USES | {"composed": "BIGINT"}
 """Columns of rule uses by their links: number of uses in derivations, and number of compositions."""
 
 
-_SELDOM = 0.02
+_MAX_LOOKUP_SHARE = 0.02
 """Share of matching rules below which looking up rules by their target sides is faster than reading all rules."""
 
 
@@ -234,7 +231,7 @@ class ReadState(NamedTuple):
 
 
 def load_rules(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: CountKind, shape: Collection[str],
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, count_kind: CountKind, shape: Collection[str],
     progress: Report | None = None,
 ) -> None:  # fmt: skip
     """Make the view `rules` with id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
@@ -243,12 +240,12 @@ def load_rules(
     """
     kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
     if corpus is None:
-        expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
+        expected, minimal = count_kind is not CountKind.DRAWN, count_kind is CountKind.TRANSLATION
         blocks = snapshot.rule_blocks((*_SIDES, *shape), expected=expected, minimal=minimal)
         scratch.load("loaded", kinds, blocks, progress)
     else:
-        scratch.load("parts", kinds, _recount(snapshot, corpus, counted, shape, progress))
-        shape_columns = "".join(f"{_TOGETHER.get(name, 'min')}({name}) AS {name}, " for name in shape)
+        scratch.load("parts", kinds, _recount(snapshot, corpus, count_kind, shape, progress))
+        shape_columns = "".join(f"{_AGGREGATES.get(name, 'min')}({name}) AS {name}, " for name in shape)
         scratch.run(f"""
             CREATE TABLE loaded AS
             SELECT source, target, {shape_columns}CAST(sum(uses) AS BIGINT) AS uses FROM parts
@@ -258,21 +255,21 @@ def load_rules(
 
 
 def load_matching_rules(
-    scratch: Scratch, snapshot: Snapshot, counted: CountKind, shape: Collection[str], keeps: Callable[[str], bool],
+    scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], keeps: Callable[[str], bool],
     progress: Report | None = None,
 ) -> None:  # fmt: skip
     """Make the view `rules`, as `load_rules` does, of the rules whose source side is kept.
 
     The table `same_target` (target, uses) has all rules with the target side of a kept rule, or all rules.
     """
-    expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
+    expected, minimal = count_kind is not CountKind.DRAWN, count_kind is CountKind.TRANSLATION
     rules = snapshot.find_rules(keeps, progress or (lambda _: None), expected=expected, minimal=minimal)
     rows = snapshot.rules_beside((*_SIDES, *shape), {"id": rules}, expected=expected, minimal=minimal)
     scratch.load("loaded", _SIDES | dict.fromkeys(shape, "INTEGER") | _USES, rows)
     _view_loaded(scratch, shape)
-    targets = [target for rows in scratch.columns("SELECT DISTINCT target FROM rules") for (target,) in rows]
+    targets = [target for rows in scratch.row_blocks("SELECT DISTINCT target FROM rules") for (target,) in rows]
     _, last = snapshot.newest()
-    if len(rules) < last * _SELDOM:
+    if len(rules) < last * _MAX_LOOKUP_SHARE:
         rows = snapshot.rules_beside(("target",), {"target": targets}, expected=expected, minimal=minimal)
     else:
         rows = snapshot.rule_blocks(("target",), expected=expected, minimal=minimal)
@@ -290,10 +287,10 @@ def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
 
 
 def _recount(
-    snapshot: Snapshot, corpus: int, counted: CountKind, shape: Collection[str], progress: Report | None
+    snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report | None
 ) -> Blocks:
     """Yield the rules of a corpus's pairs with their counts, block by block of pairs. Damaged pairs are left out."""
-    # A late import, since it loads the compiled samplers.
+    # Import late, since this loads the compiled samplers.
     from hierogram.daemon.learning.kinds.kind import StoredSamples
     from hierogram.daemon.learning.kinds.stored import load_undamaged
     from hierogram.samplers.grammar.columns import empty_blobs
@@ -301,15 +298,15 @@ def _recount(
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
-        sound, (loaded, state, averages, *_) = load_undamaged(rows, settings)
-        is_drawn = counted is CountKind.DRAWN
-        records = empty_blobs(len(sound)) if is_drawn else averages
+        undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
+        is_drawn = count_kind is CountKind.DRAWN
+        records = empty_blobs(len(undamaged)) if is_drawn else averages
         rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
         pairs += len(rows)
         if progress:
             progress(pairs)
         uses = rules.counts if is_drawn else (rules.expected_uses * ONE_USE).astype("int64")
-        if counted is CountKind.TRANSLATION:
+        if count_kind is CountKind.TRANSLATION:
             uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
         if (uses > 0).any():
             # The last line of a block has no line end.
@@ -319,7 +316,7 @@ def _recount(
 
 
 def load_pair_uses(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, counted: CountKind, shape: Collection[str],
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, count_kind: CountKind, shape: Collection[str],
     min_uses: float | None, linked: bool, progress: Report | None = None, keeps: Callable[[str], bool] | None = None,
 ) -> None:  # fmt: skip
     """Add compositions to the view `rules` if `min_uses` is given, and links if `linked`.
@@ -331,10 +328,10 @@ def load_pair_uses(
     """
     if next(snapshot.iterate_derivations(1, corpus), None) is None:
         return
-    text = None if min_uses is None else _Text(snapshot, corpus, min_uses)
-    of_shape = () if text is None else shape
-    blocks = _pair_uses(snapshot, corpus, counted if linked else None, text, of_shape, keeps=keeps)
-    scratch.load("inner_uses", LINKED | dict.fromkeys(of_shape, "INTEGER"), blocks, progress)
+    text = None if min_uses is None else _TextStatistics(snapshot, corpus, min_uses)
+    text_shape = () if text is None else shape
+    blocks = _pair_uses(snapshot, corpus, count_kind if linked else None, text, text_shape, keeps=keeps)
+    scratch.load("inner_uses", LINKED | dict.fromkeys(text_shape, "INTEGER"), blocks, progress)
     if text is not None:
         _compose(scratch, text, shape)
     if linked:
@@ -343,7 +340,7 @@ def load_pair_uses(
 
 
 def load_new_rules(
-    scratch: Scratch, snapshot: Snapshot, since: ReadState, counted: CountKind, shape: Collection[str]
+    scratch: Scratch, snapshot: Snapshot, since: ReadState, count_kind: CountKind, shape: Collection[str]
 ) -> bool:
     """Make the view `rules`, as `load_rules` does, of the rules of new pairs and all rules that share a side with one.
 
@@ -352,10 +349,10 @@ def load_new_rules(
     """
     if next(snapshot.iterate_derivations(1, after_id=since.pair), None) is None:
         return False
-    scratch.load("inner_uses", LINKED, _pair_uses(snapshot, None, counted, None, (), since.pair))
-    sides = {side: _different(scratch, side) for side in _SIDES}
+    scratch.load("inner_uses", LINKED, _pair_uses(snapshot, None, count_kind, None, (), since.pair))
+    sides = {side: _distinct_sides(scratch, side) for side in _SIDES}
     columns = (*_SIDES, *shape, f"CASE WHEN id > {since.rule} THEN 1 ELSE 0 END")
-    expected, minimal = counted is not CountKind.DRAWN, counted is CountKind.TRANSLATION
+    expected, minimal = count_kind is not CountKind.DRAWN, count_kind is CountKind.TRANSLATION
     kinds = _SIDES | dict.fromkeys((*shape, "fresh"), "INTEGER") | _USES
     scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, expected=expected, minimal=minimal))
     scratch.run("""
@@ -369,23 +366,23 @@ def load_new_rules(
     return True
 
 
-def _different(scratch: Scratch, side: str) -> list[str]:
-    rows = scratch.columns(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
+def _distinct_sides(scratch: Scratch, side: str) -> list[str]:
+    rows = scratch.row_blocks(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
     return [text for texts in rows for (text,) in texts]
 
 
-def _compose(scratch: Scratch, text: "_Text", shape: Collection[str]) -> None:
+def _compose(scratch: Scratch, text: "_TextStatistics", shape: Collection[str]) -> None:
     """Add the compositions of the table `inner_uses` that new text needs to the view `rules`, and remove the others."""
-    of_shape = "".join(f", min({name}) AS {name}" for name in shape)
+    shape_columns = "".join(f", min({name}) AS {name}" for name in shape)
     scratch.run(f"""
         CREATE TABLE composed AS
-        SELECT source, target, CAST(sum(composed) AS BIGINT) AS uses{of_shape} FROM inner_uses
+        SELECT source, target, CAST(sum(composed) AS BIGINT) AS uses{shape_columns} FROM inner_uses
          WHERE composed > 0 GROUP BY source, target""")
     once = f"uses < {_TWICE * ONE_COMPOSITION}"
     scratch.run(f"DELETE FROM composed WHERE {once} AND len(string_split(source, ' ')) <= {SHORT}")
-    text.leave_out(scratch, "composed", f"composed WHERE {once}")
+    text.delete_seldom(scratch, "composed", f"composed WHERE {once}")
     seldom = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
-    text.leave_out(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {seldom}")
+    text.delete_seldom(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {seldom}")
     scratch.run("""
         UPDATE loaded SET uses = loaded.uses + composed.uses FROM composed
          WHERE loaded.source = composed.source AND loaded.target = composed.target""")
@@ -405,7 +402,7 @@ _BUCKETS = 1 << 25
 """Number of hash buckets. A collision is rare and only writes a composition needlessly."""
 
 
-class _Text:
+class _TextStatistics:
     """The text of all pairs: n-grams, and by hashes in a table of fixed size the compositions that occur twice."""
 
     def __init__(self, snapshot: Snapshot, corpus: int | None, min_uses: float) -> None:
@@ -415,55 +412,55 @@ class _Text:
         """
         import numpy as np
 
-        # A late import, since it loads the compiled samplers.
+        # Import late, since this loads the compiled samplers.
         from hierogram.daemon.learning.kinds.pairs import ForestPairs
         from hierogram.daemon.learning.kinds.stored import load_undamaged
         from hierogram.samplers.forests.recurrence import add_ngrams, empty_ngrams
 
-        self._least, self._settings = min_uses, snapshot.settings()
-        self._met = np.zeros(_BUCKETS, np.uint8)
+        self._min_uses, self._settings = min_uses, snapshot.settings()
+        self._bucket_counts = np.zeros(_BUCKETS, np.uint8)
         self._ngrams = empty_ngrams()
         for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
             loaded = load_undamaged(rows, self._settings)[1].loaded
             assert isinstance(loaded, ForestPairs)
             batch = loaded.batch
             self._ngrams = add_ngrams(self._ngrams, batch)
-            different, times = np.unique(self._of(batch).keys % np.uint64(_BUCKETS), return_counts=True)
-            self._met[different] = np.minimum(self._met[different] + times, _TWICE)
+            buckets, times = np.unique(self._list_compositions(batch).keys % np.uint64(_BUCKETS), return_counts=True)
+            self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
-    def _of(self, batch: "Batch") -> "Compositions":
-        # A late import, since it loads the compiled samplers.
+    def _list_compositions(self, batch: "Batch") -> "Compositions":
+        # Import late, since this loads the compiled samplers.
         from hierogram.samplers.forests.compositions import compositions
 
         return compositions(batch, ONE_COMPOSITION, self._ngrams)
 
     def compositions(self, batch: "Batch") -> "Fragments":
-        """Return the compositions of pairs, without single ones whose source side is expected < `least` times."""
+        """Return the compositions of pairs that occur twice or whose source side is expected `min_uses` times."""
         import numpy as np
 
-        links = self._of(batch)
-        twice = self._met[links.keys % np.uint64(_BUCKETS)] >= _TWICE
-        return links.chosen(twice | (links.expected >= self._least))
+        found = self._list_compositions(batch)
+        twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
+        return found.chosen(twice | (found.expected >= self._min_uses))
 
-    def leave_out(self, scratch: Scratch, table: str, rows: str) -> None:
-        """Delete the `rows` of a table whose source side is expected less than `least` times."""
-        # A late import, since it loads the compiled samplers.
+    def delete_seldom(self, scratch: Scratch, table: str, rows: str) -> None:
+        """Delete the `rows` of a table whose source side is expected less than `min_uses` times."""
+        # Import late, since this loads the compiled samplers.
         from hierogram.samplers.forests.recurrence import expected_occurrences
 
-        scratch.run("CREATE TABLE unasked (place BIGINT)")
-        for rows_of_sources in scratch.columns(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
+        scratch.run("CREATE TABLE seldom_rows (row BIGINT)")
+        for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
             expected = expected_occurrences(
                 self._ngrams, [source for _, source in rows_of_sources], self._settings.key_salt
             )
-            unasked = [
+            seldom_rows = [
                 (row,)
                 for (row, _), times in zip(rows_of_sources, expected.tolist(), strict=True)
-                if times < self._least
+                if times < self._min_uses
             ]
-            if unasked:
-                scratch.insert("unasked", unasked)
-        scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT place FROM unasked)")
-        scratch.run("DROP TABLE unasked")
+            if seldom_rows:
+                scratch.insert("seldom_rows", seldom_rows)
+        scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT row FROM seldom_rows)")
+        scratch.run("DROP TABLE seldom_rows")
 
 
 def link_rules(scratch: Scratch) -> None:
@@ -490,17 +487,17 @@ def link_rules(scratch: Scratch) -> None:
 
 
 def _pair_uses(
-    snapshot: Snapshot, corpus: int | None, counted: CountKind | None, text: _Text | None, shape: Collection[str],
-    after: int = 0, keeps: Callable[[str], bool] | None = None,
+    snapshot: Snapshot, corpus: int | None, count_kind: CountKind | None, text: _TextStatistics | None,
+    shape: Collection[str], after: int = 0, keeps: Callable[[str], bool] | None = None,
 ) -> Blocks:  # fmt: skip
     """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
 
-    The rules are from derivations, if `counted` lists them and their source side is kept, and from compositions of a
+    The rules are from derivations, if `count_kind` lists them and their source side is kept, and from compositions of a
     text. The pairs have ids above `after`. Damaged pairs are omitted.
     """
     import numpy as np
 
-    # A late import, since it loads the compiled samplers.
+    # Import late, since this loads the compiled samplers.
     from hierogram.daemon.learning.kinds.pairs import ForestPairs
     from hierogram.daemon.learning.kinds.stored import load_undamaged
     from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
@@ -513,7 +510,7 @@ def _pair_uses(
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus, after):
-        sound, (loaded, state, averages, *_) = load_undamaged(rows, settings)
+        undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
         # Only kinds of grammar with `LINKS` come here, and their pairs are of this type.
         assert isinstance(loaded, ForestPairs)
         batch, deltas, composed = loaded.batch, empty_deltas(), None
@@ -521,20 +518,20 @@ def _pair_uses(
         if text is not None:
             composed = text.compositions(batch)
             deltas = add_fragments(deltas, batch, composed)
-        if counted is not None:
-            records = empty_blobs(len(sound)) if counted is CountKind.DRAWN else averages
+        if count_kind is not None:
+            records = empty_blobs(len(undamaged)) if count_kind is CountKind.DRAWN else averages
             fragments = list_fragments(records)
             deltas = add_fragments(deltas, batch, fragments)
             weighted_links.append((fragment_links(deltas, batch, fragments), fragments.weights))
             # A pair without recorded averages has the expected uses of its present derivation.
             without_record = np.diff(records.offsets) == 0
             deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(without_record))
-            weighted_links.append(_all_count(rule_links(deltas, batch, state, without_record), ONE_USE))
-        if counted is CountKind.TRANSLATION:
-            everyone, smallest = np.ones(len(sound), np.bool_), empty_state(batch.forests)
-            smallest.cut[:] = 1
-            deltas = add_minimal(deltas, batch, np.arange(len(sound)), 1)
-            weighted_links.append(_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))
+            weighted_links.append(_weighted(rule_links(deltas, batch, state, without_record), ONE_USE))
+        if count_kind is CountKind.TRANSLATION:
+            all_pairs, minimal_state = np.ones(len(undamaged), np.bool_), empty_state(batch.forests)
+            minimal_state.cut[:] = 1
+            deltas = add_minimal(deltas, batch, np.arange(len(undamaged)), 1)
+            weighted_links.append(_weighted(rule_links(deltas, batch, minimal_state, all_pairs), ONE_MINIMAL_USE))
         derived = len(weighted_links)
         rules = loaded.rules(deltas, np.arange(deltas.entries))
         if keeps is not None:
@@ -551,8 +548,8 @@ def _pair_uses(
         )
         if not len(uses):
             continue
-        of_shape = (rules.numbers(name)[links.entries] for name in shape)
-        numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *of_shape)
+        shape_numbers = (rules.numbers(name)[links.entries] for name in shape)
+        numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *shape_numbers)
         columns = (
             take_texts(rules.sources, links.entries),
             take_texts(rules.targets, links.entries),
@@ -563,8 +560,8 @@ def _pair_uses(
         yield pairs, [column.content[:-1].tobytes().decode() for column in columns]
 
 
-def _all_count(links: "RuleLinks", weight: int) -> "tuple[RuleLinks, NDArray[np.int64]]":
-    """Return the uses of rules with equal weight."""
+def _weighted(links: "RuleLinks", weight: int) -> "tuple[RuleLinks, NDArray[np.int64]]":
+    """Return the rule links, each with the same weight."""
     import numpy as np
 
     return links, np.full(len(links.entries), weight, np.int64)

@@ -224,7 +224,7 @@ DAEMON_FAULTS = (
         "rules that occur only in minimal derivations have no links",
         "daemon/exports/scratch.py",
         "            weighted_links.append("
-        "_all_count(rule_links(deltas, batch, smallest, everyone), ONE_MINIMAL_USE))\n",
+        "_weighted(rule_links(deltas, batch, minimal_state, all_pairs), ONE_MINIMAL_USE))\n",
         "",
         (_EXPORTING, "-k", "translation_weights"),
     ),
@@ -238,7 +238,7 @@ DAEMON_FAULTS = (
     Fault(
         "compositions with an unexpected source side are exported",
         "daemon/exports/scratch.py",
-        'text.leave_out(scratch, "composed", f"composed WHERE {once}")',
+        'text.delete_seldom(scratch, "composed", f"composed WHERE {once}")',
         "pass",
         (_EXPORTING, "-k", "translation_weights or read_in_parts"),
     ),
@@ -266,7 +266,7 @@ DAEMON_FAULTS = (
     Fault(
         "only compositions of pairs read together count as seen twice",
         "daemon/exports/scratch.py",
-        "np.minimum(self._met[different] + times, _TWICE)",
+        "np.minimum(self._bucket_counts[buckets] + times, _TWICE)",
         "np.minimum(times, _TWICE)",
         (_EXPORTING, "-k", "read_in_parts"),
     ),
@@ -371,8 +371,8 @@ DAEMON_FAULTS = (
     Fault(
         "rules of new pairs are scored without rules that share a target side",
         "daemon/exports/scratch.py",
-        "sides = {side: _different(scratch, side) for side in _SIDES}",
-        'sides = {"source": _different(scratch, "source")}',
+        "sides = {side: _distinct_sides(scratch, side) for side in _SIDES}",
+        'sides = {"source": _distinct_sides(scratch, "source")}',
         (_FOLLOWING, "-k", "added_at_once"),
     ),
     Fault(

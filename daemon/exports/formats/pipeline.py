@@ -29,10 +29,10 @@ _CANDIDATES = f"""(
         SELECT source, unnest(string_split(target, ' ')) AS candidate FROM {_ONLY_WORDS}
     ) GROUP BY source)"""
 
-_of_phrases = partial(Format, fixed=True, needs=LINKS, lexicon=True)
-_of_words = partial(_of_phrases, words=True)
+_phrase_format = partial(Format, fixed=True, needs=LINKS, lexicon=True)
+_word_format = partial(_phrase_format, words=True)
 
-BICLEANER = _of_words(
+BICLEANER = _word_format(
     name="bicleaner",
     meaning="Bicleaner dictionary from source to target",
     suffix=".bicleaner",
@@ -41,7 +41,7 @@ BICLEANER = _of_words(
     line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
     read=partial(_read, source=1, target=0),
 )
-BICLEANER_REVERSE = _of_words(
+BICLEANER_REVERSE = _word_format(
     name="bicleaner-reverse",
     meaning="Bicleaner dictionary from target to source",
     suffix=".bicleaner-reverse",
@@ -50,7 +50,7 @@ BICLEANER_REVERSE = _of_words(
     line=lambda _: spaced("source", "target", plain(_BY_TARGET)),
     read=partial(_read, source=0, target=1),
 )
-SHORTLIST = _of_words(
+SHORTLIST = _word_format(
     name="shortlist",
     meaning="Marian lexical shortlist",
     suffix=".s2t",
@@ -59,7 +59,7 @@ SHORTLIST = _of_words(
     line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
     read=partial(_read, source=1, target=0),
 )
-PRIORS = _of_words(
+PRIORS = _word_format(
     name="priors",
     meaning="eflomal lexical priors",
     suffix=".priors",
@@ -68,7 +68,7 @@ PRIORS = _of_words(
     line=lambda _: concatenated(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, plain("count")),
     read=partial(_read, source=1, target=2),
 )
-TTABLE = _of_words(
+TTABLE = _word_format(
     name="ttable",
     meaning="fast_align table of conditional probabilities",
     suffix=".ttable",
@@ -77,7 +77,7 @@ TTABLE = _of_words(
     line=lambda _: concatenated("source", _TAB, "target", _TAB, plain(f"ln({_BY_SOURCE})")),
     read=partial(_read, source=0, target=1),
 )
-VMAP = _of_phrases(
+VMAP = _phrase_format(
     name="vmap",
     meaning="CTranslate2 vocabulary map",
     suffix=".vmap",

@@ -36,8 +36,8 @@ def _tab_line(features: FeatureSet) -> str:
         if name in _TEXTS:
             # A value with a quotation mark or a carriage return needs quotation marks, since readers take the latter
             # for a line end.
-            odd = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
-            values.append(f"""CASE WHEN {odd} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END""")
+            needs_quotes = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
+            values.append(f"""CASE WHEN {needs_quotes} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END""")
         else:
             values.append(f"CAST({name} AS VARCHAR)")
     return f"concat_ws('\t', {', '.join(values)})"

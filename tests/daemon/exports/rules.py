@@ -87,7 +87,7 @@ def write(
     work = folder / f"work-{name}"
     work.mkdir()
     with scratch(work) as database:
-        load_rules(database, source, None, options.counted, plan.shape)
+        load_rules(database, source, None, options.count_kind, plan.shape)
         database.load("inner_uses", LINKED, given.linked_blocks())
         link_rules(database)
         test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)

@@ -327,7 +327,7 @@ def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
 def test_a_filtered_export_has_the_matching_lines_of_the_whole_export(
     learned: Store, tmp_path: Path, counts: dict[str, Any], share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hierogram.daemon.exports.scratch._SELDOM", share)
+    monkeypatch.setattr("hierogram.daemon.exports.scratch._MAX_LOOKUP_SHARE", share)
     test_set = tmp_path / "test.fr"
     test_set.write_text("la maison verte\nxxx\nelle ne voit pas\n")
     index = read_sentence_index(test_set)

@@ -77,7 +77,7 @@ def test_without_room_it_works_in_steps(tmp_path: Path, format: str, monkeypatch
     """Tables replace the views between the steps, and the result has the same bytes."""
     written = []
     for name, room in (("roomy", 0), ("tight", 1 << 60)):
-        monkeypatch.setattr("hierogram.daemon.exports.scratch._ROOM", room)
+        monkeypatch.setattr("hierogram.daemon.exports.scratch._MEMORY_PER_LOADED_BYTE", room)
         path, _, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None, per_source=2), name=name)
         written.append(path.read_bytes())
     assert written[0] == written[1]
@@ -104,5 +104,5 @@ def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
             columns = [["\n".join(map(str, column)) for column in zip(*((*form, 0) for form in block), strict=True)]]
             database.load("inner_uses", LINKED, ((len(block), column) for column in columns))
         link_rules(database)
-        [rows] = list(database.columns("SELECT source, alignment, uses FROM rules ORDER BY source"))
+        [rows] = list(database.row_blocks("SELECT source, alignment, uses FROM rules ORDER BY source"))
     assert rows == [("a b", "0-0 1-1", 7), ("c", "", 7), ("d", "", 7), ("d e", "0-0", 7), ("f", "", 7)]
