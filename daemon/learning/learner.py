@@ -69,8 +69,9 @@ def holding_lease(
 
 
 SECONDS_PER_COMMIT = 180.0
-"""Longest time between two commits, in seconds, unless committing would exceed its share of the time."""
-_COMMIT_SHARE = 8
+"""Longest time between two commits, in seconds, unless commits take long."""
+_MIN_INTERVAL_PER_COMMIT = 8
+"""Minimum time between two commits, as a multiple of the duration of the last one."""
 LIKELIHOOD_EVERY = 10
 """Number of sweeps between two computations of the log-likelihood."""
 
@@ -160,7 +161,7 @@ class Learner(AbstractContextManager["Learner"]):
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Load the rows and count all their derivations. For a `whole` kind the rows must be all pairs of the store."""
+        """Load the rows and count all their derivations. A kind that needs all pairs gets all of the store."""
         batch = ResidentBatch.from_rows(rows, self.settings)
         self.chain.add_pairs(batch.loaded, batch.state, batch.committed)
         return batch
@@ -204,7 +205,7 @@ class Learner(AbstractContextManager["Learner"]):
                 records = []
                 last_commit = time.monotonic()
                 # Limit the share of time spent on committing, since a commit of a large batch is slow.
-                commit_interval = max(commit_interval, _COMMIT_SHARE * (last_commit - started))
+                commit_interval = max(commit_interval, _MIN_INTERVAL_PER_COMMIT * (last_commit - started))
         if records:
             batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
             if records[-1].log_likelihood is None and self._may_measure():

@@ -68,8 +68,8 @@ class EmptyCounts:
 
     def rule_counts(self) -> RuleCounts:
         """Return no rules."""
-        none = np.zeros(0, np.int32)
-        return RuleCounts(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), none, none, none)
+        empty = np.zeros(0, np.int32)
+        return RuleCounts(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), empty, empty, empty)
 
     def labels(self) -> list[LabelRow]:
         """Return no parameters."""
@@ -107,16 +107,16 @@ class SampledChain:
 
     def step(self) -> SweepRecord:
         """Resample all pairs once, at the next step of the schedule."""
-        batch, every = self._batch, np.ones(len(self._batch.rows), np.bool_)
+        batch, all_pairs = self._batch, np.ones(len(self._batch.rows), np.bool_)
         batch.sweeps += 1
-        request = SweepRequest(batch.sweeps, every, every & (batch.sweeps > self.schedule.burn_in))
-        before = None if self.trace else self.log_likelihood()
+        request = SweepRequest(batch.sweeps, all_pairs, all_pairs & (batch.sweeps > self.schedule.burn_in))
+        initial_likelihood = None if self.trace else self.log_likelihood()
         started = time.perf_counter()
         batch.state, info = self._sweep(batch.state, batch.averages, request, lambda _: None)
         seconds = time.perf_counter() - started
         record = SweepRecord(
-            int(self.schedule.reached(batch.sweeps).max()), len(every), self.log_likelihood(),
-            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, before,
+            int(self.schedule.reached(batch.sweeps).max()), len(all_pairs), self.log_likelihood(),
+            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, initial_likelihood,
         )  # fmt: skip
         self.trace.append(record)
         return record
@@ -217,10 +217,10 @@ def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRo
     notation = find_notation(settings.grammar)
     if notation.takes != PAIRS:
         raise UsageError(notation.cannot("be sampled without a store: create a store and add trees"))
-    checks = InputValidator(settings, STORE_DEFAULTS)
+    validator = InputValidator(settings, STORE_DEFAULTS)
     rows: list[PairRow] = []
-    with closing(checks):
-        for chunk in checks.chunks(GivenPairs(pairs)):
+    with closing(validator):
+        for chunk in validator.chunks(GivenPairs(pairs)):
             for rejection in chunk.rejected[:1]:
                 raise InputError(f"pair {rejection.line}: {rejection.message}")
             columns = chunk.pairs

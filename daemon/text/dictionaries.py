@@ -125,8 +125,8 @@ class _Reader(xml_streams.UnitReader[Concept]):
         if self._text is None and _NOT_TO_BE_USED.fullmatch(self._type):
             # A flag such as `<termNote type="forbidden">true</termNote>`.
             return self._value.strip().lower() in _YES
-        free = self._text is not None or (name in _TEXTS and not _STATUS_TYPE.search(self._type))
-        return not free and _NOT_TO_BE_USED.fullmatch(self._value) is not None
+        is_free_text = self._text is not None or (name in _TEXTS and not _STATUS_TYPE.search(self._type))
+        return not is_free_text and _NOT_TO_BE_USED.fullmatch(self._value) is not None
 
 
 def concepts(blocks: Iterable[bytes], name: str) -> Iterator[Concept]:

@@ -52,40 +52,43 @@ class GivenPairs:
         """Yield the pairs in chunks of some thousand."""
         numbered = enumerate(self._pairs, 1)
         while chunk := list(islice(numbered, LINES_PER_CHUNK)):
-            yield collect_lines(chunk, lambda pair: members(_named(pair)), _as_json)
+            yield collect_lines(chunk, lambda pair: members(_as_mapping(pair)), _as_json)
 
 
 def _as_json(pair: Any) -> bytes:
     return json.dumps(pair, ensure_ascii=False, default=str).encode(errors="replace")
 
 
-def _named(pair: Any) -> Mapping[str, Any]:
+def _as_mapping(pair: Any) -> Mapping[str, Any]:
     """Return a pair as a mapping. Raises `RejectionError` if it is neither a tuple nor a mapping."""
     if isinstance(pair, Mapping):
-        return {name: _plain(value) if name in LINKS else value for name, value in pair.items()}
+        return {name: _as_json_links(value) if name in LINKS else value for name, value in pair.items()}
     if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
         raise RejectionError(WRONG_TYPE, "a pair must be (source, target), (source, target, links), or a mapping")
     source, target, *links = pair
-    return {"source": source, "target": target, "alignment": _plain(links[0]) if links else None}
+    return {"source": source, "target": target, "alignment": _as_json_links(links[0]) if links else None}
 
 
 def known_links(corrections: KnownLinks) -> KnownLinks:
     """Return fixed and forbidden links, given in collections of any type. Raises `RejectionError`."""
     return KnownLinks(
-        *(parse_known_links(_plain(links), name) for name, links in zip(corrections._fields, corrections, strict=True))
+        *(
+            parse_known_links(_as_json_links(links), name)
+            for name, links in zip(corrections._fields, corrections, strict=True)
+        )
     )
 
 
-def _plain(links: Any) -> Any:
+def _as_json_links(links: Any) -> Any:
     """Convert a collection of links to JSON types. Malformed links are returned unchanged and rejected later."""
     if isinstance(links, str) or not isinstance(links, Iterable):
         return links
     return [
-        link if isinstance(link, str) or not isinstance(link, Iterable) else tuple(map(_whole, link)) for link in links
+        link if isinstance(link, str) or not isinstance(link, Iterable) else tuple(map(_as_int, link)) for link in links
     ]
 
 
-def _whole(number: Any) -> Any:
+def _as_int(number: Any) -> Any:
     """Convert an integer of any type to `int`. Other values are returned unchanged."""
     if type(number) is int or isinstance(number, bool):
         return number

@@ -28,37 +28,38 @@ class SideOdds(NamedTuple):
 
 
 class WordSideCounts:
-    """Counts of whole words by side; of the first `most` pairs in a store of subwords. Thread-safe."""
+    """Counts of whole words by side; of the first `max_pairs` pairs in a store of word parts. Thread-safe."""
 
     def __init__(self, store: Store, max_pairs: int) -> None:
         self._store = store
-        self._most = max_pairs
+        self._max_pairs = max_pairs
         self._lock = Lock()
-        self._parts: bool | None = None
+        self._has_word_parts: bool | None = None
         self._read = self._last = 0
         self._counts: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
 
     def odds(self, words: Iterable[str]) -> SideOdds:
         """Return the log-odds of distinct words."""
-        asked = list(dict.fromkeys(words))
-        if self._parts is None:
-            self._parts = bool(self._store.settings().word_parts)
+        distinct_words = list(dict.fromkeys(words))
+        if self._has_word_parts is None:
+            self._has_word_parts = bool(self._store.settings().word_parts)
         counts: Mapping[str, Mapping[str, int]]
-        if self._parts:
-            counts = self._of_pairs()
+        if self._has_word_parts:
+            counts = self._read_pairs()
         else:
-            counts = {side: self._store.word_counts(side, asked) for side in (SOURCE, TARGET)}
+            counts = {side: self._store.word_counts(side, distinct_words) for side in (SOURCE, TARGET)}
         log_odds, counted_words = 0.0, 0
-        for word in asked:
+        for word in distinct_words:
             source, target = counts[SOURCE].get(word, 0), counts[TARGET].get(word, 0)
             log_odds += max(-_WORD_ODDS, min(_WORD_ODDS, log((source + 0.5) / (target + 0.5))))
             counted_words += source + target > 0
         return SideOdds(log_odds, counted_words)
 
-    def _of_pairs(self) -> dict[str, Counter[str]]:
+    def _read_pairs(self) -> dict[str, Counter[str]]:
+        """Return the word counts of the first pairs, and read those that were added since the last call."""
         with self._lock:
-            while self._read < self._most:
-                pair_texts = self._store.pair_texts(self._last, min(_PAIRS_PER_READ, self._most - self._read))
+            while self._read < self._max_pairs:
+                pair_texts = self._store.pair_texts(self._last, min(_PAIRS_PER_READ, self._max_pairs - self._read))
                 if not pair_texts:
                     break
                 for side, texts in zip((SOURCE, TARGET), list(zip(*pair_texts, strict=True))[1:], strict=True):
@@ -80,7 +81,7 @@ def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence
     """Return whether the words of each side occur on the opposite side of the store."""
     for texts, sign in ((sources, -1), (targets, 1)):
         evidence = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
-        against = sign * evidence.log_odds
-        if against < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * evidence.known):
+        opposing_odds = sign * evidence.log_odds
+        if opposing_odds < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * evidence.known):
             return False
     return True

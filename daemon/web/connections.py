@@ -80,13 +80,13 @@ class _Exchange:
             async with asyncio.timeout(0 if self.refusal else seconds_left) as self.body:
                 message = await self._receive()
         except TimeoutError:
-            late = self.refusal is None
+            is_first_timeout = self.refusal is None
             seconds = self._waited + _now() - since
-            slow = f"the body arrived too slowly: {self._size} bytes in {seconds:.0f} s (client_timeout)"
-            refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, slow))
+            reason = f"the body arrived too slowly: {self._size} bytes in {seconds:.0f} s (client_timeout)"
+            refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, reason))
             if not self._started:
                 raise refusal from None
-            if late:
+            if is_first_timeout:
                 await self._abort()
             return {"type": "http.disconnect"}
         finally:
@@ -152,16 +152,16 @@ class Gate:
     """Middleware that enforces client deadlines and the connection limit.
 
     A client has `client_timeout` seconds to send a request head, to send a body, and to read part of a response. A body
-    gets longer only while it arrives faster than `min_bytes_per_second` bytes per second. With more than `most`
-    connections, the waiting client that has been silent longest is evicted. With more than `most` running requests,
-    further requests get 503, except health checks.
+    gets longer only while it arrives faster than `min_bytes_per_second` bytes per second. With more than `max_requests`
+    connections, the waiting client that has been silent longest is evicted. With more than `max_requests` running
+    requests, further requests get 503, except health checks.
     """
 
     def __init__(self, app: ASGIApp, client_timeout: float, min_bytes_per_second: float, max_requests: int) -> None:
         self.client_timeout = client_timeout
         self.min_bytes_per_second = min_bytes_per_second
         self._app = app
-        self._most = max_requests
+        self._max_requests = max_requests
         self._clients: dict[Address, _Client] = {}
         self._running: set[_Exchange] = set()
 
@@ -169,11 +169,11 @@ class Gate:
         """Register a connection; evict another one if there are too many."""
         new = self._clients[address] = _Client(transport, _now())
         connections = [client for client in self._clients.values() if not client.leaving]
-        if len(connections) > self._most:
+        if len(connections) > self._max_requests:
             waiting = [client for client in connections if client is not new and client.keeps_waiting]
             if waiting:
                 min(waiting, key=lambda client: client.heard).evict()
-            if len(self._clients) > self._most + _SPARE_CONNECTIONS:
+            if len(self._clients) > self._max_requests + _SPARE_CONNECTIONS:
                 transport.abort()
         return new
 
@@ -209,7 +209,8 @@ class Gate:
             # The client disconnected before its request was handled.
             return
         # Health checks must not fail under load.
-        busy = sum(running.refusal is None for running in self._running) >= self._most and scope["path"] != ALIVE
+        running = sum(exchange.refusal is None for exchange in self._running)
+        busy = running >= self._max_requests and scope["path"] != ALIVE
         exchange = client.exchange = _Exchange(self, client.transport, receive, send)
         self._running.add(exchange)
         try:

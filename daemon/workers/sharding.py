@@ -25,24 +25,24 @@ class ShardPlan(NamedTuple):
 
 
 def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
-    """Return shares of n shards with about equal work in every round. Pair p's work: `work[p + 1] - work[p]`."""
+    """Return the plans of n shards with about equal work in every round. Pair p's work: `work[p + 1] - work[p]`."""
     pairs = len(work) - 1
     size = blocks.pairs_a_block
-    a_round = size * blocks.blocks_a_round
-    bounds = np.zeros((len(range(0, pairs, a_round)), shards + 1), np.int64)
-    for number, start in enumerate(range(0, pairs, a_round)):
-        end = min(start + a_round, pairs)
-        edges = np.append(np.arange(start, end, size), end)
-        done = work[edges]
-        targets = done[0] + (done[-1] - done[0]) * np.arange(shards + 1) / shards
+    round_size = size * blocks.blocks_a_round
+    bounds = np.zeros((len(range(0, pairs, round_size)), shards + 1), np.int64)
+    for number, start in enumerate(range(0, pairs, round_size)):
+        end = min(start + round_size, pairs)
+        block_edges = np.append(np.arange(start, end, size), end)
+        work_before = work[block_edges]
+        targets = work_before[0] + (work_before[-1] - work_before[0]) * np.arange(shards + 1) / shards
         # Block edge nearest to the ideal division of the work.
-        bounds[number] = edges[np.searchsorted((done[1:] + done[:-1]) / 2, targets)]
-    shares = []
+        bounds[number] = block_edges[np.searchsorted((work_before[1:] + work_before[:-1]) / 2, targets)]
+    plans = []
     for shard in range(shards):
         first, last = bounds[:, shard], bounds[:, shard + 1]
         rounds = np.concatenate(([0], np.cumsum(last - first)))
-        shares.append(ShardPlan(_ranges(first, last - first), rounds))
-    return shares
+        plans.append(ShardPlan(_ranges(first, last - first), rounds))
+    return plans
 
 
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:

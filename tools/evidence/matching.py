@@ -58,9 +58,9 @@ class MatchedSentence:
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
         self._symbols = {escape_terminal(word): word for word in words}
-        self._places: dict[str, list[int]] = {}
+        self._positions: dict[str, list[int]] = {}
         for position, word in enumerate(words):
-            self._places.setdefault(word, []).append(position)
+            self._positions.setdefault(word, []).append(position)
 
     def pattern(self, side: str) -> Pattern | None:
         """Return the pattern of a side, or None if it has no word or has a word that is not in the sentence."""
@@ -90,34 +90,36 @@ class MatchedSentence:
         matches: list[SideMatch] = []
         if not all(starts):
             return matches
-        for chosen in self._ways(pattern, starts, 0, 0):
-            matches.append(self._place(pattern, chosen))
+        for chosen in self._placements(pattern, starts, 0, 0):
+            matches.append(self._make_match(pattern, chosen))
             if len(matches) == MAX_PLACES:
                 break
         return matches
 
     def _starts(self, chunk: tuple[str, ...]) -> list[int]:
         size = len(chunk)
-        return [start for start in self._places.get(chunk[0], ()) if self.words[start : start + size] == chunk]
+        return [start for start in self._positions.get(chunk[0], ()) if self.words[start : start + size] == chunk]
 
-    def _ways(self, pattern: Pattern, starts: list[list[int]], number: int, after: int) -> Iterator[tuple[int, ...]]:
+    def _placements(
+        self, pattern: Pattern, starts: list[list[int]], number: int, after: int
+    ) -> Iterator[tuple[int, ...]]:
         if number == len(starts):
             if len(self.words) - after >= pattern.gaps[-1]:
                 yield ()
             return
         for start in starts[number]:
             if start >= after + pattern.gaps[number]:
-                for rest in self._ways(pattern, starts, number + 1, start + len(pattern.chunks[number])):
-                    yield (start, *rest)
+                for later_starts in self._placements(pattern, starts, number + 1, start + len(pattern.chunks[number])):
+                    yield (start, *later_starts)
 
-    def _place(self, pattern: Pattern, chosen: tuple[int, ...]) -> SideMatch:
+    def _make_match(self, pattern: Pattern, chosen: tuple[int, ...]) -> SideMatch:
         words = [(start, start + len(chunk)) for start, chunk in zip(chosen, pattern.chunks, strict=True)]
         edges = [0, *(edge for span in words for edge in span), len(self.words)]
         gaps = [(edges[2 * n], edges[2 * n + 1]) for n, number in enumerate(pattern.gaps) if number]
         return SideMatch(tuple(words), tuple(gaps))
 
 
-_LONGEST = 4
+_MAX_NGRAM = 4
 """Maximum length of an n-gram in words."""
 _MAX_PATTERNS = 15
 _UNIT = 1_000
@@ -138,7 +140,7 @@ class _CoverageUnits:
     def __init__(self, words: Sequence[str], weights: Mapping[str, float], patterns: Sequence[Pattern]) -> None:
         self.words = words
         self.spans = [
-            (first, first + size) for size in range(1, _LONGEST + 1) for first in range(len(words) - size + 1)
+            (first, first + size) for size in range(1, _MAX_NGRAM + 1) for first in range(len(words) - size + 1)
         ]
         self._grams: dict[tuple[str, ...], list[int]] = {}
         for number, (first, last) in enumerate(self.spans):
@@ -146,7 +148,11 @@ class _CoverageUnits:
         inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MAX_PATTERNS]
         # A source side that matches a pattern contains the first n-gram of each chunk, which is faster to check.
         self._patterns = [
-            ({self._grams[chunk[:_LONGEST]][0] for chunk in pattern.chunks}, _expression(pattern), len(self.spans) + n)
+            (
+                {self._grams[chunk[:_MAX_NGRAM]][0] for chunk in pattern.chunks},
+                _expression(pattern),
+                len(self.spans) + n,
+            )
             for n, pattern in enumerate(inner)
         ]
         self.number = len(self.spans) + len(inner)
@@ -156,11 +162,11 @@ class _CoverageUnits:
             np.int64,
         )
 
-    def of(self, source: str) -> list[int]:
+    def units_of(self, source: str) -> list[int]:
         words = source.split(" ")
         unit_ids: set[int] = set()
         for first in range(len(words)):
-            for last in range(first + 1, min(first + _LONGEST, len(words)) + 1):
+            for last in range(first + 1, min(first + _MAX_NGRAM, len(words)) + 1):
                 units_of_gram = self._grams.get(tuple(words[first:last]))
                 if units_of_gram is None:
                     break
@@ -184,7 +190,7 @@ class _CoverageUnits:
             if spans and reach[first] <= spans[-1][1]:
                 continue
             # N-grams that overlap in all but one word are merged into one span.
-            if spans and first == spans[-1][1] - _LONGEST + 1:
+            if spans and first == spans[-1][1] - _MAX_NGRAM + 1:
                 spans[-1] = (spans[-1][0], reach[first])
             else:
                 spans.append((first, reach[first]))
@@ -213,25 +219,25 @@ def choose_pairs(
     distinct = {(pair.source, pair.target): pair for pair in reversed(candidates)}
     ordered = sorted(distinct.values(), key=lambda pair: (pair.source.count(" "), pair.target.count(" "), -pair.id))
     units = _CoverageUnits(words, weights, patterns)
-    has: NDArray[np.bool_] = np.zeros((len(ordered), units.number), np.bool_)
+    coverage: NDArray[np.bool_] = np.zeros((len(ordered), units.number), np.bool_)
     for row, pair in enumerate(ordered):
-        has[row, units.of(pair.source)] = True
-    uncovered: NDArray[np.bool_] = np.asarray(has.any(axis=1))
+        coverage[row, units.units_of(pair.source)] = True
+    uncovered: NDArray[np.bool_] = np.asarray(coverage.any(axis=1))
     covered: NDArray[np.bool_] = np.zeros(units.number, np.bool_)
     chosen_pairs: list[CoveringPair] = []
     while len(chosen_pairs) < limit and uncovered.any():
-        gains = np.where(uncovered, (has & ~covered) @ units.weights, 0)
+        gains = np.where(uncovered, (coverage & ~covered) @ units.weights, 0)
         best = int(gains.argmax())
         if gains[best] <= 0:
             if not covered.any():
                 break
             covered = np.zeros_like(covered)
             continue
-        covered_units = np.flatnonzero(has[best])
-        fresh = np.flatnonzero(has[best] & ~covered)
+        covered_units = np.flatnonzero(coverage[best])
+        new_units = np.flatnonzero(coverage[best] & ~covered)
         pair = ordered[best]
-        spans = units.covered(covered_units.tolist()), units.covered(fresh.tolist())
+        spans = units.covered(covered_units.tolist()), units.covered(new_units.tolist())
         chosen_pairs.append(CoveringPair(pair.id, pair.corpus, pair.source, pair.target, *spans))
-        covered = covered | has[best]
+        covered = covered | coverage[best]
         uncovered[best] = False
     return chosen_pairs

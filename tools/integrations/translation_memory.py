@@ -16,7 +16,7 @@ from hierogram.tools.xml_text import xml_attribute, xml_text
 _MAX_WORDS = 200
 _CANDIDATES = 100
 
-UNSAID = ("x-source", "x-target")
+UNDECLARED_LANGUAGES = ("x-source", "x-target")
 """Language codes for a store that does not name its languages."""
 _MOMENT = "%Y%m%dT%H%M%SZ"
 _PAIRS_PER_PIECE = 500
@@ -51,17 +51,17 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
             transaction, {word: vocabulary[word] for word in words if word in vocabulary}, _CANDIDATES
         )
     sentence = " ".join(words)
-    often = max((word.count for word in vocabulary.values()), default=1)
-    weights = {word: log(2 + often / max(1, vocabulary[word].count if word in vocabulary else 1)) for word in words}
+    max_count = max((word.count for word in vocabulary.values()), default=1)
+    weights = {word: log(2 + max_count / max(1, vocabulary[word].count if word in vocabulary else 1)) for word in words}
     matches: dict[tuple[str, str], FuzzyMatch] = {}
     for pair in sorted([*pairs, *entries], key=lambda match: -match.id):
         quality = 100 * similarity(sentence, pair.source)
         if quality >= min_quality and (pair.source, pair.target) not in matches:
-            has = set(pair.source.split(" "))
-            rank = 100 * sum(weight for word, weight in weights.items() if word in has) / sum(weights.values())
-            written = texts.source.text_of(pair.source), texts.target.text_of(pair.target)
+            pair_words = set(pair.source.split(" "))
+            rank = 100 * sum(weight for word, weight in weights.items() if word in pair_words) / sum(weights.values())
+            detokenized = texts.source.text_of(pair.source), texts.target.text_of(pair.target)
             matches[pair.source, pair.target] = FuzzyMatch(
-                pair.id, pair.corpus, *written, round(quality, 1), round(rank, 1)
+                pair.id, pair.corpus, *detokenized, round(quality, 1), round(rank, 1)
             )
     return sorted(matches.values(), key=lambda match: (-match.quality, -match.rank, -match.id))[:limit]
 
@@ -79,16 +79,16 @@ def edit_distance(first: str, second: str) -> int:
     positions: dict[str, int] = {}
     for index, letter in enumerate(first):
         positions[letter] = positions.get(letter, 0) | 1 << index
-    every, last = (1 << len(first)) - 1, 1 << len(first) - 1
-    increases, decreases, distance = every, 0, len(first)
+    all_bits, last_bit = (1 << len(first)) - 1, 1 << len(first) - 1
+    increases, decreases, distance = all_bits, 0, len(first)
     for letter in second:
         equal = positions.get(letter, 0)
         across = (((equal & increases) + increases) ^ increases) | equal
-        rises, falls = (decreases | ~(across | increases)) & every, increases & across
-        distance += bool(rises & last) - bool(falls & last)
-        rises, falls = (rises << 1 | 1) & every, falls << 1 & every
+        rises, falls = (decreases | ~(across | increases)) & all_bits, increases & across
+        distance += bool(rises & last_bit) - bool(falls & last_bit)
+        rises, falls = (rises << 1 | 1) & all_bits, falls << 1 & all_bits
         down = equal | decreases
-        increases, decreases = (falls | ~(down | rises)) & every, rises & down
+        increases, decreases = (falls | ~(down | rises)) & all_bits, rises & down
     return distance
 
 
@@ -101,7 +101,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
     with store.reader.read() as transaction:
         settings, last = transaction.settings(), last_pair(transaction)
     texts = make_pipeline(settings).running()
-    languages = [xml_attribute(language) for language in settings.languages or UNSAID]
+    languages = [xml_attribute(language) for language in settings.languages or UNDECLARED_LANGUAGES]
     yield (
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
         '<header creationtool="hierogram" creationtoolversion="1" segtype="sentence" o-tmf="hierogram" '

@@ -125,7 +125,7 @@ def load_grammar(url: str, current_sample: bool = False) -> tuple[TreeGrammar, d
         if not grammar.fragments:
             raise InputError(f"{store.url}: nothing learned yet: run `hierogram --store {store.url} learn`")
         priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
-        transformations = treebank.how if treebank else Transformations()
+        transformations = treebank.transformations if treebank else Transformations()
         return grammar, priors, transformations, store.settings().base
 
 

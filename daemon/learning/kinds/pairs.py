@@ -113,8 +113,8 @@ class ForestPairs(ABC):
             list_fragments(empty_blobs(0) if samples is None else samples.records) for samples in (before, after)
         )
         fragments = fragment_changes(old, new)
-        moves = [change.of_pairs(first) for change in changes]
-        deltas = count_changes(self.batch, moves, fragments.of_pairs(first))
+        batch_changes = [change.of_pairs(first) for change in changes]
+        deltas = count_changes(self.batch, batch_changes, fragments.of_pairs(first))
         if self.counts_minimal:
             # A forest has one minimal derivation, so it changes only if a pair gets its first derivation or is removed.
             derived_before, derived_after = (_derived_pairs(samples) for samples in (before, after))
@@ -174,6 +174,7 @@ def list_children(forests: Forests, state: State, node: int) -> list[int]:
 
 
 _ID_BITS = 44
+"""Bits of the pair id in the name of a random stream; the number of restarts is above them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +218,10 @@ def is_hiero(
     source_terminals: NDArray[np.int32],
     target_terminals: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
-    """Return which rules meet the constraints of Chiang 2007 that are visible in a rule's two sides."""
+    """Return a mask of the rules that meet the constraints of [Chiang 2007] visible in a rule's two sides.
+
+    `adjacent` int32[R] counts neighboring nonterminals on the source side.
+    """
     admissible: NDArray[np.bool_] = (
         (nonterminals <= HIERO_MAX_NONTERMINALS)
         & (adjacent == 0)

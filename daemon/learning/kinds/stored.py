@@ -150,9 +150,9 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
     except UNREADABLE as error:
         if isinstance(error, DerivationError) and error.pairs:
             damaged_indices = set(error.pairs)
-            rest = [row for k, row in enumerate(rows) if k not in damaged_indices]
+            undamaged = [row for k, row in enumerate(rows) if k not in damaged_indices]
             damaged = [Damage(rows[k].id, f"its derivation cannot be read: {error.reason}") for k in error.pairs]
-            return damaged + _find(rest, settings, derivations=derivations)
+            return damaged + _find(undamaged, settings, derivations=derivations)
         if len(rows) == 1:
             part = DERIVATION if loaded else _unreadable_part(rows[0], settings)
             subject = "it" if part == TEXTS else f"its {part}"

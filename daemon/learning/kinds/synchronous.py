@@ -174,7 +174,7 @@ class PhraseTrial(Trial):
         options: TrialOptions,
         resample: Callable[..., Any] = sweep_pairs,
     ) -> None:
-        self._how = options
+        self._options = options
         self._schedule = schedule
         self._executor = ThreadPoolExecutor(options.threads)
         self._kernel = build(
@@ -203,12 +203,14 @@ class PhraseTrial(Trial):
         """Sweep once over all pairs, by the next step of the schedule."""
         self._sweeps += 1
         stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
-        plan = SweepPlan(self._sweeps, stages, powers, self._how.density, avoid_current=self._schedule.avoid_current)
+        plan = SweepPlan(
+            self._sweeps, stages, powers, self._options.density, avoid_current=self._schedule.avoid_current
+        )
         started = time.perf_counter()
-        self._chain, _ = self._kernel.step(self._how.seed, self._chain, plan)
+        self._chain, _ = self._kernel.step(self._options.seed, self._chain, plan)
         if self._types is not None and at_temperature_one(powers):
             number = int(self._sweeps[0])
-            self._chain, _ = self._types.step(self._how.seed, self._chain, number, self._how.type_moves)
+            self._chain, _ = self._types.step(self._options.seed, self._chain, number, self._options.type_moves)
         self.seconds += time.perf_counter() - started
 
     def log_likelihood(self) -> float:

@@ -33,7 +33,7 @@ from hierogram.storage.worker_process import WorkerProcess
 class Treebank(NamedTuple):
     """Transformations and known words, fixed by a store's first trees."""
 
-    how: Transformations
+    transformations: Transformations
     vocabulary: KnownWords
 
 
@@ -120,8 +120,8 @@ def _check_transformations(
     before = read_treebank(store)
     if before is None:
         return transformations or Transformations(), None
-    _check_settled(store, before, transformations or before.how)
-    return before.how, before.vocabulary
+    _check_settled(store, before, transformations or before.transformations)
+    return before.transformations, before.vocabulary
 
 
 def _fix_known_words(store: Store, transformations: Transformations, words: Iterable[str]) -> KnownWords:
@@ -132,8 +132,8 @@ def _fix_known_words(store: Store, transformations: Transformations, words: Iter
 
 
 def _check_settled(store: Store, settled: Treebank, transformations: Transformations) -> None:
-    if settled.how != transformations:
-        fixed, requested = asdict(settled.how), asdict(transformations)
+    if settled.transformations != transformations:
+        fixed, requested = asdict(settled.transformations), asdict(transformations)
         differing = [name for name in fixed if fixed[name] != requested[name]]
         had, asked = (" ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested))
         raise UsageError(f"{store.url}: trees are transformed with {had}, which cannot be changed, got {asked}")

@@ -62,7 +62,7 @@ def build_pages(
             static_content(name), media_type=_TYPES[name.rpartition(".")[2]], headers={"Cache-Control": _FOREVER}
         )  # fmt: skip
 
-    def say(request: Request, problem: ProblemError) -> Response:
+    def render(request: Request, problem: ProblemError) -> Response:
         if request.url.path.endswith(JSON_ENDING) or "text/html" not in request.headers.get("accept", ""):
             return problem_response(problem)
         content = {"title": problem.status.phrase, "status": int(problem.status), "detail": problem.detail}
@@ -70,7 +70,7 @@ def build_pages(
         made.headers.update(problem.headers)
         return made
 
-    install_problem_handlers(app, say)
+    install_problem_handlers(app, render)
     return app
 
 

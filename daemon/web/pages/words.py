@@ -62,7 +62,7 @@ def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, A
     phrase = Phrase(tuple(parts.split(" ")))
     count = words.count_word(transaction, side, parts)
     renderings = details.find_competing_rules(transaction, side, phrase.side(), _RENDERINGS) if two_sides else []
-    within = most_used_rules(transaction, phrase, side, _RULES)
+    containing = most_used_rules(transaction, phrase, side, _RULES)
     by_corpus = words.uses_by_corpus(transaction, [rule.id for rule in renderings[:_COMPARED]])
     lines = _lines(
         words.pairs_containing(transaction, side, parts, _LINES) if count else [], side, token, notation, view
@@ -78,8 +78,8 @@ def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, A
         "renderings": [_rendering(rule, side, phrase.side()) for rule in renderings[:_SHOWN_RENDERINGS]],
         "more_renderings": max(0, len(renderings) - _SHOWN_RENDERINGS),
         "perplexity": perplexity,
-        "rules": [rule for rule in within if not two_sides or getattr(rule, side) != phrase.side()][:_SHOWN_RULES],
-        "collocates": words.find_collocates(transaction, side, token, within, _COLLOCATES),
+        "rules": [rule for rule in containing if not two_sides or getattr(rule, side) != phrase.side()][:_SHOWN_RULES],
+        "collocates": words.find_collocates(transaction, side, token, containing, _COLLOCATES),
         "dispersion": words.find_distribution(transaction, side, parts),
         "lines": lines,
         "like_words": [
@@ -142,17 +142,17 @@ def _inconsistent(
 ) -> dict[str, Any]:
     if not renderings:
         return {"rare": [], "renderings": [], "corpora": []}
-    texts_of = {rule.id: view.side(rule.other) for rule in renderings[:_COMPARED]}
+    text_by_rule = {rule.id: view.side(rule.other) for rule in renderings[:_COMPARED]}
     uses: dict[str, dict[int, int]] = defaultdict(dict)
     for rule_id, corpus, number in by_corpus:
         uses[corpus][rule_id] = number
     rare = [rule for rule in renderings[1:] if rule.probability < _RARE]
     return {
         "rare": [_rendering(rule, side, text) for rule in rare[-_SHOWN_RENDERINGS:][::-1]],
-        "renderings": list(texts_of.values()),
+        "renderings": list(text_by_rule.values()),
         "corpora": [
-            {"corpus": corpus, "uses": [numbers.get(rule_id, 0) for rule_id in texts_of],
-             "preferred": texts_of[max(numbers, key=lambda rule_id: numbers[rule_id])]}
+            {"corpus": corpus, "uses": [numbers.get(rule_id, 0) for rule_id in text_by_rule],
+             "preferred": text_by_rule[max(numbers, key=lambda rule_id: numbers[rule_id])]}
             for corpus, numbers in sorted(uses.items())
         ],
     }  # fmt: skip

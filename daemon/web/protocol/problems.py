@@ -139,12 +139,13 @@ def make_problem(request: Request, error: Exception) -> ProblemError:
 
 
 def install_problem_handlers(
-    app: FastAPI, say: Callable[[Request, ProblemError], Response] = lambda _request, problem: problem_response(problem)
+    app: FastAPI,
+    render: Callable[[Request, ProblemError], Response] = lambda _request, problem: problem_response(problem),
 ) -> None:
-    """Register exception handlers that return `application/problem+json`, or the response that `say` renders."""
+    """Register exception handlers that return `application/problem+json`, or the response of `render`."""
 
     async def handle(request: Request, error: Exception) -> Response:
-        return say(request, make_problem(request, error))
+        return render(request, make_problem(request, error))
 
     expected = (ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError)
     error_types = (DerivationError, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception)

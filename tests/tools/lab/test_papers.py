@@ -52,7 +52,7 @@ def test_a_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> None
 
 
 def test_schedules_are_compared(bitext: list[str], tmp_path: Path) -> None:
-    arguments = ["--sweeps", "20", "--most", "9", "--seeds", "2", "--only", "quick"]
+    arguments = ["--sweeps", "20", "--other-sweeps", "9", "--seeds", "2", "--only", "quick"]
     rows = rows_of("schedules", *bitext, *arguments, figure=tmp_path / "s.png")
     labels = [row["label"] for row in rows]
     assert labels.count(PAPER) == 2 * 21

@@ -183,7 +183,7 @@ def _sampled(
         load_rules(database, snapshot, None, counted, _SHAPE)
         if counted is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, counted, _SHAPE, MIN_EXPECTED, linked=False)
-        for block in database.columns(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):
+        for block in database.row_blocks(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):
             for measure, chosen in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):
                 within = measure.count(np.array([scope for _, _, scope, *_ in chosen], np.int32))
                 sampled = [chosen[k] for k in np.flatnonzero(within)]

@@ -52,9 +52,9 @@ class SamplerSetup:
     model: str = PITMAN_YOR
     strength: float = 5.0
     discount: float = 0.5
-    how: TrialOptions = _DEFAULT
+    chain_options: TrialOptions = _DEFAULT
     resample: Callable[..., Any] = sweep_pairs
-    most: int = 1_000_000
+    max_sweeps: int = 1_000_000
     counted_from: int = 0
 
 
@@ -89,10 +89,10 @@ def run(batch: Batch, setups: Sequence[SamplerSetup], sweeps: int, seeds: Sequen
 
 
 def _chain(batch: Batch, model: Model, setup: SamplerSetup, seed: int, sweeps: int) -> Iterator[Point]:
-    trial = PhraseTrial(model, batch, setup.schedule, replace(setup.how, seed=seed), setup.resample)
+    trial = PhraseTrial(model, batch, setup.schedule, replace(setup.chain_options, seed=seed), setup.resample)
     seconds = 0.0
     yield Point(setup.label, seed, 0, 0.0, trial.log_likelihood())
-    for sweep in range(1, min(sweeps, setup.most) + 1):
+    for sweep in range(1, min(sweeps, setup.max_sweeps) + 1):
         seconds += timed(trial.sweep, time.process_time)[0]
         yield Point(setup.label, seed, sweep, seconds, trial.log_likelihood())
     trial.close()
@@ -164,21 +164,23 @@ _STRENGTH = 100.0
 
 FIGURES = {
     "figure-5": (
-        SamplerSetup("top-down", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
-        SamplerSetup("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT, resample=propose_pairs),
+        SamplerSetup("top-down", _EVERY, DIRICHLET, _STRENGTH, chain_options=_EXACT),
+        SamplerSetup("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, chain_options=_EXACT, resample=propose_pairs),
     ),
     "figure-6": (
-        SamplerSetup("with density factor", _EVERY, DIRICHLET, _STRENGTH, how=_EXACT),
-        SamplerSetup("without density factor", _EVERY, DIRICHLET, _STRENGTH, how=replace(_EXACT, density=False)),
+        SamplerSetup("with density factor", _EVERY, DIRICHLET, _STRENGTH, chain_options=_EXACT),
+        SamplerSetup(
+            "without density factor", _EVERY, DIRICHLET, _STRENGTH, chain_options=replace(_EXACT, density=False)
+        ),
     ),
     "stratified": (
-        SamplerSetup("stratified", Schedule(), how=_EXACT),
-        SamplerSetup("every level from the first sweep", _EVERY, how=_EXACT),
+        SamplerSetup("stratified", Schedule(), chain_options=_EXACT),
+        SamplerSetup("every level from the first sweep", _EVERY, chain_options=_EXACT),
     ),
     "processes": (
-        SamplerSetup("Pitman-Yor, by length", Schedule(), how=_EXACT),
-        SamplerSetup("Dirichlet, by length (d = 0)", Schedule(), how=_EXACT, discount=0.0),
-        SamplerSetup("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, how=_EXACT),
+        SamplerSetup("Pitman-Yor, by length", Schedule(), chain_options=_EXACT),
+        SamplerSetup("Dirichlet, by length (d = 0)", Schedule(), chain_options=_EXACT, discount=0.0),
+        SamplerSetup("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, chain_options=_EXACT),
     ),
 }
 """Setups drawn together: Figures 5 and 6, §5.3, and §5.4.3, where each process has its own likelihood."""
@@ -201,7 +203,7 @@ def report(points: Sequence[Point]) -> str:
 
 
 def main(
-    what: Annotated[str, typer.Argument(metavar="FIGURE", help=f"Figure: {', '.join(FIGURES)}.")],
+    name: Annotated[str, typer.Argument(metavar="FIGURE", help=f"Figure: {', '.join(FIGURES)}.")],
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
@@ -213,13 +215,13 @@ def main(
     ] = None,
 ) -> None:
     """Draw log-likelihood against sweeps and seconds, and print the values of each setup."""
-    if what not in FIGURES:
-        raise typer.BadParameter(f"unknown figure {what!r}: expected {', '.join(FIGURES)}", param_hint="FIGURE")
+    if name not in FIGURES:
+        raise typer.BadParameter(f"unknown figure {name!r}: expected {', '.join(FIGURES)}", param_hint="FIGURE")
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
-    points = list(run(batch, FIGURES[what], sweeps, range(1, runs + 1)))
-    path = figure or Path(f"{what}.png")
+    points = list(run(batch, FIGURES[name], sweeps, range(1, runs + 1)))
+    path = figure or Path(f"{name}.png")
     write_table(points, path.with_suffix(".csv"))
-    draw(points, path, f"{batch.size:,} pairs, mean of {runs} runs", min(_FIRST_SWEEP.get(what, 0), sweeps - 1))
+    draw(points, path, f"{batch.size:,} pairs, mean of {runs} runs", min(_FIRST_SWEEP.get(name, 0), sweeps - 1))
     print(report(points))
 
 

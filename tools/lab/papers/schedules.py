@@ -29,29 +29,31 @@ _RISING = Schedule(1, 13)
 _RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} sweeps"
 
 
-def make_setups(threads: int, max_seconds: int) -> dict[str, SamplerSetup]:
-    """Return the candidates by short names; all except the paper's make up to `max_seconds` sweeps."""
+def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
+    """Return the candidates by short names; all except the paper's make up to `max_sweeps` sweeps."""
     cut = TrialOptions(threads=threads)
     coins = replace(cut, start=RANDOM)
     quick = quick_schedule()
     return {
-        "paper": SamplerSetup(PAPER, Schedule(), how=cut),
-        "rising": SamplerSetup("one sweep a level, 13 levels", _RISING, how=cut, most=max_seconds),
-        "cut": SamplerSetup("every level, all cut", _EVERY, how=cut, most=max_seconds),
-        "random": SamplerSetup("every level, random cuts", _EVERY, how=coins, most=max_seconds),
+        "paper": SamplerSetup(PAPER, Schedule(), chain_options=cut),
+        "rising": SamplerSetup("one sweep a level, 13 levels", _RISING, chain_options=cut, max_sweeps=max_sweeps),
+        "cut": SamplerSetup("every level, all cut", _EVERY, chain_options=cut, max_sweeps=max_sweeps),
+        "random": SamplerSetup("every level, random cuts", _EVERY, chain_options=coins, max_sweeps=max_sweeps),
         "drawn": SamplerSetup(
             f"quick, draws that do not leave: {_RISES}",
             replace(quick, avoid_current=False),
-            how=coins,
-            most=max_seconds,
+            chain_options=coins,
+            max_sweeps=max_sweeps,
             counted_from=quick.sweeps,
         ),
-        "quick": SamplerSetup(f"quick: {_RISES}", quick, how=coins, most=max_seconds, counted_from=quick.sweeps),
+        "quick": SamplerSetup(
+            f"quick: {_RISES}", quick, chain_options=coins, max_sweeps=max_sweeps, counted_from=quick.sweeps
+        ),
         "stratified": SamplerSetup(
             f"stratified: two levels a sweep, {_RISES}",
             stratified_schedule(),
-            how=cut,
-            most=max_seconds,
+            chain_options=cut,
+            max_sweeps=max_sweeps,
             counted_from=quick.sweeps,
         ),
     }
@@ -88,7 +90,7 @@ class ScheduleOptions:
 
     pairs: Annotated[int | None, Option("Use only the first N pairs.", min=1)] = None
     sweeps: Annotated[int, Option("Sweeps with the paper's schedule.", min=2)] = _PAPER_SWEEPS
-    most: Annotated[int, Option("Sweeps with the other schedules.", min=2)] = 50
+    other_sweeps: Annotated[int, Option("Sweeps with the other schedules.", min=2)] = 50
     only: Annotated[
         tuple[str, ...],
         Option(
@@ -110,16 +112,16 @@ def main(
         "schedules.png"
     ),
     *,
-    what: ScheduleOptions,
+    options: ScheduleOptions,
 ) -> None:
     """Sample a bitext by each schedule, and draw the log-likelihood."""
-    batch = read_batch(Corpus(str(source), str(target), str(alignment), what.pairs))
-    setups = make_setups(what.threads, what.most)
-    chosen = [setup for name, setup in setups.items() if name == "paper" or not what.only or name in what.only]
-    points = list(run(batch, chosen, what.sweeps, range(1, what.seeds + 1)))
+    batch = read_batch(Corpus(str(source), str(target), str(alignment), options.pairs))
+    setups = make_setups(options.threads, options.other_sweeps)
+    chosen = [setup for name, setup in setups.items() if name == "paper" or not options.only or name in options.only]
+    points = list(run(batch, chosen, options.sweeps, range(1, options.seeds + 1)))
     write_table(points, figure.with_suffix(".csv"))
-    title = f"{batch.size:,} pairs, Pitman-Yor process, {what.seeds} seeds"
-    draw(points, figure, title, min(5, what.sweeps - 1, what.most - 1))
+    title = f"{batch.size:,} pairs, Pitman-Yor process, {options.seeds} seeds"
+    draw(points, figure, title, min(5, options.sweeps - 1, options.other_sweeps - 1))
     print(table(points, {setup.label: setup.counted_from for setup in chosen}))
 
 

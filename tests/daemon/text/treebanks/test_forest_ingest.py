@@ -62,17 +62,19 @@ def lists(draw: st.DrawFn) -> list[str]:
 @pytest.mark.slow
 @given(lists())
 def test_a_forest_is_transformed_like_its_trees(texts: list[str]) -> None:
-    how = Transformations()
+    transformations = Transformations()
     forest = pack([read_parse(text) for text in texts])
     whole = {read_tree(text) for text in trees_of(forest)}
     if not {"the", "dog", "saw"} & set(forest.words):
         with pytest.raises(RejectionError, match="no words"):
-            clean_forest(forest, how)
+            clean_forest(forest, transformations)
         return
-    changed = transform_forest(clean_forest(forest, how))
-    assert trees_of(changed) == {str(transform_tree(clean_tree(tree, how), how)) for tree in whole}
-    assert {restore_tree(read_tree(text), how) for text in trees_of(changed)} == {
-        clean_tree(tree, how) for tree in whole
+    changed = transform_forest(clean_forest(forest, transformations))
+    assert trees_of(changed) == {
+        str(transform_tree(clean_tree(tree, transformations), transformations)) for tree in whole
+    }
+    assert {restore_tree(read_tree(text), transformations) for text in trees_of(changed)} == {
+        clean_tree(tree, transformations) for tree in whole
     }
     assert read_parse(write_parse(changed)).words == changed.words
 
@@ -89,7 +91,7 @@ def test_forest_notation_is_distinguished_from_words_and_labels() -> None:
 
 
 def test_forests_that_cannot_be_transformed_are_faults() -> None:
-    for text, how, reason in (
+    for text, transformations, reason in (
         ("(S (| (-NONE- *) (V b)) (| (N *) (V b)))", Transformations(), "malformed-tree: word 1, '*', is an empty"),
         ("(S (| (-NONE- *)) (| (X (-NONE- *))))", Transformations(), "empty-side"),
         ("(S (| a) (| (@X a)))", Transformations(), "malformed-tree: label '@X'"),
@@ -97,7 +99,7 @@ def test_forests_that_cannot_be_transformed_are_faults() -> None:
         ("(S (| (N a)) (| (X (N a))))", Transformations(unary=COLLAPSE), "forest-option"),
     ):
         with pytest.raises(RejectionError) as rejection:
-            clean_forest(read_forest(text.encode()), how)
+            clean_forest(read_forest(text.encode()), transformations)
         assert f"{rejection.value.reason}: {rejection.value.message}".startswith(reason)
 
 

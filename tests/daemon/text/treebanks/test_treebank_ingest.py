@@ -52,7 +52,7 @@ def test_trees_are_transformed_and_stored(store_url: str, treebank: str) -> None
         assert rows[2].source == rows[3].source
         settled = read_treebank(store)
         assert settled is not None
-        assert settled.how == Transformations()
+        assert settled.transformations == Transformations()
         assert settled.vocabulary.known == {"the", "dog", "cat", "saw", "She", "|||"}
         again = ingest_trees(store, TreebankFile(treebank))
         assert (again.totals.accepted, again.totals.duplicates) == (0, 4)

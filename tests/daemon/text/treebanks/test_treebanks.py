@@ -121,34 +121,34 @@ def test_functions_traces_and_repeated_labels_are_removed() -> None:
     tree = read_tree(
         "( (S (NP-SBJ-1 (NP=2 (PRP They))) (VP (VBP want) (S (NP-SBJ (-NONE- *-1)) (VP (TO to) (VP (VB go))))) (. .)))"
     )
-    how = Transformations()
-    plain = clean_tree(tree, how)
+    transformations = Transformations()
+    plain = clean_tree(tree, transformations)
     assert str(plain) == "(TOP (S (NP (PRP They)) (VP (VBP want) (S (VP (TO to) (VP (VB go))))) (. .)))"
-    binary = transform_tree(plain, how)
+    binary = transform_tree(plain, transformations)
     assert str(binary).startswith("(TOP (S (NP (PRP They)) (@S (VP (VBP want) (S")
-    assert restore_tree(binary, how) == plain
+    assert restore_tree(binary, transformations) == plain
 
 
 def test_unary_chains_become_joint_labels() -> None:
-    how = Transformations(unary=COLLAPSE)
-    plain = clean_tree(read_tree("(S (VP (VB go) (ADVP (RB on)) (. .)))"), how)
-    joint = transform_tree(plain, how)
+    transformations = Transformations(unary=COLLAPSE)
+    plain = clean_tree(read_tree("(S (VP (VB go) (ADVP (RB on)) (. .)))"), transformations)
+    joint = transform_tree(plain, transformations)
     assert str(joint) == "(TOP (S+VP (VB go) (@VP (ADVP (RB on)) (. .))))"
-    assert restore_tree(joint, how) == plain
+    assert restore_tree(joint, transformations) == plain
 
 
 @given(TREES, st.sampled_from(["keep", COLLAPSE]))
 def test_transformations_can_be_undone(tree: Tree, unary: str) -> None:
-    how = Transformations(unary=unary)
-    plain = clean_tree(tree, how)
-    changed = transform_tree(plain, how)
-    assert restore_tree(changed, how) == plain
+    transformations = Transformations(unary=unary)
+    plain = clean_tree(tree, transformations)
+    changed = transform_tree(plain, transformations)
+    assert restore_tree(changed, transformations) == plain
     assert list_words(changed) == list_words(tree)
     assert all(len(node.children) <= 2 for node in preorder(changed) if isinstance(node, Tree))
 
 
 def test_trees_that_cannot_be_transformed_are_errors() -> None:
-    how = Transformations()
+    transformations = Transformations()
     for text, reason in (
         ("(S (NP (-NONE- *)))", "empty-side"),
         ("(S (@NP a))", "malformed-tree"),
@@ -158,7 +158,7 @@ def test_trees_that_cannot_be_transformed_are_errors() -> None:
         ("(S (#1 a))", "malformed-tree"),
     ):
         with pytest.raises(RejectionError) as rejection:
-            clean_tree(read_tree(text), how)
+            clean_tree(read_tree(text), transformations)
         assert rejection.value.reason == reason
     with pytest.raises(RejectionError, match="collapsed chains"):
         clean_tree(read_tree("(S+VP a)"), Transformations(unary=COLLAPSE))
