@@ -31,7 +31,7 @@ def test_canned_queries_run(hierogram: Run, corpus: Path, tmp_path: Path) -> Non
         }
     connection.close()
     assert len(found) > 20
-    assert found["what-are-the-translations-of-a-phrase-how-probable-is-each-and-how-certain-is-that"]
+    assert found["what-are-the-translations-of-a-phrase-with-their-probabilities-and-errors"]
     assert {parameter for query in queries.values() for parameter in re.findall(r":(\w+)", query["sql"])} == set(values)
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in queries)
 

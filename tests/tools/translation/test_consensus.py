@@ -80,6 +80,8 @@ def test_a_class_model_is_included_except_in_lengths(tmp_path: Path) -> None:
     assert np.isfinite(add_class_scores([[]], scores[3:], classes)).all()
 
 
+# The store of compounds has only one translation of this sentence.
+@pytest.mark.parametrize("parts_url", ["subwords"], indirect=True)
 def test_a_small_store_uses_its_language_models_classes(
     parts: hg.GrammarStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
