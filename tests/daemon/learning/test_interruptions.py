@@ -124,7 +124,7 @@ def test_a_failed_commit_leaves_all_pairs_unchanged(
             with monkeypatch.context() as patched:
                 patched.setattr(residents.ResidentBatch, "_parts", broken)
                 patched.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
-                patched.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
+                patched.setattr("hierogram.daemon.learning.learner._MIN_INTERVAL_PER_COMMIT", 0)
                 with pytest.raises(KilledError):
                     learn(store, sweeps=SWEEPS, options=LearnOptions(1))
             assert verify(store).problems == []
@@ -162,7 +162,7 @@ COMMITTING = """
 import sys
 from hierogram.daemon.learning import learner, residents
 learner.SECONDS_PER_COMMIT = 0.0
-learner._COMMIT_SHARE = 0
+learner._MIN_INTERVAL_PER_COMMIT = 0
 residents._PAIRS_PER_COMMIT = 7
 from hierogram.daemon.cli.main import main
 from hierogram.samplers.grammar.columns import Blobs

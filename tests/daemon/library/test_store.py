@@ -383,6 +383,8 @@ try:
     else:
         store.learn(sweeps=100_000).run(lambda sweep: print("sweep", flush=True))
 except KeyboardInterrupt:
+    # Ctrl-C may have cut off the last line.
+    print()
     print(store.store.lease(), sum(store.status().pairs.values()), store.status().sweeps)
 """
 

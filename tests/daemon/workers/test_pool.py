@@ -79,7 +79,7 @@ def test_lost_workers_change_nothing(
     # Committed after each sweep, so that shards are collected in between.
     if seed % 2:
         monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
-        monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
+        monkeypatch.setattr("hierogram.daemon.learning.learner._MIN_INTERVAL_PER_COMMIT", 0)
     cluster = FakeCluster(3, at_random(seed, 0.1), fills_machine=seed > 1)
     assert learned(store_url, cluster) == by_threads
     assert cluster.lost > 3
