@@ -56,7 +56,7 @@ class CompoundSplitter:
         return parts
 
     def known_word(self, letters: str) -> str:
-        """Return the most frequent known word of which letters are a form at the beginning of a compound, or ""."""
+        """Return the most frequent known word with this form at the beginning of a compound, or ""."""
         return max((word for word in _forms(letters) if word in self._logs), key=self._logs.__getitem__, default="")
 
     def _beginnings(self, word: str, start: int) -> Iterator[tuple[int, Part]]:

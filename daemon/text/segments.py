@@ -66,7 +66,7 @@ class Segmenter:
         return [self._parts_of(word).count(" ") + 1 for word in text.replace("\t", " ").split(" ") if word]
 
     def known_word(self, part: str) -> str:
-        """Return the word, in lowercase, that a part is a form of, or an empty string if it is not a word."""
+        """Return the lowercase word behind a part, such as `haushalt` for `Haushalts`, or "" if it is a subword."""
         return part.lower()
 
     def _parts_of(self, word: str) -> str:
@@ -114,7 +114,7 @@ class CompoundSegmenter(Segmenter):
         self._splitter = CompoundSplitter(counts)
 
     def known_word(self, part: str) -> str:
-        """Return the known word, in lowercase, of which a part is a form."""
+        """Return the known word of a part without its linking letters, or "" if there is no such word."""
         return self._splitter.known_word(part.removesuffix(PART_MARK).lower())
 
     def _divided(self, word: str) -> str:
@@ -246,7 +246,7 @@ def subword_settings(
 
 
 def format_known_words(counts: Mapping[str, int]) -> str:
-    """Return the words of which compounds consist as a store setting: a word, a tab and its frequency per line."""
+    """Format known words as a store setting: a word, a tab and the frequency on each line."""
     return "\n".join(f"{word}\t{count}" for word, count in counts.items())
 
 

@@ -56,7 +56,7 @@ class WordSideCounts:
         return SideOdds(log_odds, counted_words)
 
     def _read_pairs(self) -> dict[str, Counter[str]]:
-        """Return the word counts of the first pairs, and read those that were added since the last call."""
+        """Return the word counts of the first pairs, updated with the pairs added since the last call."""
         with self._lock:
             while self._read < self._max_pairs:
                 pair_texts = self._store.pair_texts(self._last, min(_PAIRS_PER_READ, self._max_pairs - self._read))

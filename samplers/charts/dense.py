@@ -98,7 +98,7 @@ class DenseScratch(NamedTuple):
     seat_rule: NDArray[np.int32]
     seat_weight: NDArray[np.float64]
     seat_span: NDArray[np.int32]
-    # Span of each seat, numbered across sections. Seats are sorted by head; those of head p start at `first[p]`.
+    # Span of each seat, numbered across sections. Seats are sorted by head; the first seat of head p is `first[p]`.
     head: NDArray[np.int32]
     order: NDArray[np.int32]
     first: NDArray[np.int32]

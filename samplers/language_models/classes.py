@@ -22,7 +22,7 @@ _GAIN = 1e-9
 
 @njit
 def _add_word(word, c, change, bigrams, between, sizes, counts, classes):
-    """Add `change` times the bigrams of a word to those of class c, treating the word itself as a member of c.
+    """Add `change` times the bigrams of a word to the bigrams of class c, treating the word as a member of c.
 
     `bigrams` is (start, neighbor, counts): the neighbors of word w are at start[w] to start[w + 1], with the counts of
     the neighbor before w and after w. `between` is int64[C, C], bigrams of classes; `sizes` int64[C], tokens.

@@ -9,6 +9,7 @@ same command continues an interrupted run.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 from statistics import mean, stdev
 from typing import Annotated
@@ -67,25 +68,21 @@ def measure_chain(experiment: Experiment, bitext: Sequence[str], wanted: SweepOp
                 learning = store.learn(number - before, threads=wanted.threads, likelihood_every=1_000)
                 seconds, report = timed(learning.run)
                 before = number
-
-                def measure(seconds: float = seconds, likelihood: float = report.log_likelihood_after) -> Figures:
-                    # The functions run within their turn of the loop.
-                    return measure_store(experiment, store, wanted, name) | {  # noqa: B023
-                        "learning_seconds": seconds, "log_likelihood": likelihood,
-                    }  # fmt: skip
-
-                experiment.kept.find(name, measure)
+                learned: Figures = {"learning_seconds": seconds, "log_likelihood": report.log_likelihood_after}
+                experiment.kept.find(name, partial(measure_store, experiment, store, wanted, name, learned))
     return [experiment.kept.find(name, dict) for name in names]
 
 
-def measure_store(experiment: Experiment, store: hg.GrammarStore, wanted: SweepOptions, name: str) -> Figures:
-    """Translate the test sentences with the store; return rules, scores, and processor seconds per sentence."""
+def measure_store(
+    experiment: Experiment, store: hg.GrammarStore, wanted: SweepOptions, name: str, learned: Figures
+) -> Figures:
+    """Translate the test sentences. Return `learned`, rules, scores, and processor seconds per sentence."""
     decoder = hg.Decoder(store, options=TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope))
     translator = decoder.translator()
     lines, seconds = timed_translations(translator, experiment.parts.test.sources, wanted.threads)
     write_lines(wanted.work / f"{name}.out", lines)
     bleu, chrf = experiment.evaluated([(name, lines)], EvaluationOptions(metrics=("bleu", "chrf"), tokenizer="none"), 1)
-    return {
+    return learned | {
         "rules": int(translator.grammar.packed.rules),
         "bleu": bleu.scores[0].score,
         "chrf": chrf.scores[0].score,
