@@ -196,6 +196,7 @@ def _schedule(
     context: typer.Context, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
 ) -> None:
     from hierogram.daemon.exports.options import ExportJob
+    from hierogram.daemon.exports.publication import open_folder
     from hierogram.daemon.exports.schedule import add_job, show_time
     from hierogram.storage.options import OptionError
 
@@ -203,7 +204,7 @@ def _schedule(
         raise UsageError("--cron and --every require --to FOLDER")
     what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
     what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
-    what |= {"to": destination.to.absolute(), "filter_for": options.filter_for and options.filter_for.absolute()}
+    what |= {"to": str(open_folder(destination.to)), "filter_for": options.filter_for and options.filter_for.absolute()}
     job = make_options(ExportJob, what, _flag)
     with open_chosen_store(context) as opened:
         replaced = any(row.name == job.name for row in opened.store.jobs())

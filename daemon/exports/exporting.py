@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 import time
@@ -30,10 +29,13 @@ from hierogram.daemon.exports.publication import (
     FilterCount,
     Manifest,
     Versions,
+    canonical_folder,
     find_expired,
+    is_object_storage,
     latest_version,
     lock_name,
     manifest_path,
+    open_folder,
     prune_versions,
     publish_files,
     publish_folder,
@@ -464,7 +466,7 @@ def publish(
     earlier versions remain.
     """
     options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
-    folder, name = versions.folder.absolute(), versions.name
+    folder, name = versions.folder, versions.name
     if job is not None and (unchanged := _unchanged(store, versions, options, job)) is not None:
         now = datetime.now(UTC)
         store.record_unchanged(job, now.timestamp())
@@ -474,7 +476,8 @@ def publish(
         return unchanged
     with _recorded(store, name, folder, options.format or default_format(notation).name, job) as record:
         plan = resolve_plan(options, notation)
-        folder.mkdir(parents=True, exist_ok=True)
+        if not is_object_storage(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         with lock_name(folder, name), working_folder(folder, name) as work:
             now = datetime.now(UTC)
             final = folder / version_name(folder, name, now)
@@ -500,7 +503,7 @@ def dry_run_publish(
     with _temporary_folder() as work:
         manifest = _write(store, work, plan, report, work / (GRAMMAR + plan.ending), work / (GLUE + plan.ending))
     now = datetime.now(UTC)
-    final = versions.folder.absolute() / version_name(versions.folder, versions.name, now)
+    final = versions.folder / version_name(versions.folder, versions.name, now)
     return Published(final, manifest, find_expired(versions, now, coming=1))
 
 
@@ -521,10 +524,11 @@ def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: st
     manifest = json.loads(row.manifest)
     if any(manifest.get(name) != value for name, value in expected.items()):
         return None
-    path = Path(row.path)
+    path = open_folder(row.path)
     if not path.is_file() or path.stat().st_size != manifest["bytes"]:
         return None
-    if latest_version(versions.folder) != Path(os.path.realpath(path.parent)):
+    latest = (canonical_folder(versions.folder), latest_version(versions.folder))
+    if latest != (canonical_folder(path.parent.parent), path.parent.name):
         return None
     return Published(path.parent, from_plain(Manifest, manifest), [], unchanged=True)
 
@@ -567,7 +571,7 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
                 store.finish_export(export_id, error=why, seconds=time.monotonic() - started)
         if isinstance(error, OSError):
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
-        if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
+        if is_object_storage(path) or type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
             raise ExportError(f"{path}: cannot be written: {' '.join(str(error).split())}") from error
         raise
 

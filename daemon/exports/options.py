@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exports.formats.format import FEATURES
 from hierogram.daemon.exports.formats.registry import EVERY, find_format
-from hierogram.daemon.exports.publication import Versions
+from hierogram.daemon.exports.publication import Versions, open_folder
 from hierogram.daemon.shared_options import MAX_SCOPE, OUTPUT, Corpus, CurrentSample, MinCount, PosteriorMean
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.options import Option, OptionError, Options, check
@@ -65,7 +65,13 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
 
 VersionName = Annotated[str, Option("Name prefix of the versions.", metavar="NAME")]
 Keep = Annotated[int | None, Option("Keep the N newest versions.", min=1, metavar="N", shown="all")]
-Folder = Annotated[Path | None, Option("Write a new version into this folder instead of a file.", metavar="FOLDER")]
+Folder = Annotated[
+    str | None,
+    Option(
+        "Write a new version into this folder, or URL of object storage (s3://bucket/prefix), instead of a file.",
+        metavar="FOLDER",
+    ),
+]
 Cron = Annotated[
     str | None,
     Option(
@@ -273,7 +279,7 @@ class ExportJob(ExportOptions):
     """
 
     name: Annotated[str, Option("Name of the job and prefix of its versions.", positional=True)]
-    to: Annotated[Path, get_args(Folder)[1]]
+    to: Annotated[str, get_args(Folder)[1]]
     cron: Cron = None
     timezone: Timezone = None
     every: Every = None
@@ -324,5 +330,6 @@ class ExportJob(ExportOptions):
         return ExportOptions(**{field.name: getattr(self, field.name) for field in fields(ExportOptions)})
 
     def versions(self) -> Versions:
-        """Return the folder of versions, and how many are kept."""
-        return Versions(self.to, self.name, self.keep, None if self.max_age is None else parse_span(self.max_age))
+        """Return the folder of versions, and how many are kept. Raises `ExportError` if the URL cannot be opened."""
+        max_age = None if self.max_age is None else parse_span(self.max_age)
+        return Versions(open_folder(self.to), self.name, self.keep, max_age)

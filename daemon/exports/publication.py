@@ -1,7 +1,11 @@
-"""Exports on disk. A file or version appears whole or not at all; the link `latest` moves atomically.
+"""Exports on disk and in object storage. A file or version appears whole or not at all.
 
-Files are written in a hidden folder on the file system of the destination, and renamed. The folder is locked as long as
-its process lives, so the next process can find and remove the folder of a killed one.
+On disk, files are written in a hidden folder on the file system of the destination, and renamed. The folder is locked
+as long as its process lives, so the next process can find and remove the folder of a killed one. The link `latest`
+moves atomically.
+
+In object storage, a version exists if it has a manifest, which is uploaded last and deleted first. The object `latest`
+contains the name of the newest version.
 """
 
 import fcntl
@@ -10,6 +14,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,9 +22,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exceptions import ExportError, install_extra
 from hierogram.daemon.files import flush_to_disk
 
 MANIFEST_VERSION = 3
@@ -28,6 +33,7 @@ MANIFEST = "manifest.json"
 
 _LOCK = "lock"
 _UNLOCKED_SECONDS = 60
+_UPLOAD_LIMIT = timedelta(days=1)
 _TIME = "%Y%m%dT%H%M%SZ"
 
 
@@ -106,7 +112,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A folder of versions with one name. The newest `keep` versions, not older than `max_age`, are kept."""
+    """Versions with one name in a folder. The newest `keep` versions, not older than `max_age`, are kept."""
 
     folder: Path
     name: str
@@ -114,9 +120,40 @@ class Versions:
     max_age: timedelta | None = None
 
 
+def open_folder(to: str | os.PathLike[str]) -> Path:
+    """Return the folder with a path or a URL of object storage, such as `s3://bucket/prefix`. Raises `ExportError`."""
+    if "://" not in str(to):
+        return Path(to).absolute()
+    try:
+        from upath import UPath
+
+        folder = UPath(str(to).rstrip("/"), use_listings_cache=False)
+        # Reports a scheme that is unknown, or whose package is missing.
+        _ = folder.fs
+    except (ImportError, ValueError) as error:
+        hint = f"{install_extra('s3')}, or install the fsspec package of this storage"
+        raise ExportError(f"{to}: cannot be opened ({error}): {hint}") from error
+    return cast("Path", folder)
+
+
+def is_object_storage(folder: Path) -> bool:
+    """Return whether the folder is a URL."""
+    return "://" in str(folder)
+
+
+def canonical_folder(to: str | Path) -> str:
+    """Return the path without links, or the URL. Two names of the same folder have the same one."""
+    return str(to).rstrip("/") if "://" in str(to) else os.path.realpath(to)
+
+
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Create a hidden folder next to the destination. Deletes it at the end, and the folders of killed processes."""
+    """Create a hidden folder next to the destination. Deletes it at the end, and the folders of killed processes.
+
+    For object storage, it is in the temporary folder of the system.
+    """
+    if is_object_storage(folder):
+        folder = Path(tempfile.gettempdir())
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
         if _is_abandoned(leftover):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -146,7 +183,13 @@ def _is_abandoned(folder: Path) -> bool:
 
 @contextmanager
 def lock_name(folder: Path, name: str) -> Iterator[None]:
-    """Lock a name within the folder. Raises `ExportError` if another process writes to it."""
+    """Lock a name within the folder. Raises `ExportError` if another process writes to it.
+
+    Object storage has no locks.
+    """
+    if is_object_storage(folder):
+        yield
+        return
     path = folder / f".{name}.lock"
     with path.open("a") as lock:
         try:
@@ -169,7 +212,15 @@ def publish_files(files: list[tuple[Path, Path]]) -> None:
 
 
 def publish_folder(written: Path, final: Path) -> None:
-    """Rename a folder of complete files to its final name, and move the link `latest` to it."""
+    """Rename a folder of complete files to its final name, and move the link `latest` to it.
+
+    In object storage, upload the files instead, and write the object `latest`.
+    """
+    if is_object_storage(final):
+        for file in sorted(written.iterdir(), key=lambda file: file.name == MANIFEST):
+            final.fs.put_file(str(file), (final / file.name).path)  # type: ignore[attr-defined]
+        (final.parent / LATEST).write_text(final.name, encoding="utf-8")
+        return
     for file in written.iterdir():
         flush_to_disk(file)
     flush_to_disk(written)
@@ -195,36 +246,62 @@ def list_versions(folder: Path, name: str) -> list[Path]:
     return [path for *_, path in _timestamped(folder, name)]
 
 
-def _timestamped(folder: Path, name: str) -> list[tuple[str, int, Path]]:
+def _timestamped(folder: Path, name: str, *, whole: bool = True) -> list[tuple[str, int, Path]]:
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
+    if is_object_storage(folder):
+        # One request lists a thousand objects.
+        objects = (found[len(folder.path) :].strip("/").split("/") for found in folder.fs.find(folder.path))  # type: ignore[attr-defined]
+        paths = {folder / parts[0] for parts in objects if len(parts) > 1 and (not whole or parts[1:] == [MANIFEST])}
+    else:
+        entries = folder.iterdir() if folder.is_dir() else ()
+        paths = {path for path in entries if path.is_dir() and not path.is_symlink()}
     versions_found = []
-    for path in folder.iterdir() if folder.is_dir() else ():
-        match = pattern.match(path.name)
-        if match and path.is_dir() and not path.is_symlink():
+    for path in paths:
+        if match := pattern.match(path.name):
             versions_found.append((match.group(1), int(match.group(2) or 1), path))
-    return sorted(versions_found)
+    return sorted(versions_found, key=lambda version: version[:2])
 
 
-def latest_version(folder: Path) -> Path:
-    """Return the version to which the link `latest` of a folder leads."""
-    return Path(os.path.realpath(folder / LATEST))
+def latest_version(folder: Path) -> str | None:
+    """Return the name of the version to which `latest` of a folder leads, or None."""
+    if is_object_storage(folder):
+        with suppress(FileNotFoundError):
+            return (folder / LATEST).read_text(encoding="utf-8").strip()
+        return None
+    with suppress(OSError):
+        return os.path.basename(os.readlink(folder / LATEST))
+    return None
 
 
 def find_expired(versions: Versions, now: datetime, coming: int = 0) -> list[Path]:
     """Return the versions too many or too old, newest first, if `coming` newer ones existed. Never `latest`."""
     expired = []
-    latest = None if coming else latest_version(versions.folder).name
+    latest = None if coming else latest_version(versions.folder)
     for age, path in enumerate(reversed(list_versions(versions.folder, versions.name)), coming):
-        stamp = datetime.strptime(path.name[len(versions.name) + 1 :].split("-")[0], _TIME).replace(tzinfo=UTC)
-        old = versions.max_age is not None and now - stamp > versions.max_age
+        old = versions.max_age is not None and now - _written_at(versions.name, path) > versions.max_age
         if path.name != latest and ((versions.keep is not None and age >= versions.keep) or old):
             expired.append(path)
     return expired
 
 
+def _written_at(name: str, version: Path) -> datetime:
+    return datetime.strptime(version.name[len(name) + 1 :].split("-")[0], _TIME).replace(tzinfo=UTC)
+
+
 def prune_versions(versions: Versions, now: datetime) -> list[Path]:
-    """Delete and return the expired versions; each is renamed first, so that readers never see a part of it."""
+    """Delete and return the expired versions. Readers never see a part of a version.
+
+    In object storage, also delete what killed processes have left a day ago.
+    """
     folder, name = versions.folder, versions.name
+    if is_object_storage(folder):
+        whole, expired = set(list_versions(folder, name)), find_expired(versions, now)
+        uploaded = [path for *_, path in _timestamped(folder, name, whole=False) if path not in whole]
+        for path in expired:
+            (path / MANIFEST).unlink()
+        for path in (*expired, *(path for path in uploaded if now - _written_at(name, path) > _UPLOAD_LIMIT)):
+            path.fs.rm(path.path, recursive=True)  # type: ignore[attr-defined]
+        return expired
     for link in folder.glob(f".{LATEST}.*.tmp"):
         if link.is_symlink():
             link.unlink(missing_ok=True)

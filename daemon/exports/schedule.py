@@ -7,7 +7,6 @@ fails is a row of `exports`; if nothing has changed since the last version, the 
 
 import json
 import logging
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, tzinfo
@@ -20,6 +19,7 @@ from hierogram.daemon.exceptions import DaemonError, ExportError, UsageError
 from hierogram.daemon.exports.exporting import Published, dry_run_publish, publish
 from hierogram.daemon.exports.formats.registry import default_format
 from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.exports.publication import canonical_folder, open_folder
 from hierogram.daemon.progress import Phases
 from hierogram.samplers.grammar.kinds import find_notation
 from hierogram.storage.exports.exports import JobRow, JobState
@@ -92,7 +92,7 @@ def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Publi
         _check_stored(store, job)
     except ExportError as error:
         format = job.format or default_format(find_notation(store.settings().grammar)).name
-        store.finish_export(store.record_export(job.name, str(job.to.absolute()), format, job.name), error=str(error))
+        store.finish_export(store.record_export(job.name, canonical_folder(job.to), format, job.name), error=str(error))
         raise
     return publish(store, job.versions(), job.options(), job=job.name, report=report)
 
@@ -175,12 +175,16 @@ def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
     for other in others:
         if other.name == job.name:
             raise OptionError("name", f"job {job.name!r} already exists: `hierogram schedule` lists all jobs")
-        if os.path.realpath(other.to) == os.path.realpath(job.to):
+        if canonical_folder(other.to) == canonical_folder(job.to):
             raise OptionError(
                 "to",
                 f"{job.to}: job {other.name!r} writes to the same folder, whose link `latest` can follow only one "
                 "job: use another folder",
             )
+    try:
+        open_folder(job.to)
+    except ExportError as error:
+        raise OptionError("to", str(error)) from error
     if job.filter_for is not None and not job.filter_for.is_file():
         raise OptionError("filter_for", f"{job.filter_for}: file not found")
 

@@ -608,14 +608,16 @@ class GrammarStore:
     ) -> Published:
         """Write the grammar as a new version in a folder, keep the newest `keep`, and point the link `latest` to it.
 
+        `folder` can also be a URL of object storage, such as `s3://bucket/prefix`.
+
         Options are the fields of `ExportOptions`. Raises the errors of `export`.
         """
         from hierogram.daemon.exports.exporting import publish
         from hierogram.daemon.exports.options import ExportOptions
-        from hierogram.daemon.exports.publication import Versions
+        from hierogram.daemon.exports.publication import Versions, open_folder
 
         options = resolve_options(ExportOptions, options, overrides)
-        return publish(self.store, Versions(Path(folder), name, keep), options, report=progress)
+        return publish(self.store, Versions(open_folder(folder), name, keep), options, report=progress)
 
     def verify(self, progress: Steps | None = None) -> VerifyReport:
         """Recount all rules from the derivations, check all tables, and return the differences."""

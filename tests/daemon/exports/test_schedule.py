@@ -66,7 +66,8 @@ def store(store: Store) -> Store:
 
 
 def job(folder: Path, name: str = "news", **options: object) -> ExportJob:
-    return from_plain(ExportJob, {"name": name, "to": folder / name, "every": "1h", "current_sample": True, **options})
+    values = {"name": name, "to": str(folder / name), "every": "1h", "current_sample": True, **options}
+    return from_plain(ExportJob, values)
 
 
 def make_due(url: str, name: str, missed: timedelta = timedelta(hours=5)) -> None:
@@ -313,7 +314,7 @@ def test_jobs_that_conflict_with_others_are_refused(
     add_job(store, job(tmp_path, "added"))
     made = []
     for options in jobs:
-        paths = {key: tmp_path / value for key, value in ({"to": "news"} | options).items() if key != "name"}
+        paths = {key: str(tmp_path / value) for key, value in ({"to": "news"} | options).items() if key != "name"}
         made.append(job(tmp_path, options.get("name", "news"), **paths))
     with pytest.raises(UsageError, match=told):
         check_configured_jobs(store, made)
@@ -325,7 +326,7 @@ def test_stored_jobs_that_share_a_folder_fail_visibly(store: Store, store_url: s
     add_job(store, job(tmp_path))
     make_due(store_url, "news")
     runs()
-    shared = job(tmp_path, "b", to=tmp_path / "news")
+    shared = job(tmp_path, "b", to=str(tmp_path / "news"))
     with pytest.raises(OptionError, match="job 'news' writes to the same folder"):
         add_job(store, shared)
     # Two processes can add jobs at the same time.
@@ -428,7 +429,7 @@ def test_a_failed_run_names_its_folder_in_full(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ExportError):
-        run_job(store, ExportJob(name="bad", to=Path("versions"), every="1h", **broken))
+        run_job(store, ExportJob(name="bad", to="versions", every="1h", **broken))
     assert store.events().events[-1].detail["path"] == str(tmp_path / "versions")
 
 

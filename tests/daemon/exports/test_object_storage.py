@@ -1,0 +1,115 @@
+"""Versions of exports in object storage, against a moto server."""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.exporting import publish
+from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.exports.publication import Versions, latest_version, list_versions, open_folder, prune_versions
+from hierogram.daemon.exports.schedule import add_job, job_status, run_job
+from hierogram.storage.options import OptionError, from_plain
+from hierogram.storage.store import Store
+
+pytestmark = [pytest.mark.slow, pytest.mark.database("sqlite")]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
+    yield f"http://{host}:{port}"
+    moto.stop()
+
+
+@pytest.fixture
+def bucket(server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "user")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    name = request.node.originalname.replace("_", "-")[:60].rstrip("-")
+    return boto3.resource("s3").create_bucket(Bucket=name)
+
+
+def job(name: str, to: str) -> ExportJob:
+    return from_plain(ExportJob, {"name": name, "to": to, "every": "1h"})
+
+
+def keys(bucket: Any) -> list[str]:
+    return [entry.key for entry in bucket.objects.all()]
+
+
+def test_a_version_is_uploaded_with_its_manifest_last(learned: Store, bucket: Any) -> None:
+    first = publish(learned, Versions(open_folder(f"s3://{bucket.name}/grammars/"), "news"))
+    version = first.folder.name
+    assert str(first.folder) == f"s3://{bucket.name}/grammars/{version}"
+    manifest = json.loads(bucket.Object(f"grammars/{version}/manifest.json").get()["Body"].read())
+    content = bucket.Object(f"grammars/{version}/{manifest['file']}").get()["Body"].read()
+    assert hashlib.sha256(content).hexdigest() == manifest["sha256"] == first.manifest.sha256
+    assert gzip.decompress(content).count(b"\n") == manifest["rules"] > 0
+    assert bucket.Object("grammars/latest").get()["Body"].read().decode() == version
+    written = {entry.key: entry.last_modified for entry in bucket.objects.all()}
+    assert max(written, key=written.__getitem__) in ("grammars/latest", f"grammars/{version}/manifest.json")
+    assert len(written) == 3 + len(manifest["others"])
+
+
+def test_a_failed_upload_leaves_no_version(learned: Store, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = open_folder(f"s3://{bucket.name}/grammars")
+    first = publish(learned, Versions(folder, "news"))
+    upload = folder.fs.put_file
+
+    def fail(local: str, remote: str) -> None:
+        if remote.endswith("manifest.json"):
+            raise ConnectionError("connection lost")
+        upload(local, remote)
+
+    monkeypatch.setattr(folder.fs, "put_file", fail)
+    with pytest.raises(ExportError, match=r"s3://.*: cannot be written: connection lost"):
+        publish(learned, Versions(folder, "news"))
+    monkeypatch.undo()
+    assert latest_version(folder) == first.folder.name
+    assert [path.name for path in list_versions(folder, "news")] == [first.folder.name]
+    assert len(keys(bucket)) > 3
+
+    # The next export after a day deletes what was uploaded.
+    prune_versions(Versions(folder, "news"), datetime.now(UTC) + timedelta(days=2))
+    assert len(keys(bucket)) == 3 + len(first.manifest.others)
+
+
+def test_expired_versions_are_deleted(learned: Store, bucket: Any) -> None:
+    folder = open_folder(f"s3://{bucket.name}")
+    first, second, third = [publish(learned, Versions(folder, "news", keep=2)) for _ in range(3)]
+    assert third.pruned == [first.folder]
+    assert list_versions(folder, "news") == [second.folder, third.folder]
+    assert not [key for key in keys(bucket) if key.startswith(first.folder.name + "/")]
+
+
+def test_a_job_without_changes_writes_nothing(learned: Store, bucket: Any) -> None:
+    stored = job("news", f"s3://{bucket.name}/news")
+    add_job(learned, stored)
+    first = run_job(learned, stored)
+    before = keys(bucket)
+    assert run_job(learned, stored).unchanged
+    assert keys(bucket) == before
+    status = job_status(learned, "news")
+    assert (status.state, status.path) == ("unchanged", str(first.folder / first.manifest.file))
+    with pytest.raises(OptionError, match="writes to the same folder"):
+        add_job(learned, job("other", f"s3://{bucket.name}/news/"))
+
+
+def test_errors_name_the_url(learned: Store, bucket: Any, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="s3://no-such-bucket/x"):
+        publish(learned, Versions(open_folder("s3://no-such-bucket/x"), "news"))
+    with pytest.raises(OptionError, match=r"nowhere://x: cannot be opened .*nowhere"):
+        add_job(learned, job("news", "nowhere://x"))
