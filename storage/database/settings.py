@@ -60,7 +60,9 @@ def keep_orthographies(connection: Connection, orthographies: Sequence[str]) -> 
 def _value(stored: dict[str, str], name: str, kind: Any) -> Any:
     stored = _LATER | stored
     if name not in stored:
-        raise StoreError(f"table settings: {name} is missing")
+        raise StoreError(
+            f"table settings: {name} is missing: another version of hierogram created this store, or it is damaged"
+        )
     try:
         value: Any = json.loads(stored[name])
     except ValueError as error:
