@@ -52,7 +52,7 @@ def learn(
     """
     chosen, blocks = sharing.parsed()
     from hierogram.daemon.learning.learner import LearnOptions
-    from hierogram.daemon.workers.chain import shared_chain, start_workers
+    from hierogram.daemon.workers.chain import chain_factory, start_workers
     from hierogram.samplers.synchronous.sweeps import Blocks
 
     with (
@@ -61,7 +61,7 @@ def learn(
         start_workers(opened.store, chosen, threads or 1) as cluster,
     ):
         blocks_of = None if blocks is None else Blocks(*blocks)
-        options = LearnOptions(threads, blocks=blocks_of, chain=shared_chain(cluster))
+        options = LearnOptions(threads, blocks=blocks_of, chain=chain_factory(cluster))
         learning, kind = opened.learn(sweeps, options=options), opened.notation()
         with interruptible("committed alignments are kept; run `hierogram learn` again to continue"):
             aligned = align_pending(learning)

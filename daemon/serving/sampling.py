@@ -23,7 +23,7 @@ from hierogram.daemon.learning.residents import PAIRS_PER_TRANSACTION, ResidentB
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
-from hierogram.daemon.workers.chain import check_workers, shared_chain, start_workers
+from hierogram.daemon.workers.chain import chain_factory, check_workers, start_workers
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
@@ -250,7 +250,7 @@ class SamplingLoop:
         workers, block_sizes = configuration.workers.parsed()
         threads = section.threads or (None if workers is None else 1)
         with ExitStack() as stack:
-            chain = shared_chain(stack.enter_context(start_workers(self._store, workers, threads or 1)))
+            chain = chain_factory(stack.enter_context(start_workers(self._store, workers, threads or 1)))
             blocks = None if block_sizes is None else Blocks(*block_sizes)
             seconds = section.likelihood_seconds
             options = LearnOptions(

@@ -33,7 +33,7 @@ _PAIRS_PER_ROUND = 24_576
 _MIN_ROUNDS = 2
 
 
-def check_shareable(settings: Settings) -> None:
+def check_supported(settings: Settings) -> None:
     """Raise `DaemonError` if workers cannot sample a store with these settings."""
     if find_kind(settings).name != SYNCHRONOUS:
         raise DaemonError(
@@ -46,14 +46,14 @@ def check_shareable(settings: Settings) -> None:
         )
 
 
-def shared_chain(cluster: "RayCluster | None") -> Callable[[Store, ChainConfig], Chain] | None:
+def chain_factory(cluster: "RayCluster | None") -> Callable[[Store, ChainConfig], Chain] | None:
     """Return a factory of chains that the cluster's workers sample (None: no cluster). Raises `DaemonError`."""
     if cluster is None:
         return None
 
     def make(store: Store, config: ChainConfig) -> Chain:
-        check_shareable(store.settings())
-        return SharedChain(store, config, cluster)
+        check_supported(store.settings())
+        return ClusterChain(store, config, cluster)
 
     return make
 
@@ -62,7 +62,7 @@ def check_workers(settings: Settings) -> None:
     """Raise `DaemonError` if Ray is not installed or workers cannot sample a store with these settings."""
     if find_spec("ray") is None:
         raise DaemonError(f"workers require Ray: {install_extra('cluster')}")
-    check_shareable(settings)
+    check_supported(settings)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def choose_blocks(pairs: int) -> Blocks | None:
     return replace(blocks, blocks_a_round=-(-pairs // (rounds * blocks.pairs_a_block)))
 
 
-class SharedChain(PhraseChain):
+class ClusterChain(PhraseChain):
     """Rule counts of a store whose pairs workers sample. Small batches are sampled in this process."""
 
     def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:
@@ -96,12 +96,12 @@ class SharedChain(PhraseChain):
         self._config = config
         self._cluster = cluster
         self.pool: WorkerPool | None = None
-        self._in_step: frozenset[int] = frozenset()
+        self._in_sync: frozenset[int] = frozenset()
 
     @property
     def rule_types(self) -> int:
         """Number of rules in use."""
-        self._catch_up()
+        self._update_table()
         return super().rule_types
 
     @property
@@ -111,42 +111,42 @@ class SharedChain(PhraseChain):
 
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all rule tokens."""
-        self._catch_up()
+        self._update_table()
         return super().log_likelihood()
 
-    def _catch_up(self) -> None:
+    def _update_table(self) -> None:
         if self.pool is not None:
             self.table = self.pool.counts()
 
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of pairs that are not stored. Workers receive the counts when they next need them."""
-        self._dismiss(changed=not stored.all())
+        self._drop_pool(changed=not stored.all())
         super().add_pairs(loaded, state, stored)
 
     def change_counts(self, loaded: LoadedPairs, state: State, weight: int) -> None:
         """Add `weight` to the count of each rule in the derivations."""
-        self._dismiss(changed=True)
+        self._drop_pool(changed=True)
         super().change_counts(loaded, state, weight)
 
     def refresh_model(self, store: Store) -> None:
         """Update the model to the store's current vocabulary."""
-        self._dismiss(changed=True)
+        self._drop_pool(changed=True)
         super().refresh_model(store)
 
-    def _dismiss(self, changed: bool) -> None:
+    def _drop_pool(self, changed: bool) -> None:
         """Forget the current batch. Workers keep their tables unless counts or model are `changed` in this process."""
-        self._catch_up()
+        self._update_table()
         if changed:
-            self._in_step = frozenset()
+            self._in_sync = frozenset()
         elif self.pool is not None:
-            self._in_step = self.pool.in_step
+            self._in_sync = self.pool.in_sync
         self.pool = None
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
         """Return a function that makes the workers sweep over these pairs."""
         blocks = self._config.blocks or choose_blocks(loaded.size)
         if blocks is None:
-            self._dismiss(changed=True)
+            self._drop_pool(changed=True)
             return super().sweep(loaded)
         self._compiling.wait()
 
@@ -154,13 +154,13 @@ class SharedChain(PhraseChain):
             state: State, averages: Averages, request: SweepRequest, report: Report
         ) -> tuple[State, SweepInfo]:
             if self.pool is None or self.pool.loaded is not loaded:
-                self._dismiss(changed=False)
+                self._drop_pool(changed=False)
                 edge, cut = state
                 variables = Variables(edge.copy(), cut.copy(), loaded.write_averages(averages))
                 bounds = {name: getattr(loaded.batch, name) for name in BOUNDS}
                 setup = Setup(self._settings, self._vocabulary, blocks, self._threads, bounds)
                 pool = WorkerPool(self._cluster, setup, self.model, loaded, variables)
-                pool.form(self.table, self._in_step)
+                pool.distribute(self.table, self._in_sync)
                 self.pool = pool
             return state, self.pool.sweep(request, report)
 

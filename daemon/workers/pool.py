@@ -24,9 +24,9 @@ from hierogram.daemon.workers.sharding import (
 )
 from hierogram.daemon.workers.worker import (
     Changes,
-    Contents,
-    Part,
+    RoundResults,
     Setup,
+    ShardContents,
     Step,
     Variables,
     WorkerLostError,
@@ -69,95 +69,96 @@ class WorkerPool:
         self.loaded = loaded
         self._offsets = loaded.batch.forests.node_offset
         self._variables = variables
-        self._shares: list[ShardPlan] = []
+        self._plans: list[ShardPlan] = []
         self._shards: dict[int, list[int]] = {}
-        self._past: list[tuple[Step, list[Changes]]] = []
-        self._past_bytes = 0
+        self._kept_rounds: list[tuple[Step, list[Changes]]] = []
+        self._kept_bytes = 0
         self._unsent: list[Any] = []
-        self._settling: list[tuple[int, Call]] = []
+        self._merging: list[tuple[int, Call]] = []
         self._unmerged: list[Changes] = []
         self._unmerged_tokens = 0
 
     @property
-    def in_step(self) -> frozenset[int]:
+    def in_sync(self) -> frozenset[int]:
         """Workers whose tables equal this process's table: all workers once variables are collected, else none."""
-        return frozenset() if self._past else frozenset(self._shards)
+        return frozenset() if self._kept_rounds else frozenset(self._shards)
 
-    def form(self, table: CountTable, in_step: frozenset[int] = frozenset()) -> None:
-        """Distribute the batch over the available workers; those not `in_step` get the table. Raises `DaemonError`."""
+    def distribute(self, table: CountTable, in_sync: frozenset[int] = frozenset()) -> None:
+        """Distribute the batch over the available workers; those not `in_sync` get the table. Raises `DaemonError`."""
         self._table = table
-        self._in_step = in_step
+        self._in_sync = in_sync
         for _ in range(_MAX_LOSSES):
             try:
-                self._form()
+                self._try_to_distribute()
             except WorkerLostError:
-                self._in_step = frozenset()
+                self._in_sync = frozenset()
             else:
                 return
         raise DaemonError(f"{_MAX_LOSSES} workers were lost in a row: check why they died")
 
-    def _form(self) -> None:
+    def _try_to_distribute(self) -> None:
         workers = usable_workers(self._cluster, self._setup.blocks.blocks_a_round)
         if not workers:
             raise DaemonError("cannot start a worker: no free CPU in the cluster")
-        self._shares = self._share_out(len(workers))
+        self._plans = self._plan_shards(len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
-        rules = None if self._in_step.issuperset(workers) else self._cluster.share(list_rules(self._table))
+        rules = None if self._in_sync.issuperset(workers) else self._cluster.put(list_rules(self._table))
         calls = [
-            self._cluster.call(worker, "begin", self._setup, None if worker in self._in_step else rules)
+            self._cluster.call(worker, "reset", self._setup, None if worker in self._in_sync else rules)
             for worker in workers
         ]
-        opening = [
-            self._cluster.call(worker, "open", number, self._contents(number)) for number, worker in enumerate(workers)
+        calls += [
+            self._cluster.call(worker, "open", number, self._shard_contents(number))
+            for number, worker in enumerate(workers)
         ]
-        for call in calls + opening:
+        for call in calls:
             self._cluster.result(call)
 
-    def _share_out(self, shards: int) -> list[ShardPlan]:
+    def _plan_shards(self, shards: int) -> list[ShardPlan]:
         work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
         return plan_shards(work, self._setup.blocks, shards)
 
-    def _contents(self, number: int) -> Contents:
+    def _shard_contents(self, number: int) -> ShardContents:
         """Return a shard with its last collected variables."""
-        share = self._shares[number]
-        nodes = entry_indices(self._offsets, share.pairs)
+        plan = self._plans[number]
+        nodes = entry_indices(self._offsets, plan.pairs)
         edge, cut, records = self._variables
-        variables = Variables(edge[nodes], cut[nodes], take_blobs(records, share.pairs))
-        return extract_texts(self.loaded.batch, share.pairs), share.rounds, variables
+        variables = Variables(edge[nodes], cut[nodes], take_blobs(records, plan.pairs))
+        return extract_texts(self.loaded.batch, plan.pairs), plan.rounds, variables
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Run one sweep; return its statistics."""
         if self._cluster.target_workers != len(self._cluster.workers()):
             blocks = self._setup.blocks.blocks_a_round
-            if len(usable_workers(self._cluster, blocks)) != len(self._shares):
+            if len(usable_workers(self._cluster, blocks)) != len(self._plans):
                 # Workers were added, or lost workers were not replaced.
                 self.collect()
-                self.form(self._table, self.in_step)
+                self.distribute(self._table, self.in_sync)
         requests = {
-            number: SweepRequest._make(column[share.pairs] for column in request)
-            for number, share in enumerate(self._shares)
+            number: SweepRequest._make(column[plan.pairs] for column in request)
+            for number, plan in enumerate(self._plans)
         }
-        for number in range(len(self._shares[0].rounds) - 1):
-            done = self._round((number, {} if number else requests))
-            report(sum(int(share.rounds[number + 1]) for share in self._shares))
-        infos = [done[shard].info for shard in range(len(self._shares))]
-        if self._past_bytes > _KEPT_BYTES:
+        for number in range(len(self._plans[0].rounds) - 1):
+            results = self._run_round((number, {} if number else requests))
+            report(sum(int(plan.rounds[number + 1]) for plan in self._plans))
+        infos = [results[shard].info for shard in range(len(self._plans))]
+        if self._kept_bytes > _KEPT_BYTES:
             self.collect()
         return SweepInfo(*map(sum, zip(*infos, strict=True)))
 
-    def _round(self, step: Step) -> Part:
+    def _run_round(self, step: Step) -> RoundResults:
         """Run one round. The results are kept, and the workers receive them with their next call."""
-        done, calls = self._all("work", step, settle=True)
+        results, calls = self._call_all("sample", step, merge=True)
         if 0 < len(calls) <= _MAX_PASSED_CHANGES:
-            self._unsent = [self._cluster.shared(call) for call in calls]
+            self._unsent = [self._cluster.reference(call) for call in calls]
         else:
-            self._unsent = [self._cluster.share(done)]
-        changes = [done[shard].changes for shard in range(len(self._shares))]
-        self._past.append((step, changes))
-        self._past_bytes += sum(part.nbytes for part in changes)
+            self._unsent = [self._cluster.put(results)]
+        changes = [results[shard].changes for shard in range(len(self._plans))]
+        self._kept_rounds.append((step, changes))
+        self._kept_bytes += sum(part.nbytes for part in changes)
         self._unmerged += changes
-        self._unmerged_tokens += sum(result.tokens for result in done.values())
-        return done
+        self._unmerged_tokens += sum(result.tokens for result in results.values())
+        return results
 
     @property
     def rule_tokens(self) -> int:
@@ -168,7 +169,7 @@ class WorkerPool:
         """Return the table after the rounds so far."""
         if sum(map(len, self._unmerged)) > self._table.rule_types:
             # Rebuilding the table from that of a worker is faster.
-            rules, _ = self._all("rules")
+            rules, _ = self._call_all("rules")
             if self._unmerged:
                 self._table = make_table(rules[0], longest_rule(self._setup.settings), self._model)
                 self._unmerged, self._unmerged_tokens = [], 0
@@ -182,17 +183,17 @@ class WorkerPool:
 
     def collect(self) -> None:
         """Collect the pairs' variables, after which the changes of earlier rounds are no longer needed."""
-        if not self._past:
+        if not self._kept_rounds:
             return
-        found, _ = self._all("collect")
+        collected, _ = self._call_all("collect")
         edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
         parts: list[tuple[ShardPlan, Blobs]] = []
-        for number, share in enumerate(self._shares):
-            nodes = entry_indices(self._offsets, share.pairs)
-            edge[nodes], cut[nodes], records = found[number]
-            parts.append((share, records))
+        for number, plan in enumerate(self._plans):
+            nodes = entry_indices(self._offsets, plan.pairs)
+            edge[nodes], cut[nodes], records = collected[number]
+            parts.append((plan, records))
         self._variables = Variables(edge, cut, join_shard_blobs(parts))
-        self._past, self._past_bytes = [], 0
+        self._kept_rounds, self._kept_bytes = [], 0
         # Merging releases the remaining references to these rounds' changes.
         self.counts()
 
@@ -201,22 +202,22 @@ class WorkerPool:
         self.collect()
         return self._variables
 
-    def _all(self, method: str, *arguments: object, settle: bool = False) -> tuple[dict[int, Any], list[Call]]:
+    def _call_all(self, method: str, *arguments: object, merge: bool = False) -> tuple[dict[int, Any], list[Call]]:
         """Call each worker once; return results by shard, and the calls if no worker was lost."""
         unsent, self._unsent = self._unsent, []
-        burn_in_sweeps, self._settling = self._settling, []
+        merging, self._merging = self._merging, []
         calls = [
             (worker, self._cluster.call(worker, method, *arguments, numbers, *unsent))
             for worker, numbers in self._shards.items()
         ]
-        if settle:
-            self._settling = [(worker, self._cluster.call(worker, "settle")) for worker in self._shards]
+        if merge:
+            self._merging = [(worker, self._cluster.call(worker, "merge_own")) for worker in self._shards]
         if not self._cluster.fills_machine:
             # Merge while the workers run.
             self._merge()
         results: dict[int, Any] = {}
         orphans: list[int] = []
-        for worker, call in burn_in_sweeps + calls:
+        for worker, call in merging + calls:
             try:
                 results |= self._cluster.result(call)
             except WorkerLostError:
@@ -230,20 +231,20 @@ class WorkerPool:
             losses += 1
             if losses > _MAX_LOSSES:
                 raise DaemonError(f"{losses} workers were lost in one round: check why they died")
-            taker = self._next_worker()
-            if taker is None:
+            replacement = self._next_worker()
+            if replacement is None:
                 continue
             number = orphans[0]
             try:
-                self._shards[taker].append(number)
-                steps = [step for step, _ in self._past]
-                changes = [np.concatenate(parts) for _, parts in self._past]
-                contents = self._contents(number)
-                self._cluster.result(self._cluster.call(taker, "recover", number, contents, steps, *changes))
-                results |= self._cluster.result(self._cluster.call(taker, method, *arguments, [number]))
+                self._shards[replacement].append(number)
+                steps = [step for step, _ in self._kept_rounds]
+                changes = [np.concatenate(parts) for _, parts in self._kept_rounds]
+                contents = self._shard_contents(number)
+                self._cluster.result(self._cluster.call(replacement, "recover", number, contents, steps, *changes))
+                results |= self._cluster.result(self._cluster.call(replacement, method, *arguments, [number]))
             except WorkerLostError:
                 # Its other shards already have results, but are lost with it.
-                orphans += [shard for shard in self._shards.pop(taker) if shard not in orphans]
+                orphans += [shard for shard in self._shards.pop(replacement) if shard not in orphans]
             else:
                 losses = 0
                 orphans.pop(0)
@@ -257,7 +258,7 @@ class WorkerPool:
                 raise ClusterLostError("all workers were lost, and no new one can be started")
             return min(self._shards, key=lambda candidate: (len(self._shards[candidate]), candidate))
         try:
-            self._cluster.result(self._cluster.call(worker, "begin", self._setup, list_rules(self._table)))
+            self._cluster.result(self._cluster.call(worker, "reset", self._setup, list_rules(self._table)))
         except WorkerLostError:
             return None
         self._shards[worker] = []

@@ -38,7 +38,7 @@ _SIGACTION_BYTES = 512
 _SECONDS_TO_START = 120.0
 _SECONDS_PER_CALL = 900.0
 """A worker that exceeds this time in a call counts as lost. The first call may compile for some minutes."""
-_SECONDS_PER_LOOK = 5.0
+_CHECK_SECONDS = 5.0
 """Interval at which to check the cluster's processors and whether any of its machines is alive."""
 _LOST = (exceptions.RayActorError, exceptions.GetTimeoutError, exceptions.ObjectLostError, exceptions.NodeDiedError)
 _GONE = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionError)
@@ -49,23 +49,23 @@ class RayCluster:
     """Workers of one process, which end with it. Each worker uses `threads` threads."""
 
     def __init__(self, workers: Workers, threads: int, on_this_machine: bool = False) -> None:
-        self._number = workers.number
+        self._requested = workers.number
         self.threads = threads
         self._on_this_machine = on_this_machine
         self._actors: dict[int, Any] = {}
-        self._next = 0
-        self._looked = float("-inf")
-        self._seen = 1
+        self._next_number = 0
+        self._checked_at = float("-inf")
+        self._possible = 1
 
     @property
     def target_workers(self) -> int:
         """Target number of workers: as requested, or as many as the cluster's processors can run."""
-        if self._number is not None:
-            return self._number
-        if time.monotonic() - self._looked > _SECONDS_PER_LOOK:
-            self._looked = time.monotonic()
-            self._seen = max(1, int(_ray.cluster_resources().get("CPU", 0) // self.threads))
-        return self._seen
+        if self._requested is not None:
+            return self._requested
+        if time.monotonic() - self._checked_at > _CHECK_SECONDS:
+            self._checked_at = time.monotonic()
+            self._possible = max(1, int(_ray.cluster_resources().get("CPU", 0) // self.threads))
+        return self._possible
 
     @property
     def fills_machine(self) -> bool:
@@ -85,7 +85,7 @@ class RayCluster:
         if self._actors and _ray.available_resources().get("CPU", 0) < self.threads:
             return None
         actor = _ray.remote(num_cpus=self.threads)(Worker).remote()
-        worker, self._next = self._next, self._next + 1
+        worker, self._next_number = self._next_number, self._next_number + 1
         try:
             self._await(actor.ready.remote())
         except _LOST:
@@ -101,12 +101,12 @@ class RayCluster:
     def _await(ready: Any) -> None:
         """Wait until a worker has started. Raises Ray's errors and `ClusterLostError`."""
         until = time.monotonic() + _SECONDS_TO_START
-        while not _ray.wait([ready], timeout=_SECONDS_PER_LOOK)[0] and time.monotonic() < until:
+        while not _ray.wait([ready], timeout=_CHECK_SECONDS)[0] and time.monotonic() < until:
             if not any(node["Alive"] for node in _ray.nodes()):
                 raise ClusterLostError("lost the cluster: no nodes left")
         _ray.get(ready, timeout=0)
 
-    def share(self, value: object) -> Any:
+    def put(self, value: object) -> Any:
         """Put a value into the cluster's object store, to pass it to calls of many workers."""
         return _ray.put(value)
 
@@ -130,7 +130,7 @@ class RayCluster:
         except _GONE as error:
             raise ClusterLostError(f"lost the cluster: {error}") from error
 
-    def shared(self, call: Any) -> Any:
+    def reference(self, call: Any) -> Any:
         """Return a reference to the result of a call, which workers fetch directly from the worker's machine."""
         return call[1]
 

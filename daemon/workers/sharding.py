@@ -1,4 +1,4 @@
-"""Shares of a batch: each shard gets blocks of every round, with about equal work in each."""
+"""Plans of the shards of a batch: each shard gets blocks of every round, with about equal work in each."""
 
 from typing import NamedTuple
 
@@ -99,11 +99,11 @@ def take_blobs(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
 
 def join_shard_blobs(parts: list[tuple[ShardPlan, Blobs]]) -> Blobs:
     """Return the byte strings of all pairs in order, given those of shards that partition the pairs."""
-    sizes = np.zeros(sum(len(share.pairs) for share, _ in parts), np.int64)
-    for share, blobs in parts:
-        sizes[share.pairs] = np.diff(blobs.offsets)
+    sizes = np.zeros(sum(len(plan.pairs) for plan, _ in parts), np.int64)
+    for plan, blobs in parts:
+        sizes[plan.pairs] = np.diff(blobs.offsets)
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     content = np.empty(int(offsets[-1]), np.uint8)
-    for share, blobs in parts:
-        content[entry_indices(offsets, share.pairs)] = blobs.content
+    for plan, blobs in parts:
+        content[entry_indices(offsets, plan.pairs)] = blobs.content
     return Blobs(content, offsets)

@@ -51,14 +51,14 @@ class Variables(NamedTuple):
     records: Blobs
 
 
-Contents = tuple[PairTexts, NDArray[np.int64], Variables]
+ShardContents = tuple[PairTexts, NDArray[np.int64], Variables]
 """Shard: its pairs, the offsets of the rounds, and the variables."""
 
 
 class Shard:
     """Pairs of one shard."""
 
-    def __init__(self, setup: Setup, model: Model, contents: Contents, executor: ThreadPoolExecutor) -> None:
+    def __init__(self, setup: Setup, model: Model, contents: ShardContents, executor: ThreadPoolExecutor) -> None:
         texts, self._rounds, (edge, cut, records) = contents
         # Received arrays are read-only, for which kernels would be recompiled.
         numbers, bitext, source_hashes, target_hashes = texts
@@ -110,8 +110,8 @@ class ShardResult(NamedTuple):
     info: SweepInfo
 
 
-Part = dict[int, ShardResult]
-"""Results of shards in a round, by shard number. The parts of all workers make up the round."""
+RoundResults = dict[int, ShardResult]
+"""Results of some shards in a round, by shard number."""
 
 
 def merge_changes_into(changes: Changes, table: CountTable, model: Model) -> CountTable:
@@ -149,73 +149,73 @@ class Worker:
         self._shards: dict[int, Shard] = {}
         self._executor = ThreadPoolExecutor(1)
         # Changes of its own shards in this round, and the shards whose changes are already in the table.
-        self._own: dict[int, Changes] = {}
-        self._settled: list[int] = []
+        self._own_changes: dict[int, Changes] = {}
+        self._merged: list[int] = []
 
     def ready(self) -> int:
         """Return the process id."""
         return os.getpid()
 
-    def begin(self, setup: Setup, rules: Changes | None) -> None:
+    def reset(self, setup: Setup, rules: Changes | None) -> None:
         """Drop all shards and load these rules, given as changes, into the table (None: keep the table)."""
         self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
         self._model = make_model(setup.settings, setup.vocabulary)
-        self._shards, self._own, self._settled = {}, {}, []
+        self._shards, self._own_changes, self._merged = {}, {}, []
         if rules is not None:
             self._table = make_table(rules, longest_rule(setup.settings), self._model)
 
-    def open(self, number: int, contents: Contents) -> None:
+    def open(self, number: int, contents: ShardContents) -> None:
         """Open a shard."""
         self._shards[number] = Shard(self._setup, self._model, contents, self._executor)
 
-    def work(self, step: Step, numbers: Sequence[int], *before: Part) -> Part:
+    def sample(self, step: Step, numbers: Sequence[int], *previous: RoundResults) -> RoundResults:
         """Merge the changes of the previous round, then sample these shards' parts of a round."""
-        self._add_all(before)
+        self._merge_previous(previous)
         return {number: self._sample(number, step) for number in numbers}
 
-    def settle(self) -> Part:
+    def merge_own(self) -> RoundResults:
         """Merge its own shards' changes while other workers still sample and their changes are transferred."""
-        for number, changes in self._own.items():
-            self._add(changes)
-            self._settled.append(number)
+        for number, changes in self._own_changes.items():
+            self._merge(changes)
+            self._merged.append(number)
         return {}
 
-    def recover(self, number: int, contents: Contents, steps: Sequence[Step], *changes: Changes) -> None:
+    def recover(self, number: int, contents: ShardContents, steps: Sequence[Step], *changes: Changes) -> None:
         """Take over another worker's shard as it was before these rounds and repeat its part of them."""
-        for settled in self._settled:
-            self._add(_inverted(self._own[settled]))
-        self._settled = []
+        for merged in self._merged:
+            self._merge(_inverted(self._own_changes[merged]))
+        self._merged = []
         for change in reversed(changes):
-            self._add(_inverted(change))
+            self._merge(_inverted(change))
         self.open(number, contents)
         for step, change in zip(steps, changes, strict=True):
             self._sample(number, step)
-            self._add(change)
+            self._merge(change)
 
-    def collect(self, numbers: Sequence[int], *before: Part) -> dict[int, Variables]:
+    def collect(self, numbers: Sequence[int], *previous: RoundResults) -> dict[int, Variables]:
         """Merge the changes of the last round; return the variables of these shards."""
-        self._add_all(before)
+        self._merge_previous(previous)
         return {number: self._shards[number].variables() for number in numbers}
 
-    def rules(self, numbers: Sequence[int], *before: Part) -> dict[int, Changes | None]:
+    def rules(self, numbers: Sequence[int], *previous: RoundResults) -> dict[int, Changes | None]:
         """Merge the changes of the last round; return all rules if this worker has shard 0."""
-        self._add_all(before)
+        self._merge_previous(previous)
         return {number: list_rules(self._table) if number == 0 else None for number in numbers}
 
     def _sample(self, number: int, step: Step) -> ShardResult:
         shard = self._shards[number]
-        changes = self._own[number] = shard.sample(step[0], step[1].get(number), self._table)
+        changes = self._own_changes[number] = shard.sample(step[0], step[1].get(number), self._table)
         return ShardResult(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info())
 
-    def _add_all(self, before: Sequence[Part]) -> None:
-        for part in before:
-            for number, done in part.items():
-                if number not in self._settled:
-                    self._add(done.changes)
-        if before:
-            self._own, self._settled = {}, []
+    def _merge_previous(self, previous: Sequence[RoundResults]) -> None:
+        for results in previous:
+            for number, result in results.items():
+                if number not in self._merged:
+                    self._merge(result.changes)
+        if previous:
+            self._own_changes, self._merged = {}, []
 
-    def _add(self, changes: Changes) -> None:
+    def _merge(self, changes: Changes) -> None:
         self._table = merge_changes_into(changes, self._table, self._model)

@@ -18,14 +18,14 @@ from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.sampling import SamplingLoop
-from hierogram.daemon.workers.chain import shared_chain
+from hierogram.daemon.workers.chain import chain_factory
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.store import open_store
 
 
 def learn_in_turns(url: str, cluster: FakeCluster | None) -> object:
     """Return the contents of a store whose pairs arrive in three batches and are sampled in turns of one sweep."""
-    chain = None if cluster is None else shared_chain(cluster)
+    chain = None if cluster is None else chain_factory(cluster)
     with open_store(url, create=True, settings=QUICK) as store:
         with ManualTurns(
             store, LearnOptions(1, likelihood_seconds=1e6, blocks=Blocks(2, 3), chain=chain), **SHORT

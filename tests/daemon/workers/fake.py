@@ -46,7 +46,7 @@ class FakeCluster:
         self.living[self.started] = Worker()
         return self.started
 
-    def share(self, value: object) -> object:
+    def put(self, value: object) -> object:
         return value
 
     def call(self, worker: int, method: str, *arguments: object) -> Called:
@@ -78,7 +78,7 @@ class FakeCluster:
             del self.living[call.worker]
             call.lost = f"{call.worker} is lost in {call.method}"
 
-    def shared(self, call: Called) -> object:
+    def reference(self, call: Called) -> object:
         assert not call.lost
         return call.found
 

@@ -16,7 +16,7 @@ from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.workers import pool
-from hierogram.daemon.workers.chain import shared_chain
+from hierogram.daemon.workers.chain import chain_factory
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
@@ -29,7 +29,7 @@ def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, b
     """Return the contents of a new store after learning with workers or threads."""
     with open_store(url, create=True, settings=settings) as store:
         fill(store, some_pairs(PAIRS))
-        chain = None if cluster is None else shared_chain(cluster)
+        chain = None if cluster is None else chain_factory(cluster)
         done = learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=blocks, chain=chain))
         assert verify(store).problems == []
         return contents(store), done.curve
@@ -96,7 +96,7 @@ def test_consecutive_batches_reuse_the_tables_of_workers(
     call = cluster.call
 
     def noting(worker: int, method: str, *arguments: object) -> object:
-        whole.extend([arguments[1] is not None] if method == "begin" else [])
+        whole.extend([arguments[1] is not None] if method == "reset" else [])
         return call(worker, method, *arguments)
 
     monkeypatch.setattr(cluster, "call", noting)
@@ -110,8 +110,8 @@ def test_remaining_workers_take_over(by_threads: object, store_url: str) -> None
     works: list[int] = []
 
     def one_less(number: int, method: str) -> int:
-        works.extend([number] if method == "work" else [])
-        if method != "work" or len(works) not in (10, 20):
+        works.extend([number] if method == "sample" else [])
+        if method != "sample" or len(works) not in (10, 20):
             return 0
         cluster.room -= 1
         return -1
@@ -159,4 +159,4 @@ def test_stores_that_cannot_be_distributed_are_refused(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/b.db", create=True, settings=raw_pairs.QUICK) as store:
         raw_pairs.put(store, raw_pairs.RAW)
         with pytest.raises(DaemonError, match="grammar of this store is itg"):
-            learn(store, sweeps=1, options=LearnOptions(1, chain=shared_chain(FakeCluster())))
+            learn(store, sweeps=1, options=LearnOptions(1, chain=chain_factory(FakeCluster())))

@@ -19,18 +19,18 @@ def test_shards_have_whole_blocks_and_similar_work(shards: int, pairs: int) -> N
     blocks = Blocks(4, 24)
     sizes = np.random.default_rng(pairs).integers(1, 40, pairs)
     work = np.concatenate(([0], np.cumsum(sizes)))
-    shares = plan_shards(work, blocks, shards)
-    assert sorted(pair for share in shares for pair in share.pairs.tolist()) == list(range(pairs))
+    plans = plan_shards(work, blocks, shards)
+    assert sorted(pair for plan in plans for pair in plan.pairs.tolist()) == list(range(pairs))
     rounds = -(-pairs // 96)
     # Each edge of a shard is at most half a block from an even division of the work.
     most = max(work[min(k + 4, pairs)] - work[k] for k in range(0, pairs, 4))
     for number in range(rounds):
         whole = work[min(96 * (number + 1), pairs)] - work[96 * number]
-        for share in shares:
-            part = share.pairs[share.rounds[number] : share.rounds[number + 1]]
+        for plan in plans:
+            part = plan.pairs[plan.rounds[number] : plan.rounds[number + 1]]
             assert not len(part) or (part[0] % 4 == 0 and np.all(np.diff(part) == 1))
             assert abs(sizes[part].sum() - whole / shards) <= most
-    assert all(len(share.rounds) == rounds + 1 for share in shares)
+    assert all(len(plan.rounds) == rounds + 1 for plan in plans)
 
 
 def test_the_texts_of_a_shard_give_the_forests_of_its_rows() -> None:
