@@ -66,7 +66,7 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
         summary="Grammar store that keeps learning.",
         version=version("hierogram"),
         openapi_url=None,
-        dependencies=[Depends(check_query)],
+        dependencies=[Depends(check_query), Depends(context.threads.reads, scope="function")],
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan(reader, sql_runner, apps=apps),

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
@@ -44,7 +44,14 @@ def build_pages(
             added_page for extension in extensions() if extension.pages for added_page in extension.pages(context, page)
         ]
     page.navigation = [(added_page.name, added_page.path, added_page.title) for added_page in added]
-    app = FastAPI(title="Hierogram pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="Hierogram pages",
+        openapi_url=None,
+        dependencies=[Depends(threads.reads, scope="function")],
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
     for routes in (search_routes, rule_routes, word_routes, activity_routes, login_routes):
         app.include_router(routes(page))
     app.include_router(pair_routes(page, threads))

@@ -1,10 +1,14 @@
 """Thread pools of the application. Each kind of request has its own pool, so no kind can starve another."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from inspect import iscoroutinefunction
+from itertools import count
 from typing import TypeVar
 
-from anyio import CapacityLimiter, Semaphore, create_task_group, fail_after, to_thread
+from anyio import CapacityLimiter, Event, Semaphore, create_task_group, current_time, fail_after, to_thread
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -23,6 +27,10 @@ _CHANGES = 4
 _DOWNLOAD_THREADS = 2
 _MAX_DOWNLOADS = 16
 _RETRY_SECONDS = 10
+_PATIENCE = 20.0
+"""A request waits this many times its expected duration for requests that arrive after it and are faster."""
+_RECENT = 0.2
+"""Weight of the last duration in an expected duration."""
 
 Found = TypeVar("Found")
 
@@ -148,6 +156,58 @@ class Downloads:
             yield piece
 
 
+class ReadTurns:
+    """Dependency of routes that run in the default thread pool: short requests overtake long ones in the queue.
+
+    A request's expected duration is a running mean over requests for the same route with about as long a query, so
+    clients that repeat expensive requests delay each other more than the readers of other pages.
+    """
+
+    def __init__(self, turns: int = READERS) -> None:
+        self._free = turns
+        self._queue: list[tuple[float, int, Event]] = []
+        self._numbers = count()
+        self._expected: dict[tuple[str, int], float] = {}
+
+    async def __call__(self, request: Request) -> AsyncIterator[None]:
+        """Wait for a turn, and pass it on when the endpoint has returned."""
+        route = request.scope["route"]
+        if iscoroutinefunction(route.endpoint):
+            yield
+            return
+        kind = (route.path, len(request.scope["query_string"]).bit_length())
+        await self._take(self._expected.get(kind, 0.0))
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - started
+            self._expected[kind] = (1 - _RECENT) * self._expected.get(kind, seconds) + _RECENT * seconds
+            self._pass_on()
+
+    async def _take(self, expected: float) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn = (current_time() + _PATIENCE * expected, next(self._numbers), Event())
+        heappush(self._queue, turn)
+        try:
+            await turn[2].wait()
+        except BaseException:
+            if turn in self._queue:
+                self._queue.remove(turn)
+                self._queue.sort()
+            else:
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        if self._queue:
+            heappop(self._queue)[2].set()
+        else:
+            self._free += 1
+
+
 @dataclass(frozen=True)
 class Threads:
     """Thread pools of an application. Other requests run in anyio's default pool of `READERS` threads."""
@@ -158,6 +218,7 @@ class Threads:
     downloads: Downloads = field(default_factory=Downloads)
     changes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_CHANGES))
     """Limiter of requests that wait for the sampler, such as withdrawals."""
+    reads: ReadTurns = field(default_factory=ReadTurns)
 
     async def change(self, work: Callable[[], Found]) -> Found:
         """Run work that may wait for the sampler in a thread, and return its result."""
