@@ -24,7 +24,7 @@ class Compression(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """The suffix of a compressed file's name."""
+        """The suffix of a compressed file."""
         return _SUFFIXES.get(self, "")
 
 
@@ -54,7 +54,7 @@ def _compressor(compression: Compression, level: int | None) -> Any:
 
         return zstandard.ZstdCompressor(level=3 if level is None else level, write_checksum=True).compressobj()
     if compression is Compression.GZIP:
-        # The header of zlib holds no time and no name.
+        # The header of zlib contains neither time nor name.
         return zlib.compressobj(6 if level is None else min(level, 9), zlib.DEFLATED, _GZIP_WINDOW)
     return None
 

@@ -1,7 +1,7 @@
-"""The daemon's configuration: one TOML file, every key of which the environment can override.
+"""The daemon's configuration: one TOML file. Environment variables can override each key.
 
-The key `poll_seconds` of the section `[spool]` is `HIEROGRAM_SPOOL__POLL_SECONDS` in the environment. What is unknown
-or of the wrong type is an error that says where it stands; nothing is ignored.
+The key `poll_seconds` of the section `[spool]` is `HIEROGRAM_SPOOL__POLL_SECONDS` in the environment. Unknown keys and
+values of the wrong type are errors that name the key.
 """
 
 import json
@@ -93,7 +93,7 @@ class SpoolSection(Section):
     corpus: Annotated[str, CORPUS] = Field(default="default", min_length=1)
     poll_seconds: Seconds = Field(default=1.0, description="Seconds between scans of the folder.")
     languages: Languages = None
-    tokenize: bool = Field(default=False, description="Tokenize text that comes without links.")
+    tokenize: bool = Field(default=False, description="Tokenize text without links.")
     unaligned_after: Seconds | None = Field(
         default=None, description="Seconds after which `.source` and `.target` are ingested without an `.alignment`."
     )
@@ -154,7 +154,7 @@ class WebhooksSection(Section):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        # The value may hold a password, so no message shows it.
+        # The value may contain a password, so no message shows it.
         if self.url is not None and not _is_http_url(self.url.get_secret_value()):
             raise ValueError("url: must be a URL such as https://example.org/hook")
         for kind in self.events:
@@ -239,7 +239,7 @@ class HttpConfiguration(Section):
 
     @model_validator(mode="after")
     def _safe(self) -> Self:
-        # The value may hold a password, so no message shows it.
+        # The value may contain a password, so no message shows it.
         if self.sql_url is not None and not re.match(r"postgres(ql)?://\S", self.sql_url.get_secret_value()):
             raise ValueError("sql_url: must be a URL such as postgresql://role:password@host/database")
         if self.token is not None and len(self.token.get_secret_value()) < _MIN_TOKEN_LENGTH:
@@ -312,13 +312,13 @@ def _environment_type() -> type[Configuration]:
 
 
 def load_configuration(file: Path | None = None, **overrides: object) -> Configuration:
-    """Return the configuration of the file (if any), overridden by the environment, overridden by what is `overrides`.
+    """Return the configuration of the file (if any), overridden by the environment, overridden by `overrides`.
 
-    `overrides` names keys as in `store=…` and `spool_folder=…`; None stands for nothing given. Raises `UsageError`
-    with file, key and reason.
+    `overrides` are keys such as `store=…` and `spool_folder=…`; None overrides nothing. Raises `UsageError` with file,
+    key and reason.
     """
     content = _read(file) if file else {}
-    # Pydantic looks up the variables that it knows, and would not see one whose section is misspelled.
+    # Pydantic only reads variables of known sections, so it does not detect a misspelled section.
     fields = configuration_type().model_fields
     for name in os.environ:
         section, nested, _ = name.removeprefix(ENVIRONMENT_PREFIX).partition("__")
@@ -337,7 +337,10 @@ def load_configuration(file: Path | None = None, **overrides: object) -> Configu
 
 
 def _override(name: str, section: Section, key: str, value: object) -> Section:
-    """Return the section with another value; checked as a whole, since what one key may be depends on the others."""
+    """Return the section with another value.
+
+    Validates the whole section, because the limits of keys depend on each other.
+    """
     try:
         return type(section).model_validate(dict(section) | {key: value})
     except ValidationError as error:
@@ -354,7 +357,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: invalid TOML: {error}") from error
     try:
-        # Validated as JSON, in which a text is not a number, but a path may be a text.
+        # JSON validation accepts a text as a path, but not as a number.
         configuration_type().model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         raise UsageError(_explain(error, content, file)) from error
@@ -366,7 +369,7 @@ def _explain(error: ValidationError, content: Mapping[str, Any], file: Path | No
     for problem in error.errors():
         keys = [str(key) for key in problem["loc"]]
         is_known = problem["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
-        # What is wrong with a section as a whole says so itself, and its values may be secrets.
+        # Errors of a whole section name the problem themselves, and its values may be secrets.
         value = "" if problem["type"] == "value_error" else f", got {problem['input']!r}"
         reason = f"{problem['msg'].removeprefix('Value error, ')}{value}" if is_known else "unknown key"
         key = ".".join(keys) or "(file)"

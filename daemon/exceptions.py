@@ -26,7 +26,7 @@ class WrongKindError(InputError):
 
 
 class TooManyRejectedError(InputError):
-    """An input has more rejected lines than the limit allows, so the whole input is set apart."""
+    """An input has more rejected lines than the limit allows, so the whole input is rejected."""
 
 
 class ExportError(DaemonError):

@@ -1,4 +1,4 @@
-"""Extensions: what installed tools add to the command line, the configuration, the daemon and its web server.
+"""Extensions of installed tools: commands, configuration sections, loops and routes.
 
 A tool registers one `Extension` under the entry point group `hierogram.extensions`. The daemon imports no tool: without
 any entry point it still ingests, learns, answers SQL and exports.
@@ -57,7 +57,7 @@ class Extension:
     routes: Callable[[WebContext], Iterable[APIRouter]] | None = None
     """Routes of the HTTP API."""
     apps: Callable[[WebContext], Iterable[ProtocolApp]] | None = None
-    """Applications that speak another protocol."""
+    """Applications for other protocols."""
     pages: Callable[[WebContext, PageContext], Iterable[Page]] | None = None
     templates: str | None = None
     """Package with a folder `templates` of Jinja templates."""

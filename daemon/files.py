@@ -116,10 +116,10 @@ def subfolder(parent: int, name: str) -> int:
 
 @contextmanager
 def folder_within(folder: Path, *names: str) -> Iterator[int]:
-    """Open a folder below `folder`, named by its parts, as a descriptor. No symbolic link below `folder` is followed.
+    """Open a folder below `folder`, named by its parts, as a descriptor.
 
-    Other users may replace any part at any moment, so what is opened here is used through the descriptor alone. Raises
-    `OSError`.
+    No symbolic link below `folder` is followed. Other users may replace any part at any moment, so use only the
+    descriptor. Raises `OSError`.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

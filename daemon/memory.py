@@ -13,12 +13,12 @@ _M_ARENA_MAX = -8
 
 
 def relax_gc() -> None:
-    """Collect garbage seldom. Nearly all objects of modules and kernels live as long as the process."""
+    """Reduce garbage collections, because nearly all objects of modules and kernels live as long as the process."""
     gc.set_threshold(_NEW_OBJECTS, 50, 100)
 
 
 def limit_malloc_arenas() -> None:
-    """Make all threads share two memory arenas of the C library, in place of one arena per thread. Only for glibc."""
+    """Make all threads share two memory arenas of the C library, instead of one arena per thread. Only for glibc."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
 

@@ -23,7 +23,7 @@ def prefetch(items: Iterable[Item]) -> Generator[Item, None, None]:
 
 
 def map_in_threads(items: Iterable[Item], make: Callable[[Item], Made], threads: int) -> Iterator[Made]:
-    """Yield `make(item)` for each item in order, computed in threads, reading items as threads become free."""
+    """Yield `make(item)` for each item in order, computed in threads. Reads an item when a thread is free."""
     with ThreadPoolExecutor(threads, thread_name_prefix="made") as executor:
         coming: deque[Future[Made]] = deque()
         for item in items:

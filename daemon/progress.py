@@ -31,7 +31,10 @@ class Progress:
         self.pause = _QUIET_SECONDS
 
     def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
-        """Report `done` of `total` (None: unknown) and a `count` of units, with a `note`; `unit` names this phase's."""
+        """Report `done` of `total` (None: unknown), a `count` of units and a `note`.
+
+        `unit` is the name of the phase's units.
+        """
         now = time.monotonic()
         if now - self.last < self.pause:
             return
@@ -59,7 +62,7 @@ class _Bar(Progress):
 
 _SILENT = ContextVar("silent", default=False)
 COMMANDS = ContextVar("commands", default=False)
-"""Whether the command line calls the library, so that progress is printed."""
+"""Whether the command line calls the library and prints progress."""
 
 
 @contextmanager

@@ -75,7 +75,7 @@ class ParseKeywords(TypedDict, total=False):
     """Derivations to sample per sentence. 0 uses exact expectations for mer (default: 0 for mer, 1000 for mpp)."""
 
     root: str | None
-    """Root label of whole sentences (default: TOP, or that of the store)."""
+    """Root label of whole sentences (default: TOP, or the label of the store)."""
 
     base: str | None
     """Base distribution for smoothing fragments: uniform, pcfg (default: as in training; pcfg for a file)."""
@@ -128,10 +128,10 @@ class TranslateKeywords(TypedDict, total=False):
     (default: no)."""
 
     min_count: float
-    """Leave out rules with a lower count (default: 0.0)."""
+    """Omit rules with a lower count (default: 0.0)."""
 
     max_scope: int
-    """Leave out rules with a scope above K, which parse in time O(n^K) (default: 2)."""
+    """Omit rules with a scope above K. Rules of scope k parse in time O(n^k) (default: 2)."""
 
     pops: int
     """Hypotheses popped per span in cube pruning; 0: exact search (default: 200)."""

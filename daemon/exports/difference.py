@@ -78,10 +78,10 @@ def _parquet(path: Path) -> Iterator[ReadRule]:
 
 _LINES_PER_BLOCK = 10_000
 _SIGNIFICANT_ERRORS = 2
-"""Standard errors by which chance may move a count."""
+"""Number of standard errors within which a count may change by chance."""
 _KINDS = ("same", "changed", "added", "removed")
 _COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "count": "DOUBLE"}
-# Logarithms have six digits, so smaller differences are rounding.
+# Logarithms have six digits, so smaller differences are rounding errors.
 _SAME = "abs(a.count - b.count) <= 1e-4 * greatest(abs(a.count), abs(b.count))"
 
 
@@ -97,10 +97,10 @@ class ChangedRule:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Numbers of rules, and the rules of each kind with the highest counts or the greatest change.
+    """Numbers of rules, and the rules of each kind with the highest counts or the largest changes.
 
-    `significant` is the number of rules, of all kinds, whose counts moved by more than twice the Monte Carlo standard
-    error of the difference; None if an export does not give its error.
+    `significant` is the number of rules whose counts changed by more than twice the Monte Carlo standard error of the
+    difference; None if an export does not contain its error.
     """
 
     same: int
@@ -161,10 +161,10 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
 
 
 def _is_significant(variance_before: float | None, variance_after: float | None) -> str:
-    """Return the SQL condition that a rule's count moved by more than chance; false if a variance is unknown."""
+    """Return the SQL condition that a rule's count changed significantly; false if a variance is unknown."""
     if variance_before is None or variance_after is None:
         return "false"
-    # Smaller uses may have been rounded to 0, so a missing rule may have had them.
+    # Smaller uses may have been rounded to 0, so a missing rule may have had such uses.
     rounding_step = STEP / ONE_USE
     before, after = (
         f"coalesce(a.count, least(b.count, {rounding_step}))",

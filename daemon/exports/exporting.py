@@ -71,9 +71,9 @@ _ROW_GROUP = 122_880
 class ExportPlan:
     """Resolved options of an export: format, compression, filters, and counts in units of 1/`samples`.
 
-    The counts are those of a corpus (its id), or of all pairs (None). Smoothing of probabilities subtracts a discount
-    of `smoothing` for each use in `seen`, an SQL expression in units; None means one use of each rule, or its count if
-    that is smaller. `both_sides` omits rules with an empty side.
+    Counts are from the pairs of one `corpus` (its id), or from all pairs (None). Smoothing of probabilities subtracts a
+    discount of `smoothing` for each use in `seen`, an SQL expression in units; None means one use of each rule, or its
+    count if that is smaller. `both_sides` omits rules with an empty side.
     """
 
     options: ExportOptions
@@ -115,7 +115,7 @@ class ExportPlan:
 class OutputFiles:
     """Paths of the rules and of the format's glue rules, and the way to write files.
 
-    If the format has a decoder configuration, its path is that of the rules with another ending.
+    A decoder configuration has the same path as the rules, with another suffix.
     """
 
     path: Path
@@ -319,9 +319,9 @@ GRAMMAR, GLUE = "grammar", "glue"
 def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
     """Return the resolved options of an export of a kind of grammar.
 
-    The default format is that of the path's ending, else that of the kind of grammar. The default compression is that
-    of the path's ending; a path without such an ending is not compressed. Raises `UsageError` if path and options
-    disagree or the path has another ending, and `ExportError` if the kind of grammar lacks the format or a feature.
+    The suffix of the path determines the default format and compression. Without a suffix, the default format depends
+    on the kind of grammar, and the file is not compressed. Raises `UsageError` if path and options disagree or the
+    suffix is unknown, and `ExportError` if the kind of grammar lacks the format or a feature.
     """
     stem, named = split_suffix("" if path is None else path.name)
     promised = format_from_name(stem)
@@ -366,7 +366,7 @@ def _compression(options: ExportOptions, format: Format, path: Path | None, name
     if format.line is None:
         if named is not None or asked not in (None, Compression.NONE):
             prefix = f"{path}: " if named is not None else ""
-            raise UsageError(f"{prefix}{format.name} has its own compression: leave out --compression")
+            raise UsageError(f"{prefix}{format.name} has its own compression: remove --compression")
         return Compression.NONE
     if asked is not None and named not in (None, asked):
         raise UsageError(f"{path}: the suffix means {named}, but --compression is {asked}: change one of them")
@@ -386,7 +386,7 @@ Record = Callable[[Manifest, Path, str | None], None]
 class Published:
     """A version of an export: its folder, its manifest, and the old versions that were deleted.
 
-    It is `unchanged`, and was not written again, if the last version of the job already holds the same.
+    If the last version of the job has the same content, it is `unchanged` and was not written again.
     """
 
     folder: Path
@@ -459,10 +459,10 @@ def publish(
     job: str | None = None,
     report: Phases | None = None,
 ) -> Published:
-    """Write the store's grammar as a new version into a folder (made if need be), and move `latest` to it.
+    """Write the store's grammar as a new version into a folder, created if missing, and move `latest` to it.
 
     A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. Then delete expired
-    versions. A run of a `job` whose last version already holds the same writes nothing. Raises the errors of `export`;
+    versions. A run of a `job` writes nothing if its last version has the same content. Raises the errors of `export`;
     earlier versions remain.
     """
     options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
@@ -470,7 +470,7 @@ def publish(
     if job is not None and (unchanged := _unchanged(store, versions, options, job)) is not None:
         now = datetime.now(UTC)
         store.record_unchanged(job, now.timestamp())
-        # A version that another process writes now deletes the expired ones itself.
+        # Another process that is writing a version deletes the expired versions itself.
         with suppress(ExportError), lock_name(folder, name):
             unchanged = replace(unchanged, pruned=prune_versions(versions, now))
         return unchanged
@@ -495,7 +495,7 @@ def publish(
 def dry_run_publish(
     store: Store, versions: Versions, options: ExportOptions, *, job: str, report: Phases | None = None
 ) -> Published:
-    """Return the result that `publish` would have for a job now, without a change on the disk or in the store."""
+    """Return the result that `publish` would have for a job now. Changes neither the disk nor the store."""
     unchanged = _unchanged(store, versions, options, job)
     if unchanged is not None:
         return replace(unchanged, pruned=find_expired(versions, datetime.now(UTC)))

@@ -54,7 +54,7 @@ class SentenceIndex:
     def keeps(self, side: str) -> bool:
         """Return whether a source side matches a span of a sentence."""
         symbols = side.split(" ")
-        # Most sides have a word that is in no sentence.
+        # Most sides have a word that does not occur in any sentence.
         if len(symbols) <= _MAX_NONTERMINAL and not self._symbols.issuperset(symbols):
             return False
         if _NONTERMINAL_BEGINS not in side:
@@ -123,13 +123,13 @@ def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[i
 HIERO_MAX_SPAN = 10
 """Maximum words of an initial phrase on either side [Chiang 2007]."""
 UNICODE_SPACES = r"[\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
-"""Regular expression of the characters, other than the space, at which `str.split` of Python divides text."""
+"""Regular expression of the characters, other than the space, at which `str.split` splits text."""
 
 ADJACENT = rf"(^| ){NONTERMINAL} {NONTERMINAL}( |$)"
 
 
 def read_sentence_index(path: Path, side: TextSide = TOKENS) -> SentenceIndex:
-    """Return the sentences of a file with one sentence per line, divided by `side`. Raises `ExportError`."""
+    """Return the sentences of a file with one sentence per line, tokenized by `side`. Raises `ExportError`."""
     try:
         lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
         return SentenceIndex([side.tokens(line) for line in lines])

@@ -1,11 +1,11 @@
 """Lexical weights of rules, from the links of the store's pairs [Koehn, Och & Marcu 2003, §3.3].
 
-c(f, e) counts the links between two words; a word without any link counts as linked to NULL. w(e|f) = c(f, e) / c(f),
-and lex(e|f) is the product, over a rule's target words, of the mean of w(e|f) over the word's links within the rule, of
-w(e|NULL) where it has none. Lex(f|e) likewise, the sides exchanged; without words it is 1.
+c(f, e) is the number of links between two words. A word without links counts as linked to NULL. w(e|f) = c(f, e) /
+c(f). lex(e|f) is a product over the target words of a rule: the mean of w(e|f) over the word's links in the rule, or
+w(e|NULL) for a word without links. It is 1 without words. lex(f|e) is defined in the same way.
 
-Means and products are taken in whole numbers (units of 2^-50 of a probability, of 2^-32 of its logarithm), so that they
-do not depend on the order in which threads add them up.
+Means and products are computed from integers (probabilities in units of 2^-50, logarithms in units of 2^-32), so they
+do not depend on the order in which threads add them.
 """
 
 from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word

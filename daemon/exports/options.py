@@ -44,10 +44,10 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     """Yield the times of an expression after a time, in the zone, without end unless no day matches.
 
     When clocks go forward, a run in the skipped hour happens once, at its end. When clocks go back, a run in the
-    repeated hour happens once, the first time. Expressions whose minute or hour begins with `*` follow the clock: they
-    have no run in the skipped hour, and run through both repeated hours. Raises `ValueError`.
+    repeated hour happens once, the first time. Expressions whose minute or hour begins with `*` do not run in the
+    skipped hour, and run in both repeated hours. Raises `ValueError`.
     """
-    # Imported here because commands that need no schedule should start without it.
+    # Imported here, so that commands without a schedule start faster.
     from cronsim import CronSim, CronSimError
 
     fields = NICKNAMES.get(expression.strip().lower(), expression).split()
@@ -59,7 +59,7 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     except CronSimError as error:
         reason = str(error)[:1].lower() + str(error)[1:]
         raise ValueError(f"invalid cron expression {expression!r}: {reason}: expected {CRON_HELP}") from error
-    # Times in the repeated hour are given as of its first pass, which may be over.
+    # Times in the repeated hour refer to its first pass, which may be over.
     return (time.astimezone(UTC).astimezone(zone) for time in schedule if time.astimezone(UTC) > after)
 
 
@@ -160,7 +160,7 @@ class ExportOptions(Options):
     min_expected: Annotated[
         float,
         Option(
-            "In a translation grammar, leave out rules seen once whose source side is expected to occur less often "
+            "In a translation grammar, omit rules seen once whose source side is expected to occur less often "
             "than this in new text as long as the store's text.",
             min=0,
             below=INFINITY,
@@ -195,7 +195,7 @@ class ExportOptions(Options):
         except ValueError as error:
             raise OptionError("features", str(error)) from error
         if format.line is None and self.compression not in (Compression.AUTO, Compression.NONE):
-            raise OptionError("compression", f"{self.format} has its own compression: leave out --compression")
+            raise OptionError("compression", f"{self.format} has its own compression: remove --compression")
         if format.line is not None:
             try:
                 format.check_compression(self.compression)
@@ -210,7 +210,7 @@ class ExportOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Destination:
-    """Where an export goes: to a file, to standard output, or as a version into a folder. Raises `OptionError`."""
+    """Destination of an export: a file, standard output, or a version in a folder. Raises `OptionError`."""
 
     output: Annotated[
         Path | None,
@@ -230,7 +230,7 @@ class Destination:
 
     @property
     def is_standard_output(self) -> bool:
-        """Return whether the grammar goes to standard output."""
+        """Return whether the grammar is written to standard output."""
         return self.output == Path("-")
 
 
@@ -330,6 +330,6 @@ class ExportJob(ExportOptions):
         return ExportOptions(**{field.name: getattr(self, field.name) for field in fields(ExportOptions)})
 
     def versions(self) -> Versions:
-        """Return the folder of versions, and how many are kept. Raises `ExportError` if the URL cannot be opened."""
+        """Return the folder of versions, and the number to keep. Raises `ExportError` if the URL cannot be opened."""
         max_age = None if self.max_age is None else parse_span(self.max_age)
         return Versions(open_folder(self.to), self.name, self.keep, max_age)

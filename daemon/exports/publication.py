@@ -60,7 +60,7 @@ class Manifest:
     """Origin of an export, filters, and digests of its files.
 
     `file`, `bytes` and `sha256` describe the file of rules, `others` the files beside it. `position` is the position of
-    the store, `settings` are the store's settings, `options` the options with presets spelled out. `filters` has the
+    the store, `settings` are the store's settings, and `options` are all options, including defaults. `filters` has the
     number of rules before and after each filter. `variance_a_use` is the mean variance of a use, see `uncertainty`.
     `grammar_position` is the position of the last transaction that changed pairs or the grammar, `last_event_id` the
     last event at `position`, `filter_for_sha256` the digest of the test set.
@@ -95,7 +95,7 @@ class Manifest:
 
 
 def manifest_path(path: Path) -> Path:
-    """Return the path of the manifest of an exported file: the file's name with `.json` after it."""
+    """Return the path of the manifest of an exported file: the file's name plus `.json`."""
     return path.with_name(path.name + ".json")
 
 
@@ -263,7 +263,7 @@ def _timestamped(folder: Path, name: str, *, whole: bool = True) -> list[tuple[s
 
 
 def latest_version(folder: Path) -> str | None:
-    """Return the name of the version to which `latest` of a folder leads, or None."""
+    """Return the name of the version to which `latest` of a folder points, or None."""
     if is_object_storage(folder):
         with suppress(FileNotFoundError):
             return (folder / LATEST).read_text(encoding="utf-8").strip()
@@ -274,7 +274,7 @@ def latest_version(folder: Path) -> str | None:
 
 
 def find_expired(versions: Versions, now: datetime, coming: int = 0) -> list[Path]:
-    """Return the versions too many or too old, newest first, if `coming` newer ones existed. Never `latest`."""
+    """Return the expired versions, newest first, if `coming` newer versions existed. Never includes `latest`."""
     expired = []
     latest = None if coming else latest_version(versions.folder)
     for age, path in enumerate(reversed(list_versions(versions.folder, versions.name)), coming):

@@ -2,7 +2,7 @@
 
 The daemon calls `run_due` every second. It stores when a due job runs next, then runs it, one job after the other. A
 job that was due several times while no daemon ran, or while it ran itself, runs once. Each run that writes a version or
-fails is a row of `exports`; if nothing has changed since the last version, the job's row says when that was seen.
+fails is a row of `exports`. If nothing has changed since the last version, the run is only recorded in the job's row.
 """
 
 import json
@@ -27,7 +27,7 @@ from hierogram.storage.options import OptionError, as_plain, from_plain
 from hierogram.storage.store import Store
 
 RunEnded = Callable[[str, Published | None, Exception | None], None]
-"""Callback for the end of a run: the job's name, what was published, or the error."""
+"""Callback for the end of a run: the job's name, the published version, or the error."""
 
 RunState = Literal["never", "running", "done", "failed", "unchanged", "unreadable"]
 
@@ -41,10 +41,10 @@ _log = logging.getLogger(__name__)
 class JobStatus:
     """A job of the schedule as commands, HTTP and pages show it.
 
-    Times are in the job's time zone. `state` is that of the last run: `unchanged` if there was nothing new to
+    Times are in the job's time zone. `state` is the result of the last run: `unchanged` if there was nothing new to
     export, `unreadable` if the stored job is not valid, so that it never runs. `succeeded_at` is when the last version
-    was written, or confirmed as unchanged. `seconds`, `rules`, `bytes` and `path` are those of the last version.
-    `error` says why the last run failed, or why the next one cannot work. `failures` counts all failed runs.
+    was written, or confirmed as unchanged. `seconds`, `rules`, `bytes` and `path` describe the last version. `error` is
+    the reason why the last run failed, or why the next one cannot work. `failures` counts all failed runs.
     """
 
     name: str
@@ -121,7 +121,10 @@ def run_due(
     stopping: Callable[[], bool] = lambda: False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Run the due jobs in the order of their times until none is left or `stopping`, which keeps a job due."""
+    """Run the due jobs in the order of their times, until no job is due or `stopping` returns True.
+
+    An interrupted job remains due.
+    """
 
     def step(work: str, done: int, total: int | None) -> None:
         if stopping():
@@ -245,7 +248,7 @@ def job_status(store: Store, name: str) -> JobStatus:
 
 
 def job_statuses(states: Sequence[JobState]) -> list[JobStatus]:
-    """Return the status of jobs as the store has them."""
+    """Return the status of stored jobs."""
     jobs = {state.name: _parse_job(state.job) for state in states}
     return [_status(state, jobs) for state in states]
 

@@ -1,7 +1,7 @@
-"""A DuckDB database for one export, which keeps more than its bound of memory in files.
+"""A DuckDB database for one export. Data beyond its memory limit are in files.
 
-It loads the store's rules once, in the order of the store, and joins, ranks and sorts them. All results depend on the
-rows alone, for any number of threads: sums are of integers, and output is sorted by unique keys.
+It loads the store's rules once, in the order of the store, and joins, ranks and sorts them. Results do not depend on
+the number of threads: sums are integers, and output is sorted by unique keys.
 """
 
 import os
@@ -34,7 +34,7 @@ MEMORY = 256_000_000
 """Maximum memory of the database, in bytes."""
 
 _MEMORY_PER_LOADED_BYTE = 8.0
-"""Joins, sorts and output together stay in memory if the bound is this many times the size of the loaded rows."""
+"""Joins, sorts and output remain in memory if the limit is at least this multiple of the size of the loaded rows."""
 _ROW_BYTES = 40
 """Approximate bytes of a row without its texts."""
 
@@ -236,7 +236,8 @@ def load_rules(
 ) -> None:  # fmt: skip
     """Make the view `rules` with id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
 
-    The counts are those of a corpus (its id), or of all pairs (None). The id is local to this database.
+    Counts are from the pairs of one `corpus` (its id), or from all pairs (None). The id of a rule is local to this
+    database.
     """
     kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
     if corpus is None:
@@ -289,7 +290,7 @@ def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
 def _recount(
     snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report | None
 ) -> Blocks:
-    """Yield the rules of a corpus's pairs with their counts, block by block of pairs. Damaged pairs are left out."""
+    """Yield the rules of a corpus's pairs with their counts, in blocks of pairs. Damaged pairs are omitted."""
     # Import late, since this loads the compiled samplers.
     from hierogram.daemon.learning.kinds.kind import StoredSamples
     from hierogram.daemon.learning.kinds.stored import load_undamaged
@@ -372,7 +373,7 @@ def _distinct_sides(scratch: Scratch, side: str) -> list[str]:
 
 
 def _compose(scratch: Scratch, text: "_TextStatistics", shape: Collection[str]) -> None:
-    """Add the compositions of the table `inner_uses` that new text needs to the view `rules`, and remove the others."""
+    """Add the compositions that new text needs to the table `loaded`, and delete the rules that it does not need."""
     shape_columns = "".join(f", min({name}) AS {name}" for name in shape)
     scratch.run(f"""
         CREATE TABLE composed AS
@@ -406,10 +407,7 @@ class _TextStatistics:
     """The text of all pairs: n-grams, and by hashes in a table of fixed size the compositions that occur twice."""
 
     def __init__(self, snapshot: Snapshot, corpus: int | None, min_uses: float) -> None:
-        """Read all pairs.
-
-        `min_uses` is the expected occurrences of a source side in new text from which a rule is kept.
-        """
+        """Read all pairs. A rule is kept if its source side is expected at least `min_uses` times in new text."""
         import numpy as np
 
         # Import late, since this loads the compiled samplers.
@@ -511,7 +509,7 @@ def _pair_uses(
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus, after):
         undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
-        # Only kinds of grammar with `LINKS` come here, and their pairs are of this type.
+        # Only kinds of grammar with `LINKS` are passed here, and their pairs are of this type.
         assert isinstance(loaded, ForestPairs)
         batch, deltas, composed = loaded.batch, empty_deltas(), None
         weighted_links: list[tuple[RuleLinks, NDArray[np.int64]]] = []
@@ -561,7 +559,7 @@ def _pair_uses(
 
 
 def _weighted(links: "RuleLinks", weight: int) -> "tuple[RuleLinks, NDArray[np.int64]]":
-    """Return the rule links, each with the same weight."""
+    """Return the links of a rule, each with the same weight."""
     import numpy as np
 
     return links, np.full(len(links.entries), weight, np.int64)

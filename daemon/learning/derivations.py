@@ -16,7 +16,7 @@ from hierogram.storage.records import PairRow, Settings
 
 
 def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the pair's current derivation, top-down, root rule first; empty if it has none."""
+    """Return the pair's current derivation, top-down, root rule first; empty before the first sweep."""
     if row.current is None and row.is_intact():
         return []
     load_stored([row], settings)
@@ -37,7 +37,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
 
 
 def terminal_positions(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
-    """Return the positions in the rule's span that its own terminals cover on one side."""
+    """Return the positions that the rule's own terminals cover on one side."""
     start, end = _span(use, side)
     inside = {position for child in use.children for position in range(*_span(uses[child], side))}
     return [position for position in range(start, end) if position not in inside]

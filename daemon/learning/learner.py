@@ -95,11 +95,11 @@ class LearnProgress:
 class LearnOptions:
     """Options of learning. Only `blocks` change the result.
 
-    `threads`: None means one per core. `report` is the progress callback. The log-likelihood, whose
-    cost is proportional to the store, is computed every `likelihood_every` sweeps and at the end of
-    each part, but at most once per `likelihood_seconds`. `stop` is called after each sweep; if it
-    returns True, the work so far is committed and learning ends. `blocks`: sizes of blocks, if not
-    the default for the number of pairs. `chain`: factory of the chain, if not that of the kind.
+    `threads`: None means one per core. `report` is the progress callback. The log-likelihood, whose cost is
+    proportional to the store, is computed every `likelihood_every` sweeps and at the end of each part, but at most once
+    per `likelihood_seconds`. `stop` is called after each sweep; if it returns True, finished sweeps are committed and
+    learning ends. `blocks`: sizes of blocks (None: by the number of pairs). `chain`: factory of the chain (None: of the
+    kind).
     """
 
     threads: int | None = None
@@ -161,7 +161,7 @@ class Learner(AbstractContextManager["Learner"]):
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Load the rows and count all their derivations. A kind that needs all pairs gets all of the store."""
+        """Load the rows and count all their derivations. A kind that needs all pairs must get all rows of the store."""
         batch = ResidentBatch.from_rows(rows, self.settings)
         self.chain.add_pairs(batch.loaded, batch.state, batch.committed)
         return batch
@@ -182,9 +182,9 @@ class Learner(AbstractContextManager["Learner"]):
     ) -> None:
         """Sweep over the batch until each pair has had `target_sweeps` sweeps; commit at intervals and at the end.
 
-        `should_stop` is called after each sweep; if it returns True, the work so far is committed and the method
+        `should_stop` is called after each sweep; if it returns True, finished sweeps are committed and the method
         returns. `run` returns the progress of the run after a number of sweeps over this batch, which is committed with
-        them. With `leave_open`, the last commit is left to further sweeps over the same batch, unless it is due.
+        them. With `leave_open`, the last commit is delayed until further sweeps over the same batch, unless it is due.
         """
         first_sweep = self.sweeps
         should_stop = should_stop or self.options.stop
@@ -217,7 +217,7 @@ class Learner(AbstractContextManager["Learner"]):
             batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first_sweep))
 
     def commit_open(self, batch: ResidentBatch) -> None:
-        """Commit the sweeps that `sweep` left open."""
+        """Commit the sweeps that `sweep` has not committed."""
         records, self._open_records = self._open_records, []
         if records:
             batch.commit(self.store, records, self.chain.labels())

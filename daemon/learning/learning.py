@@ -45,7 +45,7 @@ class LearnReport:
 
 
 def rekey(store: Store) -> None:
-    """Give every rule a new key, using the next salt without key collisions."""
+    """Assign a new key to every rule, using the next salt without key collisions."""
     with store.snapshot() as snapshot:
         rules = [(row.id, row.source, row.target) for row in snapshot.iterate_all_rule_rows()]
     settings = store.settings()
@@ -77,8 +77,8 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
     """Return the run to continue, or record and return a new run of `sweeps` sweeps (None: `Kind.sweeps`).
 
-    A caller that aligns first calls this before aligning, so that an interruption leaves the number of sweeps on
-    record. Raises `StoreHeldError` if another process writes this store's grammar.
+    A caller that aligns first calls this before aligning, so that the number of sweeps is recorded even after an
+    interruption. Raises `StoreHeldError` if another process writes this store's grammar.
     """
     run = find_interrupted_run(store, sweeps)
     if run is None:

@@ -58,7 +58,7 @@ class IncrementalIndexer:
 
 
 def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs above an id; return the last id and the number, or None if none is left."""
+    """Index up to `limit` pairs above an id; return the last id and the number, or None after the last pair."""
     position, rows = store.unindexed_pairs(after, limit)
     if not rows:
         return None

@@ -22,12 +22,12 @@ _WORDS_PER_BATCH = 4_000_000
 _PAIRS_PER_READ = 5_000
 _PAIRS_PER_COMMIT = 2_048
 _FIRST_PART_DIVISOR = 2
-"""The first part of a commit, during which nothing else is written, is smaller than the other parts by this factor."""
+"""Factor by which the first part of a commit is smaller than the other parts, because nothing is written before it."""
 
 
 @dataclass(slots=True)
 class ResidentBatch:
-    """Pairs in memory: batch, state, averages (read on first use), sweeps, and what was last committed."""
+    """Pairs in memory: batch, state, averages (read on first use), sweeps, and the last committed samples."""
 
     rows: list[PairRow]
     loaded: LoadedBatch
@@ -106,7 +106,7 @@ class ResidentBatch:
             yield updates, rules.at(order, take_texts(rules.sources, order), take_texts(rules.targets, order))
 
     def removal_deltas(self) -> RuleDeltas:
-        """Return the changes of rule counts when all pairs leave the store, as last committed."""
+        """Return the changes of rule counts if all pairs are removed, as last committed."""
         if self.committed_state is None:
             return self.loaded.rule_deltas(None, None, self.settings)
         trees = self.loaded.trees(self.committed_state)

@@ -208,7 +208,7 @@ def _count_links(both: tuple[Direction, Direction], links: Links, weight: NDArra
 
 
 def read_blobs(rows: Sequence[LinkRow]) -> Links:
-    """Return both directions' links of the pairs, concatenated. Raises `DamagedPairsError` if they do not fit."""
+    """Return both directions' links of the pairs, concatenated. Raises `DamagedPairsError` if links are invalid."""
     sizes = np.array([(row.source.count(" ") + 1, row.target.count(" ") + 1) for row in rows], np.int64).reshape(-1, 2)
     is_damaged = np.zeros(len(rows), np.bool_)
     directions = []

@@ -64,17 +64,17 @@ class ExportKeywords(TypedDict, total=False):
     0)."""
 
     min_expected: float
-    """In a translation grammar, leave out rules seen once whose source side is expected to occur less often than
-    this in new text as long as the store's text (default: 0.1)."""
+    """In a translation grammar, omit rules seen once whose source side is expected to occur less often than this in
+    new text as long as the store's text (default: 0.1)."""
 
     corpus: str | None
     """Corpus of the pairs (default: none)."""
 
     min_count: float
-    """Leave out rules with a lower count (default: 0.0)."""
+    """Omit rules with a lower count (default: 0.0)."""
 
     max_scope: int | None
-    """Leave out rules with a scope above K, which parse in time O(n^K) (default: 2)."""
+    """Omit rules with a scope above K. Rules of scope k parse in time O(n^k) (default: 2)."""
 
     hiero: bool
     """Keep only rules that satisfy the constraints of Chiang (2007); see docs/exports.md (default: no)."""

@@ -89,7 +89,7 @@ class Learning:
         return self.report
 
     def finish(self) -> None:
-        """Record the end of the run, once its report is stored."""
+        """Record the end of the run, after its report is stored."""
         self._store.finish_run()
 
     def stop(self) -> None:

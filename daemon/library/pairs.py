@@ -13,7 +13,7 @@ from hierogram.storage.store import Store
 
 
 class StoredPair:
-    """A stored pair or tree, as it was when it was read: number, texts, links and derivation."""
+    """Snapshot of a stored pair or tree: number, texts, links and derivation."""
 
     def __init__(self, row: PairRow, settings: Settings) -> None:
         self._row = row

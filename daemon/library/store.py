@@ -61,13 +61,14 @@ if TYPE_CHECKING:
     from hierogram.storage.records import SupportingPair
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
-"""Default settings of a store under a Dirichlet process. Chains that start at a low temperature keep their first rules.
+"""Default settings of a store under a Dirichlet process. Chains that start at a low temperature seldom change their
+first rules.
 """
 
 _WITHDRAWAL_TIMEOUT, _POLL_INTERVAL = 60.0, 0.1
 """Seconds to wait until another process has withdrawn pairs, and between two checks."""
 _UNLIMITED = (1 << 31) - 2
-"""Largest row count of FETCH in Postgres, less the row that shows whether there are more."""
+"""Largest row count of FETCH in Postgres, minus the row that shows whether there are more rows."""
 
 DICTIONARY_CORPUS = "dictionary"
 """Default corpus of dictionary entries."""
@@ -178,9 +179,10 @@ class GrammarStore:
     """Store of sentence pairs or trees, and the grammar learned from them. Created by `open`.
 
     As a context manager, it closes the store. Methods are thread-safe. Only one thread or process at a time may learn,
-    repair or withdraw; others get `StoreHeldError`. Each change is one transaction, so an interrupted method leaves a
-    consistent store. All methods raise `StoreUnavailableError` if the database fails. Options are keyword arguments, or
-    an instance of the options dataclass that the method names. `made` is True if `open` created the store.
+    repair or withdraw; others get `StoreHeldError`. Each change is one transaction, so the store remains consistent
+    after an interruption. All methods raise `StoreUnavailableError` if the database fails. Options are keyword
+    arguments, or an instance of the options dataclass that the method names. `made` is True if `open` created the
+    store.
     """
 
     def __init__(self, store: Store, made: bool = False, upgraded_from: str | None = None) -> None:
@@ -470,12 +472,11 @@ class GrammarStore:
     ) -> GrammarStore:
         """Create a store of the same pairs, with words split into parts, and return it.
 
-        Subwords of each side are learned by up to `bpe_merges` merges (source, target). 0 keeps whole words; None
-        keeps target words whole, and splits source words into the parts of compounds, or into subwords, if they are
-        more often compounds, or have richer morphology, than target words. Links that were ingested or set by hand
-        become links between all parts of the two words; other links are recomputed. The new store has not been sampled.
-        Repeating an interrupted call resumes it. Raises `UsageError` if words are already split, and `StoreError` if
-        `url` is another store.
+        Subwords of each side are learned by up to `bpe_merges` merges (source, target). 0 keeps whole words; None keeps
+        target words whole, and splits source words if they are compounds more often than target words, or have richer
+        morphology. Links that were ingested or set by hand become links between all parts of the two words; other links
+        are recomputed. The new store has not been sampled. Repeating an interrupted call resumes it. Raises
+        `UsageError` if words are already split, and `StoreError` if `url` is another store.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions

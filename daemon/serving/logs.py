@@ -11,7 +11,7 @@ Log = structlog.stdlib.BoundLogger
 
 
 def open_log(section: LogSection) -> Log:
-    """Configure logging, also that of libraries, and return the logger. May be called again."""
+    """Configure logging of the daemon and of libraries, and return the logger. May be called again."""
     human = section.format == "human" or (section.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,

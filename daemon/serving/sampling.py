@@ -90,7 +90,7 @@ SetAside = Callable[[DamagedPairsError], set[int]]
 
 
 def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
-    """Set damaged pairs aside, so that the others are sampled on, and log them; return the ids of all of them."""
+    """Exclude damaged pairs from sampling and log them; return their ids."""
     for pair in store.set_aside([DamagedPair(damage.pair_id, damage.reason) for damage in error.damaged]):
         log.warning("pair set aside: run `hierogram repair`", pair=pair.id, reason=pair.reason)
     return {damage.pair_id for damage in error.damaged}
@@ -108,7 +108,7 @@ class IncrementalResidency:
         self._all_taken_up = False
 
     def open_new(self) -> ResidentBatch | None:
-        """Return a batch of new pairs, as far as the limit of pairs in memory allows."""
+        """Return a batch of new pairs, within the limit of pairs in memory."""
         room = self._pairs_at_once - sum(len(batch.rows) for batch in self.queue)
         if room <= 0:
             return None
@@ -121,7 +121,7 @@ class IncrementalResidency:
             self._taken_up = rows[-1].id if rows else self._taken_up
             open_ids = {row.id for batch in self.queue for row in batch.rows}
             rows = [row for row in rows if row.id not in open_ids]
-        # Pairs in memory have been committed since they were read, so they are no longer in state WAITING.
+        # Pairs in memory have been committed since they were read, so their state is not WAITING.
         rows += store.pairs(limit=room - len(rows), states=(WAITING,), sound=True)
         return self._open(rows)
 
@@ -145,7 +145,7 @@ class IncrementalResidency:
             self.queue.append(batch)
 
     def drop(self, ids: Collection[int]) -> None:
-        """Drop the pairs; reload the rest of their batches from the store."""
+        """Drop the pairs; reload the other pairs of their batches from the store."""
         before, self.queue = self.queue, deque()
         for batch in before:
             rest = [row.id for row in batch.rows if row.id not in ids]
@@ -184,7 +184,7 @@ class FullResidency:
         return self._batch
 
     def stalest(self, pairs: int) -> ResidentBatch | None:
-        """Return all pairs, since all were sampled equally long ago."""
+        """Return all pairs, since all were sampled at the same time."""
         return self._batch
 
     def restart(self, ids: Sequence[int]) -> None:
@@ -239,8 +239,8 @@ class SamplingLoop:
                 self._log.warning("two rules have the same key: assigning new keys to all rules", reason=str(error))
                 rekey(self._store)
             except DamagedPairsError as error:
-                # A pair was to be withdrawn, corrected, aligned again or indexed. Its batch may be in any state, so
-                # everything is read again, without it.
+                # A withdrawal, correction, re-alignment or indexing found a damaged pair. Its batch may be in any
+                # state, so everything is read again, without the pair.
                 excluded = {pair.id for pair in self._store.damaged_pairs()}
                 if set_aside(self._store, self._log, error) <= excluded:
                     raise

@@ -52,7 +52,7 @@ _POLL_SECONDS = 0.1
 _UNWINDING_SECONDS = 2.0
 """Extra time after the loops have stopped: release the lease, close the store, end library threads."""
 SHUTDOWN_TIMEOUT = 3
-"""Exit code if the shutdown takes too long."""
+"""Exit code after a shutdown timeout."""
 _FIXED = ("store", "daemon")
 """Configuration sections that a running daemon cannot change."""
 

@@ -50,7 +50,7 @@ PART, REASON = ".part", ".reason"
 PARALLEL_ENDINGS = (".source", ".target", ".alignment")
 """Suffixes of the three files of one input, in the order in which ingest takes them."""
 UNALIGNED_ENDING = ".unaligned"
-"""Suffix of an empty marker file: source and target come without an alignment."""
+"""Suffix of an empty marker file: source and target have no alignment."""
 
 NBEST_ENDING = ".nbest"
 """Suffix of n-best lists of trees, in a store of trees. All other files there contain trees or forests."""
@@ -92,7 +92,7 @@ class SpoolInput:
 
 @dataclass(frozen=True, slots=True)
 class PendingFiles:
-    """Files that wait for the rest of their input, or a file or subfolder that cannot be used: names and reason."""
+    """Files that wait for other files of their input, or a file or subfolder that cannot be used: names and reason."""
 
     files: tuple[str, ...]
     why: str
@@ -122,7 +122,7 @@ def prepare(folder: Path) -> None:
 
 
 def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[list[SpoolInput], list[PendingFiles]]:
-    """Return the inputs ready to ingest, oldest first, and the files that wait for the rest of their input."""
+    """Return the inputs ready to ingest, oldest first, and the files that wait for other files of their input."""
     inputs: list[tuple[int, SpoolInput]] = []
     incomplete: list[PendingFiles] = []
     for name in (None, *_subfolders(folder)):
@@ -160,7 +160,7 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
 
 
 def _is_recent(moment: float, seconds: float) -> bool:
-    """Return whether a moment is within `seconds` of now. A later moment comes from a clock that was ahead."""
+    """Return whether a moment is within `seconds` of now. A later moment was set by a clock that was ahead."""
     return abs(time.time() - moment) < seconds
 
 
@@ -206,7 +206,7 @@ def ingest_input(
 
     `stopped` and `beat` are called often. `child` is the reader process (None: a new one). Raises `InputError` if the
     files are not valid input (move them to `failed/`), `WorkerProcessError` if reading fails otherwise, `StoppedError`
-    if `stopped` returns True in the middle of a file, `UsageError` if the languages differ from those of the store,
+    if `stopped` returns True in the middle of a file, `UsageError` if the languages are not the languages of the store,
     `FileNotFoundError` if a file is missing, and `StoreUnavailableError` (retry later).
     """
     for path in offer.paths:

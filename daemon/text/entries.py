@@ -11,7 +11,7 @@ from hierogram.storage.records import NewPairs
 
 @dataclass(frozen=True, slots=True)
 class DictionaryOptions:
-    """Say how entries count; where they are no block, the aligner links the words of one that has several."""
+    """Options of dictionary entries. If `block` is false, the aligner links the words of entries with several words."""
 
     weight: Annotated[int, Option("Dictionary: number of pairs that an entry counts as.", min=1, max=1_000)] = 1
     block: Annotated[bool, Option("Dictionary: link all words of an entry with each other if it has several.")] = False

@@ -61,7 +61,7 @@ class Language:
     ) -> None:
         """Create the rules of a language, with the orthography of a corpus.
 
-        `segmenter` finds words in text that matches the pattern `script`. The other parameters are those of
+        `segmenter` finds words in text that matches the pattern `script`. The other parameters are the same as for
         `Tokenizer`.
         """
         self.spaced = code not in _WITHOUT_ANY_SPACES

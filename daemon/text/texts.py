@@ -78,7 +78,7 @@ class TextSide:
     It tokenizes by the rules of `language` (None: text is tokens) and lowercases with `lower`. `words` and `tokens`
     convert text to tokens, `separators` and `join_parts` convert tokens to text. With `merges`, the tokens are parts of
     words, see `segments`. If `merges` is empty, words are whole in a store that has parts on its other side.
-    `orthography` is that of the store's text, as JSON.
+    `orthography` is the orthography of the store's text, as JSON.
     """
 
     language: str | None = None

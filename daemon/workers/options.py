@@ -44,7 +44,7 @@ class WorkerOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Number of workers (None: as many as fit) and address of the cluster (None: not given)."""
+    """Number of workers (None: all that fit) and address of the cluster (None: not given)."""
 
     number: int | None = None
     address: str | None = None

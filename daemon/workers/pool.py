@@ -48,7 +48,7 @@ Call = Any
 """Handle of a worker call that may still be running."""
 
 _MAX_LOSSES = 20
-"""If this many workers are lost in one round, replacing them does not solve the problem."""
+"""Number of lost workers in one round after which replacing them does not solve the problem."""
 _KEPT_BYTES = 256 << 20
 """Variables are collected when the kept changes exceed this size."""
 _MAX_PASSED_CHANGES = 16
@@ -80,7 +80,7 @@ class WorkerPool:
 
     @property
     def in_sync(self) -> frozenset[int]:
-        """Workers whose tables equal this process's table: all workers once variables are collected, else none."""
+        """Workers whose tables equal this process's table; empty if variables have not been collected."""
         return frozenset() if self._kept_rounds else frozenset(self._shards)
 
     def distribute(self, table: CountTable, in_sync: frozenset[int] = frozenset()) -> None:
@@ -162,13 +162,13 @@ class WorkerPool:
 
     @property
     def rule_tokens(self) -> int:
-        """Number of rule uses after the rounds so far."""
+        """Number of rule uses after the finished rounds."""
         return self._table.rule_tokens + self._unmerged_tokens
 
     def counts(self) -> CountTable:
-        """Return the table after the rounds so far."""
+        """Return the table after the finished rounds."""
         if sum(map(len, self._unmerged)) > self._table.rule_types:
-            # Rebuilding the table from that of a worker is faster.
+            # It is faster to rebuild the table from a worker's table.
             rules, _ = self._call_all("rules")
             if self._unmerged:
                 self._table = make_table(rules[0], longest_rule(self._setup.settings), self._model)
@@ -182,7 +182,7 @@ class WorkerPool:
         self._unmerged, self._unmerged_tokens = [], 0
 
     def collect(self) -> None:
-        """Collect the pairs' variables, after which the changes of earlier rounds are no longer needed."""
+        """Collect the pairs' variables. After that, the changes of earlier rounds are not needed."""
         if not self._kept_rounds:
             return
         collected, _ = self._call_all("collect")
@@ -243,7 +243,7 @@ class WorkerPool:
                 self._cluster.result(self._cluster.call(replacement, "recover", number, contents, steps, *changes))
                 results |= self._cluster.result(self._cluster.call(replacement, method, *arguments, [number]))
             except WorkerLostError:
-                # Its other shards already have results, but are lost with it.
+                # The worker's other shards already have results, but are lost with it.
                 orphans += [shard for shard in self._shards.pop(replacement) if shard not in orphans]
             else:
                 losses = 0

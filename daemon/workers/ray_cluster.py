@@ -34,7 +34,7 @@ _CONFIG = {
 }
 """Configuration of a cluster started here."""
 _SIGACTION_BYTES = 512
-"""Larger than `struct sigaction` on any system."""
+"""Buffer size in bytes, larger than `struct sigaction` on any system."""
 _SECONDS_TO_START = 120.0
 _SECONDS_PER_CALL = 900.0
 """A worker that exceeds this time in a call counts as lost. The first call may compile for some minutes."""
@@ -59,7 +59,7 @@ class RayCluster:
 
     @property
     def target_workers(self) -> int:
-        """Target number of workers: as requested, or as many as the cluster's processors can run."""
+        """Target number of workers: the requested number, or the capacity of the cluster's processors."""
         if self._requested is not None:
             return self._requested
         if time.monotonic() - self._checked_at > _CHECK_SECONDS:

@@ -98,7 +98,7 @@ def take_blobs(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
 
 
 def join_shard_blobs(parts: list[tuple[ShardPlan, Blobs]]) -> Blobs:
-    """Return the byte strings of all pairs in order, given those of shards that partition the pairs."""
+    """Return the byte strings of all pairs in order, given the byte strings of shards that partition the pairs."""
     sizes = np.zeros(sum(len(plan.pairs) for plan, _ in parts), np.int64)
     for plan, blobs in parts:
         sizes[plan.pairs] = np.diff(blobs.offsets)

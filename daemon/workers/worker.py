@@ -103,7 +103,7 @@ Step = tuple[int, dict[int, SweepRequest]]
 
 
 class ShardResult(NamedTuple):
-    """Result of a shard's round: changes, their sum, and statistics so far."""
+    """Result of a shard's round: changes, their sum, and statistics of the sweep."""
 
     changes: Changes
     tokens: int

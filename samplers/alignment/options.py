@@ -41,7 +41,7 @@ class AlignerOptions:
     candidates
         Number of positions that a link is drawn from; 0: all.
     lexical, jump, collocation, fertility
-        Strengths of the Dirichlet priors: β, α, γ, and that of fertilities.
+        Strengths of the Dirichlet priors: β, α, γ, and the strength of fertilities.
     unlinked
         Prior probability of an unlinked word (bhmm-f).
     similarity

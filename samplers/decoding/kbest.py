@@ -383,7 +383,7 @@ class Outputs(NamedTuple):
 
 @njit
 def _count(task, chart, edge, features):
-    """Add the features of an edge to those of a derivation."""
+    """Add the features of an edge to the features of a derivation."""
     grammar, sentence = task.grammar, task.sentence
     own_features = grammar.features.shape[1]
     rules = len(grammar.target_start) - 1

@@ -235,7 +235,7 @@ def put_entry(averages, pair, hashes, root, sums, marks, fragment):
 def _bound_without_entry(averages, pair, draw):
     """Return the upper bound on the uses of a rule without an entry: the floor, and its threshold at the last pruning.
 
-    The threshold is that of a rule that is not shared, which is the larger one.
+    The threshold is larger if a rule is not shared, so this case is assumed.
     """
     pruned = averages.sweeps[pair] // SWEEPS_PER_PRUNING * SWEEPS_PER_PRUNING
     return averages.floor[pair] + threshold(STEP, draw, pruned)
@@ -243,7 +243,7 @@ def _bound_without_entry(averages, pair, draw):
 
 @njit_inline
 def _excess(averages, pair, entry):
-    """Return by how much the upper bound on an entry's uses exceeds that of a rule without an entry."""
+    """Return the upper bound on an entry's uses, minus the upper bound for a rule without an entry."""
     return _most_uses(entry) - _bound_without_entry(averages, pair, entry["draw"])
 
 

@@ -47,4 +47,4 @@ MAX_SWEEPS = 2048
 SHARED_SWEEPS = 128
 """Period in sweeps: a rule counts as shared for one to two periods after another pair last used it."""
 VARIANCE_PER_DRAW = 1
-"""Error variance of expected uses that come from a single draw, for each use: that of a Poisson count."""
+"""Error variance per use if expected uses are from a single draw, as for a Poisson count."""

@@ -1,8 +1,8 @@
 """Rules of a synchronous grammar: sides, scope, length and text notation.
 
 A side is a tuple of symbols: terminals are `str`, nonterminals `int`, numbered from 1 in source order. The notation is
-that of cdec and Joshua, `la [X,1] de ||| the [X,1] of`. A terminal that looks like a nonterminal or begins with a
-backslash is escaped by a backslash.
+the same as in cdec and Joshua, `la [X,1] de ||| the [X,1] of`. A terminal that looks like a nonterminal or begins with
+a backslash is escaped by a backslash.
 """
 
 import re

@@ -27,7 +27,7 @@ class Phrases(NamedTuple):
     # Maximum phrase length in words.
     longest: int
     # int32[C (longest² - 1)]: type of each phrase pair, grouped by cell; -1 if the phrase would cross the end of its
-    # sentence. Types of phrase pairs follow those of word pairs.
+    # sentence. Types of phrase pairs follow the types of word pairs.
     types: NDArray[np.int32]
     # int8[Q, 2]: source and target length of each of the Q phrase pair types.
     sizes: NDArray[np.int8]

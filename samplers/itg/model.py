@@ -356,7 +356,7 @@ STRENGTH_SHAPE, STRENGTH_RATE = 1.0, 0.001
 """Gamma prior of every strength."""
 
 _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
-"""Keys of random streams, distinct from those of pairs."""
+"""Keys of random streams, distinct from the keys of pairs."""
 
 
 class Tables(NamedTuple):

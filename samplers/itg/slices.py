@@ -301,7 +301,7 @@ def _spread(within, spans, length, other):
 
 @njit
 def _widen_by_phrases(to, emissions, n, m):
-    """Extend the words' possible links by those of surviving phrase pairs."""
+    """Extend the words' possible links by the links of surviving phrase pairs."""
     longest = emissions.size[2]
     for i in range(n):
         for x in range(m):

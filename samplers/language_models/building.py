@@ -211,7 +211,7 @@ def _free_ngrams(capacity: int) -> NDArray[np.void]:
 
 
 def _capacity(ngrams: int) -> int:
-    """Return a table size, a power of two, of which the n-grams fill up to two thirds."""
+    """Return a table size, a power of two, so that the n-grams fill up to two thirds."""
     return capacity_for(3 * ngrams // 4 + 1, _MIN_CAPACITY)
 
 

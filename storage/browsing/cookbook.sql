@@ -54,13 +54,6 @@ HAVING sum(expected_uses) >= 2
  ORDER BY entropy DESC, source
  LIMIT 20;
 
--- Which source sides have the most translations?
-SELECT source, count(*) AS translations, sum(count) AS uses
-  FROM current_sample_grammar
- GROUP BY source
- ORDER BY translations DESC, source
- LIMIT 20;
-
 -- Which frequent words have no rule of their own?
 SELECT v.token, v.count
   FROM vocabulary AS v
@@ -81,12 +74,6 @@ SELECT s.position, s.word, v.count AS occurrences,
 SELECT source, target, expected_uses, p_target_given_source, p_source_given_target
   FROM averaged_grammar
  WHERE hiero
- ORDER BY source, target;
-
--- What is the whole grammar of the current sample?
-SELECT source, target, count, p_target_given_source, p_source_given_target
-  FROM current_sample_grammar
- WHERE scope <= 2
  ORDER BY source, target;
 
 -- What is the grammar for translation?
@@ -120,19 +107,6 @@ SELECT source, target, expected_uses, p_target_given_source
 SELECT source, target, length, expected_uses
   FROM rule_table
  ORDER BY length DESC, expected_uses DESC, source, target
- LIMIT 20;
-
--- How many rules of each scope are in use?
-SELECT scope, count(*) AS rules_in_use, sum(count) AS uses
-  FROM current_sample_rule_table
- GROUP BY scope
- ORDER BY scope;
-
--- Which rules does the current sample use less than expected?
-SELECT source, target, count, expected_uses
-  FROM rule_table
- WHERE expected_uses > count
- ORDER BY count - expected_uses, source, target
  LIMIT 20;
 
 -- Which rules lost the most on the last day with changes?
@@ -187,14 +161,6 @@ SELECT corpus, rule_target, sum(uses) AS uses
  WHERE rule_source = 'la maison'
  GROUP BY corpus, rule_target
  ORDER BY corpus, uses DESC, rule_target;
-
--- Which rules does only one corpus use?
-SELECT rule_source, rule_target, min(corpus) AS corpus, sum(uses) AS uses
-  FROM rule_support
- GROUP BY rule_id, rule_source, rule_target
-HAVING count(DISTINCT corpus) = 1
- ORDER BY uses DESC, rule_source, rule_target
- LIMIT 20;
 
 -- Which pairs contain a word?
 SELECT id, source, target, alignment

@@ -143,9 +143,9 @@ class _OpenFiles:
     """Identity of the database file and log that an engine has open.
 
     SQLite keeps writing into a file that was renamed and into a log that was deleted: such commits are lost. So every
-    transaction checks, before it begins and before and after it commits, that device and inode of both equal those of
-    the first connection. If only the log was deleted, earlier commits are in the deleted log, which is still open: the
-    connection copies them into the database file at once, in case the process is killed.
+    transaction checks, before it begins and before and after it commits, that device and inode of both are the same as
+    for the first connection. If only the log was deleted, earlier commits are in the deleted log, which is still open:
+    the connection copies them into the database file at once, in case the process is killed.
     """
 
     def __init__(self, url: URL) -> None:

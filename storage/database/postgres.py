@@ -79,7 +79,7 @@ def connection_arguments(url: URL, **defaults: str) -> dict[str, Any]:
 
 
 def transaction_settings(url: URL) -> dict[str, str]:
-    """Return the settings of every transaction: the store's own, and those of `options` in the URL."""
+    """Return the settings of every transaction: the store's own settings, and the `options` in the URL."""
     return _SETTINGS | _given_settings(url)
 
 

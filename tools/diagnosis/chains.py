@@ -159,7 +159,7 @@ class _DirectionChains:
 STARTS = (CUT, JOINED, RANDOM)
 """Initial derivations of the grammar chains, in turn. They are far apart, so that agreement shows convergence."""
 _SNAPSHOTS = 8
-"""Number of draws per chain of which the whole grammar is recorded."""
+"""Number of draws per chain for which the whole grammar is recorded."""
 
 
 class ChainDraws(NamedTuple):

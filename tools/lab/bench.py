@@ -74,7 +74,7 @@ def processor_times() -> Ticks | None:
 
 
 def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
-    """Return the share of wanted processor time that the host withheld from this virtual machine, or None."""
+    """Return the share of requested processor time that the host gave to other machines, or None."""
     if before is None or after is None:
         return None
     return round((after[1] - before[1]) / max(after[0] - before[0], 1), 3)
@@ -129,8 +129,8 @@ def bench(
 ) -> None:
     """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
 
-    Each section runs in a fresh process. Compare only figures of one run, which the load of a shared machine
-    changes alike.
+    Each section runs in a fresh process. Compare only figures of one run, because the load of a shared machine affects
+    all of them equally.
 
     \b Example:
       python -m hierogram.tools.lab bench corpus.zh corpus.en align.gdfa --only sweeps --json

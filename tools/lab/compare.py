@@ -113,7 +113,7 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
         path = chosen.keep or folder / "compare.db"
         every = 0
         if held_out:
-            # About as many lines as requested, but at most a tenth of them.
+            # About the requested number of lines, up to a tenth of them.
             with Input(files) as counted:
                 every = max(sum(len(fields.numbers) for fields in counted.fields) // held_out, 10)
         with open(f"sqlite:///{path.absolute()}", create=True) as opened:

@@ -3,9 +3,9 @@
     python -m hierogram.tools.lab.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
 The other aligners are in the extra `compare`. Each aligner runs in a separate process, one after the other, on the same
-sentences. Ours makes one alignment from the posteriors of both directions, or by `--symmetrize`. eflomal, which has no
-posteriors, uses grow-diag-final-and, not included in its time. Thot runs as in sil-machine: hidden Markov models,
-lowercased text, grow-diag-final-and.
+sentences. Our aligner combines the posteriors of both directions, or uses `--symmetrize`. eflomal has no posteriors, so
+it uses grow-diag-final-and, whose time is not included. Thot runs as in sil-machine: hidden Markov models, lowercased
+text, grow-diag-final-and.
 """
 
 import json
@@ -82,7 +82,7 @@ def parse_corpus_files(names: str) -> CorpusFiles:
 
 
 def demo_corpus(folder: Path) -> CorpusFiles:
-    """Write the verses of the demo, all of which have manual links, as files into the folder."""
+    """Write the verses of the demo as files into the folder. All verses have manual links."""
     from hierogram.tools.demo.data import read_verses
 
     verses = list(read_verses())
@@ -133,7 +133,7 @@ def align_thot(source: Path, target: Path, output: Path) -> float:
 
     started = time.perf_counter()
     corpus = TextFileTextCorpus(str(source)).align_rows(TextFileTextCorpus(str(target))).lowercase()
-    # The setter is separate from its getter, so mypy does not see it.
+    # The setter is separate from its getter, so mypy does not find it.
     model: Any = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
     model.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
     model.emit_training_alignments = True

@@ -60,7 +60,7 @@ def filled(notebook: dict[str, Any]) -> dict[str, Any]:
         cell | ({"outputs": next(outputs), "execution_count": None} if cell["cell_type"] == "code" else {})
         for cell in notebook["cells"]
     ]
-    # Run the generator to its end, where the folder is deleted.
+    # Run the generator to its end, which deletes the folder.
     assert next(outputs, None) is None
     return notebook | {"cells": cells}
 

@@ -139,7 +139,7 @@ def format_range(option: Option) -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield the commands by name, including those of extensions."""
+    """Yield the commands by name, including commands of extensions."""
     for info in app.registered_commands:
         command = info.callback
         assert command is not None
@@ -179,8 +179,8 @@ def plain_parameters(command: Any) -> Iterator[tuple[str, Any]]:
 def knobs() -> dict[str, list[str]]:
     """Return the names of all distinct knobs by group.
 
-    Each declaration counts once, whatever commands, keys and calls derive from it: flags, settings of `init`, keys of
-    the configuration, keyword arguments of library functions. Positional arguments are not knobs.
+    Each declaration counts once, for all commands, keys and calls that derive from it: flags, settings of `init`, keys
+    of the configuration, keyword arguments of library functions. Positional arguments are not knobs.
     """
     seen: dict[int, Any] = {}
     declarations: dict[str, list[str]] = {
@@ -220,7 +220,7 @@ def tables() -> dict[str, list[Row]]:
         for field in (field for _, field in command_options(function).values()):
             note(f"hierogram {command}", field.option, f"`{command}`", _row_of(field))
         for name, info in plain_parameters(function):
-            # In an annotation, Typer takes the first flag for the default.
+            # In an annotation, Typer interprets the first flag as the default.
             first = info.default if str(info.default).startswith("-") else f"--{name}"
             flags = " ".join(f"`{flag}`" for flag in info.param_decls or (first,))
             note(f"hierogram {command}", info, f"`{command}`", Row(info, flags, "", "", info.help, ""))

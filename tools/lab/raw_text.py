@@ -88,9 +88,9 @@ def _served(folder: Path) -> None:
 class RoundTrip(NamedTuple):
     """Text of one language: its lines, the lines unchanged by a round trip, and words that were split.
 
-    `same` is the percentage of lines unchanged by the rules alone, apart from no-break spaces and Unicode forms;
-    `learned` that of even lines restored exactly after learning from odd lines. A word is split if a token begins or
-    ends at a mark, a joiner or a letter-like sign inside it.
+    `same` is the percentage of lines that the rules alone restore, except for no-break spaces and Unicode forms.
+    `learned` is the percentage of even lines restored exactly after learning from odd lines. A word is split if a token
+    begins or ends at a mark, a joiner or a letter-like sign inside it.
     """
 
     name: str

@@ -45,7 +45,7 @@ def pages() -> dict[str, str]:
 
 
 def _plain_sources(page: str, text: str) -> str:
-    """Replace links that leave the site by their text."""
+    """Replace links to files outside the site by their text."""
 
     def kept(link: re.Match[str]) -> str:
         picture, label, target = link.groups()

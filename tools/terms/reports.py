@@ -123,7 +123,7 @@ _TBX_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
   <text>
     <body>
 """
-"""The language is that of the notes."""
+"""Notes are in this language."""
 _TBX_FOOT = "    </body>\n  </text>\n</martif>\n"
 
 

@@ -86,7 +86,7 @@ def collect_brackets(tree: Tree) -> Brackets:
 
 
 def evaluate(gold: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, BracketScore]:
-    """Return the scores of `all` sentences, and of those of up to `CUTOFF_WORDS` words as `up_to_cutoff`."""
+    """Return the scores of `all` sentences, and of sentences with up to `CUTOFF_WORDS` words as `up_to_cutoff`."""
     if len(gold) != len(guesses):
         raise InputError(f"expected one parse per gold tree, got {len(gold)} gold trees and {len(guesses)} parses")
     pairs = []

@@ -31,7 +31,7 @@ class ParseRequest:
             shown="0 for mer, 1000 for mpp",
         ),
     ] = None
-    root: Annotated[str | None, Option("Root label of whole sentences.", shown="TOP, or that of the store")] = None
+    root: Annotated[str | None, Option("Root label of whole sentences.", shown="TOP, or the label of the store")] = None
     base: Annotated[
         str | None,
         Option(

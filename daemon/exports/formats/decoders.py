@@ -1,13 +1,13 @@
-"""Grammars of decoders: cdec and Moses, a rule a line, and the decoders' configurations.
+"""Grammars of the decoders cdec and Moses, one rule per line, and the configurations of the decoders.
 
-`cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. A word in brackets is a
-nonterminal to cdec, whatever the word, and a word `|||` ends a field: both stand after a backslash, as in the store's
-own notation. What is no logarithm is left out where it is 0, as absent features are 0.
+`cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. cdec reads any word in brackets
+as a nonterminal, and `|||` as the end of a field. So both have a backslash before them, as in the store's own notation.
+Values of 0 are omitted, unless they are logarithms, because absent features are 0.
 
-`moses`: the hierarchical rule table, sorted as Moses' tools want it, and a glue grammar. The first four scores are
-p(f|e) lex(f|e) p(e|f) lex(e|f). Moses takes the logarithm of every score, so values that are no probabilities and no
-counts are written as powers of e. The field of counts has those of the target side, the source side and the rule. `|`,
-`[` and `]` in words are written as Moses' own tokenizer escapes them.
+`moses`: the hierarchical rule table, sorted as Moses' tools require, and a glue grammar. The first four scores are
+p(f|e) lex(f|e) p(e|f) lex(e|f). Moses takes the logarithm of every score, so values x other than probabilities and
+counts are written as e^x. The counts are of the target side, the source side and the rule. `|`, `[` and `]` in words
+are written as Moses' own tokenizer escapes them.
 """
 
 import math
@@ -133,7 +133,7 @@ CDEC = Format(
 
 
 _GAP = "[X][X]"
-"""A nonterminal of Moses. Links pair nonterminals, not numbers."""
+"""A nonterminal of Moses. Links pair nonterminals, so they need no numbers."""
 
 MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
 """Scores of a Moses rule table, in order."""
@@ -158,7 +158,7 @@ def _moses_line(features: FeatureSet) -> str:
 def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
     left, right = source.split(" ")[:-1], target.split(" ")[:-1]
-    # A nonterminal has one link. Of a word's links this keeps one.
+    # A nonterminal has one link. This keeps one link per word.
     linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
     gaps = [position for position, symbol in enumerate(left) if symbol == _GAP]
     for number, position in enumerate(gaps, 1):

@@ -2,8 +2,8 @@
 
 Columns are `source`, `target` (in the store's notation), `alignment` (links of words), the format's `shape`, the
 features `FEATURES`, and `uses`, `source_uses`, `target_uses`: the rule's count, and the sums over rules with the same
-source and target, in units. `seen`, `source_seen`, `target_seen` and `all_seen` are the same sums of what discounts are
-subtracted from: one use of each rule, or its expected uses if these are fewer.
+source and target, in units. Discounts are subtracted from the *seen* uses of each rule: one use, or its expected uses
+if these are fewer. `seen`, `source_seen`, `target_seen` and `all_seen` are their sums.
 """
 
 from collections.abc import Callable, Sequence
@@ -124,12 +124,12 @@ class Format:
     which DuckDB writes and reads. `features` are the available features; `fixed` formats write all of them. A format
     with `alignments` shows the links of a rule's words. `shape` lists the columns it needs of `scope`, `nonterminals`,
     `source_terminals` and `target_terminals`. `order` sorts the lines, `header` precedes them, and `glue` is the
-    content of the file of glue rules. `suffix` ends the file name, before the suffix of the `compression`, which is the
-    default one. Programs that read a format with default gzip or none cannot read zstd, so the format refuses it.
-    `needs` is what the kind of grammar must offer (`hierogram.samplers.grammar.kinds`), or None. A format with `words`
+    content of the file of glue rules. `suffix` ends the file name, before the suffix of the default `compression`.
+    Formats whose default is gzip or no compression refuse zstd, because their readers do not support it. `needs` is the
+    property that the kind of grammar must offer (`hierogram.samplers.grammar.kinds`), or None. A format with `words`
     writes pairs of linked words in place of rules; `rows` is an SQL query of its lines. A `lexicon` omits words with
-    Unicode spaces, because its readers divide lines there. `configure` returns files of a decoder configuration from
-    the file names of rules and glue rules, and the features.
+    Unicode spaces, because its readers split lines there. `configure` returns files of a decoder configuration from the
+    file names of rules and glue rules, and the features.
     """
 
     name: str
@@ -215,7 +215,7 @@ def symbols(side: str) -> str:
 
 
 def is_plain(side: str, characters: str) -> str:
-    """Return an SQL condition: outside the brackets of nonterminals the side has none of the characters."""
+    """Return an SQL condition: the side does not contain any of the characters outside the brackets of nonterminals."""
     brackets = " AND ".join(
         f"strlen({side}) - strlen(replace({side}, '{bracket}', '')) = nonterminals" for bracket in "[]"
     )
@@ -233,7 +233,7 @@ def mapped(side: str, terminal: str, nonterminal: str) -> str:
 
 
 def links(source: str, target: str, alignment: str) -> str:
-    """Return SQL for the sorted links of a rule: those of words, and one of each nonterminal with its counterpart."""
+    """Return SQL for the sorted links of a rule: links of words, and links of nonterminals with their counterparts."""
     pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
     of_words = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
     words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {of_words} END)"

@@ -17,7 +17,7 @@ FORMATS: dict[str, Format] = {
 FILES: dict[str, Format] = {
     format.name: format for format in (BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE)
 }
-"""Formats of files for other tools, which do not hold a whole grammar."""
+"""Formats of files for other tools, which contain only part of a grammar."""
 
 EVERY: dict[str, Format] = {**FORMATS, **FILES}
 

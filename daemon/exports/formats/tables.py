@@ -34,8 +34,8 @@ def _tab_line(features: FeatureSet) -> str:
     values = []
     for name in columns(features):
         if name in _TEXTS:
-            # A value with a quotation mark or a carriage return needs quotation marks, since readers take the latter
-            # for a line end.
+            # A value with a quotation mark or a carriage return needs quotation marks, since readers treat the latter
+            # as a line end.
             needs_quotes = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
             values.append(f"""CASE WHEN {needs_quotes} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END""")
         else:

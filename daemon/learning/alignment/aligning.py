@@ -102,7 +102,7 @@ class AlignedCorpus:
         return AlignedCorpus(links, self.posterior[link_rows], self.skipped)
 
     def concatenate(self, other: "AlignedCorpus") -> "AlignedCorpus":
-        """Return the alignment of these pairs and then of the other ones."""
+        """Return the alignment of these pairs, followed by the other pairs."""
         links = LinkList(
             np.concatenate([self.links.source, other.links.source]),
             np.concatenate([self.links.target, other.links.target]),
@@ -165,7 +165,7 @@ class _SweepCounter:
 
 
 class DirectionView(NamedTuple):
-    """A direction in terms of words or of stems, and the counts of other pairs."""
+    """A direction between words or stems, and the counts of other pairs."""
 
     direction: Direction
     prior: PriorCounts | None
@@ -222,8 +222,8 @@ def align(
     """Align sentences with their translations; `report` receives sweeps done and in total.
 
     `read_prior` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give
-    equal links, whatever the number of threads. Uncounted pairs do not change the links of other pairs. Pairs with a
-    side of more than `MAX_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
+    equal links with any number of threads. Uncounted pairs do not change the links of other pairs. Pairs with a side of
+    more than `MAX_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or AlignOptions()
     if request.direction not in DIRECTIONS:
@@ -239,7 +239,7 @@ def align(
             incompatible = "--store" if read_prior is not None else f"--direction {request.direction}"
             raise UsageError(
                 f"the model {request.model} aligns both directions jointly, without prior counts: "
-                f"leave out {incompatible}"
+                f"remove {incompatible}"
             )
         options = corpus_options(request, len(sources))
         samples = _sample_jointly(source_side, target_side, options, request.threads, report)
@@ -269,7 +269,7 @@ def _without_long(sources: list[str], targets: list[str]) -> dict[int, int]:
 def _align_robustly(
     source: Side, target: Side, request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
 ) -> AlignedCorpus:
-    """Align the counted pairs together, then the uncounted pairs given the counts of the former or the `prior`."""
+    """Align the counted pairs together, then the uncounted pairs given their counts or the `prior`."""
     roles = assign_roles(source, target)
     sides = some_pairs(source, roles.counted), some_pairs(target, roles.counted)
     options = corpus_options(request, len(roles.counted))

@@ -1,6 +1,6 @@
-"""Alignment of a store's pairs: of new pairs, given the aligner's counts, and re-alignment of earlier pairs.
+"""Alignment of a store's pairs: new pairs are aligned given the aligner's counts, earlier pairs are re-aligned.
 
-Pairs are also re-aligned if users fix or forbid links, or undo that.
+Pairs are also re-aligned if users change their fixed or forbidden links.
 """
 
 import pickle
@@ -150,7 +150,7 @@ class IncrementalAligner:
         return number
 
     def needs_realignment(self) -> bool:
-        """Return whether enough pairs have only been aligned on arrival to make re-alignment worthwhile."""
+        """Return whether enough pairs have only been aligned on arrival that all pairs should be re-aligned."""
         stalest = self._store.stalest_links(1)
         if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:
             return False
@@ -177,7 +177,10 @@ class IncrementalAligner:
         return reports
 
     def _align_batches(self, batches: Sequence[AlignmentBatch], report: Steps | None) -> Iterator[AlignedBatch]:
-        """Align the batches. All are aligned before the first is yielded, since the caller commits each result."""
+        """Align the batches.
+
+        All batches are aligned before the first is yielded, since the caller commits each result.
+        """
         pairs = sum(len(batch.ids) for batch in batches)
 
         def report_done(done: int, total: int) -> None:
@@ -216,7 +219,7 @@ def _partial_progress(report: Steps, number: int, parts: int) -> Steps:
 
 
 def _spool_results(results: Iterable[AlignedBatch]) -> Iterator[AlignedBatch]:
-    """Yield all results once the last is complete. Until then they are stored in a temporary file."""
+    """Yield all results after the last is complete. Until then they are stored in a temporary file."""
     with tempfile.TemporaryFile() as file:
         number = 0
         for result in results:
@@ -322,7 +325,7 @@ def align_pending(store: Store, threads: int | None = None, report: Steps | None
 
 
 def is_material_change(old: str, new: str) -> bool:
-    """Return whether two alignments differ so much that the derivation must restart."""
+    """Return whether two alignments differ materially, so that the derivation must restart."""
     before, after = set(old.split(" ")), set(new.split(" "))
     return len(before ^ after) > MIN_MATERIAL_CHANGE * len(before | after)
 
@@ -343,7 +346,7 @@ def _make_pair_links(
 
 
 def _prior(store: Store, texts: LinkedTexts, excluded: LearnedCounts | None = None) -> LearnedCounts:
-    """Return the store's aligner counts of the words and stems, minus those of the pairs themselves (`own`)."""
+    """Return the store's aligner counts of the words and stems, without the counts of the pairs themselves (`own`)."""
     names = unit_names(*words_and_stems(texts.source, texts.target))
     stored_counts = NamedCounts(store.aligner_counts(*names)).select(names, store.vocabulary_sizes())
     return stored_counts if excluded is None else _map_counts(subtract_counts, stored_counts, excluded)

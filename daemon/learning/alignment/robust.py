@@ -1,4 +1,4 @@
-"""Division of a corpus into counted pairs, which train the aligner, and pairs that are aligned with their counts.
+"""Division of a corpus into counted pairs, which train the aligner, and uncounted pairs, which use their counts.
 
 A pair with an empty side, or with sides of very different lengths, is rarely a translation, and its many links would
 spoil the counts of all pairs. Only a few copies of a repeated pair are counted; all its copies have the same links.
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.bitext import Side
 
 EXTREME_RATIO = 9
-"""One side may be this much longer than the other, relative to the median ratio of the corpus."""
+"""Maximum ratio of the lengths of both sides, relative to the median ratio of the corpus."""
 
 COUNTED_COPIES = 4
 """Copies of a pair up to this number are counted; later ones only if their number is a power of two."""
@@ -32,7 +32,7 @@ class Roles(NamedTuple):
 
 
 def assign_roles(source: Side, target: Side) -> Roles:
-    """Assign roles to all pairs. Of n > 4 copies of a pair, 2 + log2(n), rounded down, are counted."""
+    """Assign roles to all pairs. If a pair has n > 4 copies, 2 + log2(n) of them, rounded down, are counted."""
     same_as = _copies(source, target)
     is_kept = same_as == np.arange(len(same_as))
     extreme = _is_extreme(np.diff(source.offset), np.diff(target.offset))

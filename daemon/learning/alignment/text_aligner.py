@@ -74,7 +74,7 @@ class TextAligner:
         return [texts.pair(source, target) for source, target in pairs]
 
     def advice(self, pairs: Sequence[Texts]) -> str | None:
-        """Return advice if the texts should be tokenized and are not, or vice versa; else None."""
+        """Return advice if the texts should be tokenized but are not, or are tokenized but should not be; else None."""
         for side, name, number in ((self.texts.source, "source", 0), (self.texts.target, "target", 1)):
             advice = text_advice(side, name, [pair[number] for pair in pairs], *IN_REQUESTS)
             if advice is not None:

@@ -88,7 +88,7 @@ class LoadedRawPairs:
         return decode(self.batch, blobs)
 
     trees = encode
-    """A derivation contains only the rules that it uses."""
+    """A derivation has no variables besides its rules."""
 
     def check_averages(self, records: Blobs) -> None:
         """Raise `DerivationError` if the bytes are not the averages of their pair."""
@@ -301,7 +301,7 @@ class ItgStoreChain(Chain):
 
 
 class ItgTrial(Trial):
-    """Slice-sampling chain that starts from left-branching derivations or from those of Model 1."""
+    """Slice-sampling chain that starts from left-branching derivations or from derivations by Model 1."""
 
     def __init__(
         self, loaded: LoadedRawPairs, settings: Settings, vocabulary: tuple[int, int], options: TrialOptions

@@ -142,7 +142,7 @@ class Chain(Protocol):
         """Add `weight` to the count of each rule in the derivations. A kind that holds all pairs drops them."""
 
     def sweep(self, loaded: KindBatch) -> Sweep:
-        """Return a function that sweeps over these pairs, which must have been entered."""
+        """Return a function that sweeps over these pairs, which must have been added before."""
 
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all rule tokens, given the other learned parameters."""
@@ -191,7 +191,7 @@ class TrialOptions:
 
 
 class Trial(Protocol):
-    """Chain over some pairs, from its own initial state. `seconds`: sampling time so far."""
+    """Chain over some pairs, from its own initial state. `seconds`: total sampling time."""
 
     seconds: float
 

@@ -98,7 +98,7 @@ class ForestPairs(ABC):
         changes: list[Change] = []
         for samples, weight in ((after, 1), (before, -1)):
             if samples is not None:
-                # The expected uses of a pair without a record are those of its current tree.
+                # A pair without a record has the expected uses of its current tree.
                 without_record = np.diff(samples.records.offsets) == 0
                 chosen = np.ones(samples.trees.size, np.bool_) if samples.chosen is None else samples.chosen
                 changes += [

@@ -25,12 +25,12 @@ _MAX_NAMED = 5
 
 DERIVATION, LINKS, ALIGNMENT, TEXTS = "derivation", "links", "alignment", "texts"
 """Parts of a pair that can be damaged: derivation or averages, the aligner's links, the alignment, and the texts. All
-but the texts can be made again.
+parts except the texts can be recomputed.
 """
 
 
 class Damage(NamedTuple):
-    """A pair that cannot be read, why, and which part of it."""
+    """A pair that cannot be read, the reason, and the damaged part."""
 
     pair_id: int
     reason: str
@@ -58,7 +58,7 @@ class ValidatedPairs(NamedTuple):
     """Pairs in memory with their validated derivations and averages.
 
     `stored` bool[P]: pairs that have a derivation; the others have an initial state. `records` are the averages as
-    bytes, `averages` as the sampler has them, if they were asked for.
+    bytes, `averages` their form for the sampler, if requested.
     """
 
     loaded: LoadedBatch

@@ -164,7 +164,7 @@ class PhraseChain(Chain):
 
 
 class PhraseTrial(Trial):
-    """Chain over sentence pairs; `resample` is that of `PhraseKernel`."""
+    """Chain over sentence pairs; `resample` is a parameter of `PhraseKernel`."""
 
     def __init__(
         self,

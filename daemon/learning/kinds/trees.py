@@ -94,11 +94,11 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
         try:
             check_size(parse)
         except ForestTooLargeError as error:
-            raise ForestTooLargeError(f"tree {number}: {error}: leave out this tree") from error
+            raise ForestTooLargeError(f"tree {number}: {error}: remove this tree") from error
         max_degree = max(len(node.edges) for node in parse.nodes)
         if max_degree > MAX_EDGES:
             raise ForestTooLargeError(
-                f"tree {number}: a node has {max_degree} expansions, the limit is {MAX_EDGES}: leave out this tree"
+                f"tree {number}: a node has {max_degree} expansions, the limit is {MAX_EDGES}: remove this tree"
             )
         pairs.append(
             [
@@ -227,7 +227,7 @@ def make_annealing(settings: Settings) -> Annealing:
 
 
 class TreebankChain(Chain):
-    """All trees of a treebank in memory: base distribution and label parameters belong to the whole."""
+    """All trees of a treebank in memory, because base distribution and label parameters depend on all of them."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = store.settings()

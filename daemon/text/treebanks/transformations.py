@@ -93,7 +93,7 @@ KEEP, COLLAPSE = "keep", "collapse"
 
 @dataclass(frozen=True, slots=True)
 class Transformations:
-    """Options of transforming trees; the defaults are those of the parsing literature.
+    """Options of transforming trees; the defaults are usual in the parsing literature.
 
     `unary`: `keep` chains of single labels, with X over X alone merged into one X, or `collapse` them to joint labels
     (`S+VP`). `root`: label over every tree. `rare`: words seen that often or less become classes of unknown words.

@@ -84,7 +84,7 @@ def averages(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.f
     """Return the expected features of all steps, float64[K], and their Monte Carlo standard errors; NaN if unknown.
 
     If selections keep nearly all derivations, the error is their disagreement. If they keep few, steps are samples, and
-    the error is that of batch means. The two variances are mixed by the kept share.
+    the error is computed from batch means. The two variances are mixed by the kept share.
     """
     weight, share, features = _weighed(steps)
     mean = weight @ features
@@ -203,8 +203,8 @@ def one_start(system: System) -> ChainStart:
 def two_starts(system: System) -> ChainStart:
     """Return the start of `one_start`, and the best start in which one left-out variable replaces another variable.
 
-    The best one has the largest total weight. Doubts are the maximum of three: unconditional, given the variables that
-    the first start left out, and given those of the second.
+    The best one has the largest total weight. Doubts are the maximum of three: unconditional, without the variables
+    that the first start left out, and without the variables that the second start left out.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -256,9 +256,9 @@ class PruningKernel:
     """Randomized pruning of one chart; `number` and the seed key its random streams.
 
     One chain suits few masks, two chains many. Two chains share selections, so that the weights kept by their masks can
-    be compared. They start from different derivations if the cheap model sees two readings, and leave more variables
-    free if more are in doubt, and at some steps. Masks are cached for one chart with fixed weights. Each sampled
-    derivation is used once, so the chain has the same distribution as without a cache.
+    be compared. They start from different derivations if the cheap model finds two readings, and free more variables if
+    more are in doubt, and at some steps. Masks are cached for one chart with fixed weights. Each sampled derivation is
+    used once, so the chain has the same distribution as without a cache.
     """
 
     def __init__(self, system: System, number: int = 0, chains: int = 1) -> None:
@@ -293,7 +293,7 @@ class PruningKernel:
         return PruningState(selected, np.array(assigned))
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
-        """Return derivations with the positive variables of `start`: two samples of one chart for equal starts."""
+        """Draw a selection and one mask per chain; return the next state and the results of the masks."""
         of_selection = self._key(key, plan, self._chains)
         variables, most = self.system.variables, self.system.branching
         if self._doubts is None:

@@ -59,7 +59,7 @@ def _rules_of_tree(rules, context):
 
 @njit_inline
 def _save(pair, saved):
-    """Write the variables of a pair to scratch memory uint8[3 n], which the step does not use otherwise."""
+    """Write the variables of a pair to scratch memory uint8[3 n] that the step does not need."""
     for v in range(len(pair.node)):
         edge = np.int64(pair.edge[v])
         saved[3 * v], saved[3 * v + 1], saved[3 * v + 2] = edge & 255, edge >> 8, pair.cut[v]

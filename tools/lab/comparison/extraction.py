@@ -3,9 +3,8 @@
 An initial phrase is a pair of spans that are linked only to each other. Its rules result from subtracting up to two
 smaller initial phrases inside it. Each initial phrase has a mass of 1, which its rules share equally.
 
-Rules are collected as rows in a buffer of bounded size; a full buffer is sorted and written to disk. Rows have the
-order of the rules' symbols, so merging the sorted runs makes equal rules adjacent, and also all rules of one source
-side.
+Rules are collected as rows in a buffer of bounded size; a full buffer is sorted and written to disk. Rows are sorted by
+the rules' symbols. So equal rules, and all rules of one source side, are adjacent after the sorted runs are merged.
 """
 
 from collections import deque
@@ -31,7 +30,7 @@ from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS
 PHRASE_WORDS = 10
 """Maximum number of words of an initial phrase on either side [Chiang 2007]."""
 MASS_UNIT = 1 << 32
-"""The mass of one initial phrase. Masses are integers, so that sums do not depend on their order."""
+"""Mass of one initial phrase, an integer, so that sums do not depend on the order of additions."""
 FIRST_NONTERMINAL, SECOND_NONTERMINAL, FIRST_WORD = 1, 2, 3
 """Symbols of a row: 0 is empty, word number w is FIRST_WORD + w."""
 
@@ -50,8 +49,8 @@ class ExtractionLimits(NamedTuple):
     """Bounds of the extraction.
 
     `phrase_words` is the longest initial phrase on either side, `source_symbols` the longest source side of a rule.
-    Without `loose` a phrase begins and ends with aligned words, so that a set of links makes only one phrase (Chiang
-    2007). With it, unaligned words at the edges are optional (Koehn, Och & Marcu 2003).
+    Without `loose`, a phrase begins and ends with aligned words, so a set of links makes only one phrase (Chiang 2007).
+    With `loose`, unaligned words at the edges are optional (Koehn, Och & Marcu 2003).
     """
 
     phrase_words: int = PHRASE_WORDS
@@ -392,7 +391,7 @@ class RulePosition(NamedTuple):
 def extract(
     bitext: Bitext, limits: ExtractionLimits, buffer: RuleBuffer, scratch: ExtractionScratch, position: RulePosition
 ) -> RulePosition:
-    """Add rules to the buffer from a position on; returns the next position, after the last pair at the end.
+    """Add rules to the buffer, beginning at a position. Returns the next position.
 
     Stops early if the buffer has no room for the rules of the next phrase: empty it and call again. Raises
     `ExtractionError` if even an empty buffer has no room.
@@ -534,7 +533,7 @@ def start_merge(rows: NDArray[np.uint64], ends: NDArray[np.int64], shape: RowSha
 
 
 def merge_some(merge: Merge, shape: RowShape, max_rules: int) -> NDArray[np.uint64]:
-    """Return up to `max_rules` further rules as rows, each once, with its sums; empty at the end."""
+    """Return up to `max_rules` more rules as rows, each once, with its sums; empty at the end."""
     merged = np.empty((max_rules, shape.width), np.uint64)
     return merged[: _merge_some(merge, shape, merged)]
 

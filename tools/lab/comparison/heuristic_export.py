@@ -36,7 +36,7 @@ _COUNTS = {"uses": "BIGINT", "seen": "BIGINT"}
 _KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), **_COUNTS}
 _MEMORY = 1 << 30
 _NO_WORD = "\x01"
-"""Word that no sentence contains, since corpora have no control characters."""
+"""Word that does not occur in sentences, since corpora have no control characters."""
 _GAP = re.compile(r"\[X,[1-9]\]\Z")
 
 

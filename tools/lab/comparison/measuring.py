@@ -86,7 +86,7 @@ def mark_covered(symbols, starts, ngrams, covered):
                 high, low = _extended(high, low, symbols[begin + n])
                 row = find(ngrams.rows, high, low)
                 if ngrams.rows[row, KEY_HIGH] == _EMPTY and ngrams.rows[row, KEY_LOW] == _EMPTY:
-                    # No longer n-gram with this prefix is in the table either.
+                    # Longer n-grams with this prefix are not in the table either.
                     break
                 covered[np.int64(ngrams.rows[row, _ENTRY])] = True
 
@@ -134,14 +134,14 @@ class Measure:
         self._bytes = 0
 
     def count(self, scopes: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Count rules by scope; returns which of them belong to the grammar."""
+        """Count rules by scope; return for each rule whether it belongs to the grammar."""
         within: NDArray[np.bool_] = scopes <= self.max_scope
         self._by_scope += np.bincount(scopes[within], minlength=self.max_scope + 1)
         self._left_out += int(np.count_nonzero(~within))
         return within
 
     def cover(self, symbols: NDArray[np.int32], starts: NDArray[np.int64]) -> None:
-        """Mark the n-grams of source sides of the grammar (each once is enough)."""
+        """Mark the n-grams of source sides of the grammar."""
         if self._ngrams is not None:
             mark_covered(symbols, starts, self._ngrams, self._covered)
 

@@ -3,7 +3,7 @@
 Significance [Johnson et al. 2007]: Fisher's exact test of the number of joint extractions of a rule's sides, if
 extraction paired source and target sides at random.
 
-Entropy [Zens, Stanton & Xu 2012]: the loss from replacing a rule by others, p(f, e) (ln p(e|f) - ln p'(e|f)). p' is
+Entropy [Zens, Stanton & Xu 2012]: the loss if other rules replace a rule, p(f, e) (ln p(e|f) - ln p'(e|f)). p' is
 the probability of the best two rules that compose the same sides: either one substituted for a nonterminal of the
 other, or two in sequence.
 """
@@ -42,7 +42,10 @@ class Pruning(NamedTuple):
 
 
 def chosen_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
-    """Return for each rule whether it is kept; of equally good rules, an evenly spaced selection is kept."""
+    """Return for each rule whether it is kept.
+
+    If equally good rules are too many, an evenly spaced selection is kept.
+    """
     shape = grammar.shape
     columns: list[tuple[NDArray[Any], ...]] = []
     for block in grammar.blocks():

@@ -46,8 +46,8 @@ _LOOK_SECONDS = 0.01
 def measure_pages(corpus: Corpus) -> Figures:
     """Measure search, rule and word pages of a store of many rules, on SQLite and optionally Postgres.
 
-    Rules are drawn uniformly, sides and words from them. So words are drawn by their frequency in rules: the most
-    frequent ones, which take longest, most often.
+    Rules are drawn uniformly, sides and words from them. So words are drawn by their frequency in rules. Frequent
+    words, which take longest, are drawn most often.
     """
     return {name: {"rules": made["rules"], **_ask_all(url, corpus.seed)} for name, url, made in _generated(corpus)}
 
@@ -159,7 +159,7 @@ class _Quiet:
 
 @contextmanager
 def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
-    """Yield a connection to a server of the store, which ends afterwards."""
+    """Yield a connection to a server of the store. The server ends afterwards."""
     loop = HttpLoop(_Quiet(store))
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))

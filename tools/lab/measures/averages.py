@@ -2,9 +2,9 @@
 
     python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
-For rules with at least half a use it prints the overlap: the shared rules' part of each grammar's rules and of their
-uses (means), and of the union of rules (Jaccard). With --kept, the averages that pairs keep after n sweeps of one chain
-are compared with the exact sums of the same draws.
+For rules with at least half a use it prints the overlap: the share of common rules in each grammar's rules and uses
+(means), and in the union of rules (Jaccard). With --kept, the averages that pairs keep after n sweeps of one chain are
+compared with the exact sums of the same draws.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -145,7 +145,7 @@ def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Use
 
 
 def _pair_uses(averages: Averages) -> Uses:
-    """Return the uses in all sweeps of rules of pairs, by pair and hashes of both sides."""
+    """Return the uses of the rules of pairs, summed over all sweeps, by pair and hashes of both sides."""
     pairs, entry = _entries(averages, averages.taken)
     keys = np.stack((pairs.astype(np.uint64), entry["source_hash"], entry["target_hash"]), axis=1)
     return Uses(keys, entry["uses"] / float(ONE_USE))

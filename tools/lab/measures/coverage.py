@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.measures.coverage corpus.zh corpus.en align.gdfa --pairs 300 --seeds 8
 
-The truth of a chain is the mean of the exact sums of the other chains after most sweeps. A chain's own part is what a
-store of this age would show: its records, as they are written, with their errors.
+The truth of a chain is the mean of the exact sums of the other chains after the largest number of sweeps. It is
+compared with the values of a store of this age: the written records of the chain, with their errors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ def shown(batch: Batch, corpus: Corpus, seed: int, ages: Sequence[int]) -> Itera
 
 
 def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
-    """Return the mean uses of a chain from sums over averages, which are reset before any rule is dropped."""
+    """Return the mean uses of a chain from sums over averages. Averages are reset before a rule is dropped."""
     room = 4 * np.diff(empty_averages(batch).first)
     parts: list[Uses] = []
 
@@ -89,7 +89,7 @@ def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
 
 
 def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
-    """Return a row for each bin. `truths` are the means of each chain; a chain's true uses are from all others."""
+    """Return a row for each bin. `truths` are the means of each chain; a chain is compared with all other chains."""
     total = sum_uses(list(truths))
     counts = [np.zeros((len(found), 5)) for _ in BOUNDS[1:]]
     for k, (one, own) in enumerate(zip(found, truths, strict=True)):

@@ -1,4 +1,4 @@
-"""Measure the loss of likelihood by blocks: chains of several seeds with several blocks, against sequential ones.
+"""Measure the loss of likelihood by blocks: compare chains of several seeds in blocks with sequential chains.
 
     python -m hierogram.tools.lab.measures.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
 

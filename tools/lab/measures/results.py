@@ -79,7 +79,7 @@ def _with_peak(measure: Measure, corpus: Corpus) -> Figures:
 
 
 def measured(measure: Measure, corpus: Corpus) -> Figures:
-    """Run a measurement in a fresh process, so that memory is its own; return its figures and peak memory in MB."""
+    """Run a measurement in a fresh process, so that its memory is separate; return figures and peak memory in MB."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_with_peak, measure, corpus).result()
 

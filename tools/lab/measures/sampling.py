@@ -95,7 +95,7 @@ def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64
 
 
 def random_read_seconds(table: CountTable) -> float:
-    """Return the seconds of one dependent random read from an array as large as the rule table, the lower limit."""
+    """Return the seconds of one dependent random read from an array as large as the rule table."""
     rows = np.zeros(table.rows.shape, np.uint64)
     rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
     _random_reads(rows, 1000, 1)

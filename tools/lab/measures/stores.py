@@ -133,7 +133,7 @@ def measure_absorbing(corpus: Corpus) -> Figures:
     """Measure the seconds to add 1,000 pairs to a small and to a large store, alternating, with the same pairs.
 
     Each store has just learned its pairs, as in a running daemon. After half of the rounds a new small store replaces
-    the first, so that it stays small. `ratio` compares the sums of all rounds, whose pairs differ; `ratio_of_medians`
+    the first, so that it remains small. `ratio` compares the sums of all rounds, whose pairs differ; `ratio_of_medians`
     their medians.
     """
     sizes = {"small": corpus.small, "large": corpus.large}

@@ -85,7 +85,7 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
 
 
 def measure_trees(corpus: Corpus) -> Figures:
-    """Measure decisions per second of a chain annealed from whole trees: first sweep, last ones, overall."""
+    """Measure decisions per second of a chain annealed from whole trees, in its first, last and all sweeps."""
     transformations = Transformations()
     clean = [clean_tree(tree, transformations) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
     vocabulary = find_known_words(map(list_words, clean), transformations.rare)

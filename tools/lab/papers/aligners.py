@@ -3,9 +3,9 @@
     python -m hierogram.tools.lab.papers.aligners corpus.fr corpus.en --work aligners --pairs 5000
 
 Links are from one direction, with at most one target word for each source word, and from both, symmetrized by
-grow-diag-final-and. Hiero's grammar is extracted from each. Its phrases alone, translated monotonically, and the whole
-grammar translate with their own tuned weights. eflomal is included if its package is installed, fast_align if the
-program is found. Results are cached in the folder, so the same command continues an interrupted run.
+grow-diag-final-and. Hiero's grammar is extracted from each. Its phrases alone (monotonically) and the whole grammar
+translate with separately tuned weights. eflomal is included if its package is installed, fast_align if the program is
+found. Results are cached in the folder, so the same command continues an interrupted run.
 """
 
 import json
@@ -102,7 +102,7 @@ def both_directions(aligner: str, files: tuple[Path, Path], sides: tuple[Side, S
 
 
 class _Figure:
-    """The inputs of the comparison and the results so far."""
+    """The inputs of the comparison and its results."""
 
     def __init__(self, options: FigureOptions, experiment: Experiment) -> None:
         self._options, self._experiment = options, experiment

@@ -25,9 +25,9 @@ from hierogram.tools.lab.measures.results import BitextFile
 
 MODEL1, HALF, NOTHING = "model1", "half", "nothing"
 STARTS = (MODEL1, HALF, NOTHING)
-"""The links of IBM Model 1, a random half of them, and none."""
+"""Starts: the links of IBM Model 1, a random half of these links, and no links."""
 _PARTS = 5
-"""Parts of a chain whose means are printed. A chain is warmed up in the last one."""
+"""Parts of a chain whose means are printed. A chain has warmed up before the last part."""
 
 
 def _rising(start: float, steps: NDArray[np.generic]) -> float:

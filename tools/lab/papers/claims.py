@@ -23,7 +23,7 @@ from hierogram.tools.lab.measures.results import ResultCache
 
 Rows = list[dict[str, str]]
 _RANGE = 0.2
-"""Share of the whole work up to which masks must be better than tic-tac-toe pruning, for so few pairs."""
+"""Share of the whole work up to which masks must be better than tic-tac-toe pruning, for a small number of pairs."""
 
 
 class Finding(NamedTuple):

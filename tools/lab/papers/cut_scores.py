@@ -1,9 +1,9 @@
-"""Compare scores of pairs cut in pieces with scores of whole charts, of which they are lower bounds.
+"""Compare scores of pairs cut in pieces with scores of whole charts. The former are lower bounds of the latter.
 
     python -m hierogram.tools.lab.papers.cut_scores sqlite:///news.db --pairs 100
 
-Stored pairs that a scorer cuts are scored twice: cut in pieces of up to `--exact` word pairs, as by `hierogram score`,
-and whole. All numbers are per token.
+Long stored pairs are scored twice: cut in pieces of up to `--exact` word pairs, as by `hierogram score`, and whole. All
+numbers are per token.
 """
 
 import time

@@ -3,7 +3,7 @@
     hierogram --store sqlite:///trees.db export --format fragments -o trees.fragments
     python -m hierogram.tools.lab.papers.fragments trees.fragments --figure fragments.png
 
-Fragments with one production form a context-free grammar; sizes are given for the others.
+Fragments with one production form a context-free grammar; sizes are printed for larger fragments.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ AUXILIARIES = {
 }
 """Words whose verb phrases Table 3 omits."""
 _LARGEST = 9
-"""Sizes from this one on are counted together."""
+"""Fragments of this size and larger are counted together."""
 
 Counted = Sequence[tuple[Tree, float]]
 """Fragments with their counts."""
@@ -68,7 +68,10 @@ def fragment_size(fragment: Tree) -> Size:
 
 
 def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexical: bool = False) -> dict[str, Counted]:
-    """Return the most frequent fragments of each root label; `lexical`: with words, and no auxiliary among them."""
+    """Return the most frequent fragments of each root label.
+
+    `lexical`: only fragments with words but without auxiliaries.
+    """
 
     def suits(fragment: Tree) -> bool:
         words = list_words(fragment)

@@ -2,9 +2,9 @@
 
     python -m hierogram.tools.lab.papers.itg_phrases corpus.fr corpus.en --work phrases --pairs 2600 --tuning 200
 
-For each maximum phrase length a store learns the pairs without links; its posterior means are tuned separately and
-translate the held-out sentences. BLEU is compared with the first one. Results are cached in the folder, so the same
-command continues an interrupted run.
+For each maximum phrase length a store learns the pairs without links. Its posterior means are tuned separately and
+translate the held-out sentences. BLEU is compared with the first phrase length. Results are cached in the folder, so
+the same command continues an interrupted run.
 """
 
 import time

@@ -55,7 +55,7 @@ def main(
 
 
 def measure_chain(experiment: Experiment, bitext: Sequence[str], wanted: SweepOptions, chain: int) -> list[Figures]:
-    """Return the figures of one store after each number of sweeps; missing ones are measured."""
+    """Return the figures of one store after each number of sweeps; missing figures are measured."""
     names = [f"chain {chain}, {number} sweeps" for number in wanted.numbers]
     if not all(name in experiment.kept for name in names):
         path = wanted.work / f"chain-{chain}.db"

@@ -52,7 +52,7 @@ _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "Â
 
 
 class Planted(NamedTuple):
-    """Pairs as words; `kind` int64[N] is the corruption of each of the first ones, an index into `KINDS`, or -1."""
+    """Pairs as words; `kind` int64[N] is the corruption of each of the first N pairs, an index into `KINDS`, or -1."""
 
     source: list[list[str]]
     target: list[list[str]]
@@ -69,12 +69,12 @@ def area(doubt: NDArray[np.float64], spoiled: NDArray[np.bool_]) -> float:
 
 
 def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[str]], each: int, seed: int) -> Planted:
-    """Corrupt `each` pairs in each way, or as many as possible; `foreign` are sentences of another language."""
+    """Corrupt up to `each` pairs in each way; `foreign` are sentences of another language."""
     random = np.random.default_rng(seed)
     kind = np.full(len(source), -1)
     sources, targets = [list(words) for words in source], [list(words) for words in target]
     tokens = [word for words in target for word in words]
-    # Corruptions that fit few pairs choose first.
+    # Corruptions that are possible in few pairs are assigned first.
     for noise in (NUMBERS, NEGATED, CUT, SHIFTED, SWAPPED, COPIED, JUNK, REPLACED, *([OTHER] if foreign else [])):
         chosen = [
             pair

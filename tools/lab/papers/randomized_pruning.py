@@ -65,9 +65,9 @@ def _divided(
 
 
 def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
-    """Return which bispans have a figure of merit within `log_ratio` of the best with the same source span.
+    """Return whether each bispan has a figure of merit within `log_ratio` of the best with the same source span.
 
-    The layout is that of `PairTask.kept`; the whole pair is kept.
+    The layout is the same as in `PairTask.kept`; the whole pair is kept.
     """
     is_kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
     is_kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
@@ -100,8 +100,8 @@ class PrunedPair(NamedTuple):
     Edges and seconds of the whole chart and of one mask; seconds of all masks up to half of the whole work, including
     the step that reaches it, the number of charts made, and the number of masks; errors of one mask and of all these;
     errors of the masks within a budget, the last one half of the whole work (NaN if one mask exceeds it). Edges and
-    error by the number of masks, float64[counts, 2]. For each ratio of tic-tac-toe pruning its share of the whole
-    work, its error, and that of masks with the same work, float64[ratios, 3].
+    error by the number of masks, float64[counts, 2]. For each ratio of tic-tac-toe pruning: its share of the whole
+    work, its error, and the error of masks with the same work, float64[ratios, 3].
     """
 
     grammar: str

@@ -68,7 +68,7 @@ class RivalRow:
     held-out text. Seconds are for writing that file, and processor seconds for translating a sentence. `untuned`: BLEU
     with the built-in weights, `once` with weights tuned with the first grammar. `start_won`: number of times that
     tuning did not improve the initial weights. `p`: probability that its BLEU differs from the first row's by chance,
-    over sentences and chains; `p_of_means`: from that of posterior means.
+    over sentences and chains; `p_of_means`: the same, compared with posterior means.
     """
 
     name: str
@@ -103,7 +103,7 @@ def main(
 
 
 class RivalTable:
-    """Inputs of the comparison, and its results so far."""
+    """Inputs of the comparison, and its results."""
 
     def __init__(self, options: RivalOptions, experiment: Experiment) -> None:
         self.options, self._experiment = options, experiment
@@ -116,7 +116,7 @@ class RivalTable:
         self._rules_of_first = 0
 
     def rivals(self) -> Sequence[Sequence[TranslationSystem]]:
-        """Return the grammars of each row: one, or one of each chain. Hiero with all features is first."""
+        """Return the grammars of each row: one grammar, or one per chain. Hiero with all features is first."""
         chains = range(1, self.options.chains + 1)
         hiero = TranslationSystem(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
         default = TranslationSystem(TRANSLATION, DEFAULT, CountKind.TRANSLATION, features=None)

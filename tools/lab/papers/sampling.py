@@ -5,7 +5,7 @@ python -m hierogram.tools.lab.papers.sampling figure-6 corpus.zh corpus.en align
 python -m hierogram.tools.lab.papers.sampling stratified corpus.zh corpus.en align.gdfa
 python -m hierogram.tools.lab.papers.sampling processes corpus.zh corpus.en align.gdfa
 
-The clock runs while pairs are sampled, not while kernels are compiled.
+Times include sampling but not the compilation of kernels.
 """
 
 import sys
@@ -59,7 +59,7 @@ class SamplerSetup:
 
 
 class Point(NamedTuple):
-    """A chain after a sweep: processor seconds of sampling so far (of all cores), natural log-likelihood."""
+    """A chain after a sweep: total processor seconds of sampling (of all cores), natural log-likelihood."""
 
     label: str
     seed: int

@@ -1,4 +1,4 @@
-"""Compare schedules by where and when chains settle; log-likelihood against sweeps and seconds.
+"""Compare schedules by the log-likelihood at which chains settle, and by the sweeps and seconds that this takes.
 
     python -m hierogram.tools.lab.papers.schedules corpus.zh corpus.en align.gdfa --figure schedules.png
 
@@ -60,10 +60,10 @@ def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
 
 
 def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
-    """Return a Markdown table of when each setup reaches the paper's value after 100 sweeps, and where it settles.
+    """Return a Markdown table of the sweeps and time until each setup reaches its goal, and of its settled value.
 
-    `counted_from` is by label. The settled value is the mean of a chain's last quarter; the deviation is between
-    chains.
+    The goal is the paper's value after 100 sweeps. `counted_from` is by label. The settled value is the mean of a
+    chain's last quarter; the deviation is between chains.
     """
     curves = group_curves(points)
     last = min(_PAPER_SWEEPS, curves[PAPER].shape[1] - 1)

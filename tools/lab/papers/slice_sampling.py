@@ -72,7 +72,7 @@ LONGEST = 40
 HELD_OUT_WORDS = 29
 """Maximum number of words of a held-out sentence."""
 STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
-"""Fixed strengths; the paper samples none."""
+"""Fixed strengths, as in the paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +361,7 @@ def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run]
 def _translate_all(
     bitext: SampledBitext, parts: Split, links: dict[str, Path], options: SliceOptions
 ) -> dict[str, str]:
-    """Return BLEU of the grammars from links, those of the default aligner first; as text, by their names."""
+    """Return BLEU of the grammars from links as text, by their names. The default aligner is first."""
     files = []
     for side, lines in zip(("source", "target"), bitext.sentences, strict=True):
         files.append(str(options.work / f"sampled.{side}"))

@@ -2,10 +2,10 @@
 
     python -m hierogram.tools.lab.papers.small_languages bible-nt --languages sw,wo --train 1000 --work small
 
-The folder contains `nt.CODE`: one verse per line, `BOOK.CHAPTER.VERSE`, a tab, and raw text. Training verses are
-drawn from all books except one; verses of that one are translated, with the built-in weights and a language model of
-the training verses. Input and output are raw text: stores tokenize it by the languages' rules. Each cell of the table
-runs in a separate process; results are cached in the folder, so the same command continues an interrupted run.
+The folder contains `nt.CODE`: one verse per line, `BOOK.CHAPTER.VERSE`, a tab, and raw text. Training verses are drawn
+from all books except one. Verses of this book are translated, with the built-in weights and a language model of the
+training verses. Input and output are raw text: stores tokenize it by the languages' rules. Each cell of the table runs
+in a separate process; results are cached in the folder, so the same command continues an interrupted run.
 """
 
 import multiprocessing
@@ -53,7 +53,7 @@ class TextSetup:
 
 
 WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
-"""Methods of learning and translate.
+"""Methods of learning and translation.
 
 Words, with unknown ones copied; words with substitutes for unknown ones and fitted lengths; subwords on both sides;
 subwords on a source side with richer morphology.
@@ -187,7 +187,7 @@ class _Learned:
         self._store.learn(0, threads=self._threads).run()
 
     def translator(self) -> TextTranslator:
-        """Return a translator with all verses learned so far."""
+        """Return a translator that uses all learned verses."""
         text, model = self._folder / "target", self._folder / "target.lm"
         write_lines(text, self._targets)
         hg.lm(text, model, store=self._store, order=self._method.order)
@@ -232,7 +232,7 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
 def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
     """Translate a book in blocks from its beginning, learning the references of each block afterwards.
 
-    Returns the chrF++ of all blocks so far, and the share of characters that need not be typed, both with continued
+    Returns the chrF++ of all translated blocks, and the share of characters that need not be typed, both with continued
     learning and with an unchanged store; and the seconds from a block's references to translations that use them.
     """
     verses = divided(folder, cell, options, in_order=True)
@@ -349,7 +349,7 @@ def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
 
 
 def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
-    """Draw chrF++ of the drafts so far, a panel for each direction."""
+    """Draw chrF++ of the drafts by block, a panel for each direction."""
     with drawn(path, 1, len(rows), size=(3 * len(rows), 3), squeeze=False, sharex=True) as panels:
         for panel, (cell, figures) in zip(panels[0], rows, strict=True):
             panel.plot(figures["verses"], figures["growing"], label="learns each block")

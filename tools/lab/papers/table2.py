@@ -147,8 +147,8 @@ def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Spli
     print(
         f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
         f"{len(parts.test.sources):,} to test with; {HUNDREDTH} against {ZEROTH}: p {_shown(p_of_sampling)}; "
-        f"weights tuned once, with {HIERO}'s grammar, that of words fitted to each; {AVERAGED}: eight samples, the 0th "
-        f"to that after the last level; {MEANS}: expected uses over the sweeps after burn-in"
+        f"weights tuned once, with {HIERO}'s grammar, the word weight fitted to each; {AVERAGED}: eight samples, from "
+        f"the 0th to the one after the last level; {MEANS}: expected uses over the sweeps after burn-in"
     )
 
 

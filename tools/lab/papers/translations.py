@@ -115,7 +115,7 @@ class TranslationSystem:
 
     @property
     def named(self) -> str:
-        """Return the grammar's name among those of all chains."""
+        """Return the grammar's name, unique among all chains."""
         return self.name if self.chain == 1 else f"{self.name}, chain {self.chain}"
 
 
@@ -231,7 +231,7 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, c
     settings = Settings(
         model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
         discount=0.0 if name == DIRICHLETS else Settings().discount,
-        # With strata, a Dirichlet process would stay with the short rules that it sees first.
+        # With strata, a Dirichlet process would keep the short rules of the first sweeps.
         schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
         seed=chain,
     )
@@ -339,7 +339,7 @@ class Experiment:
                 return _by_scope(snapshot, system)
 
     def equip(self, options: TranslateOptions) -> TranslationResources:
-        """Return everything except a grammar for translation, including the target side's language model."""
+        """Return the inputs of translation except the grammar, including the language model of the target side."""
         model = self.folder / "target.lm"
         if not model.exists():
             with progress("lm", "n-grams") as bar:

@@ -82,7 +82,7 @@ def test_posteriors_are_shares_of_the_samples() -> None:
     [
         (
             AlignOptions(model="itg", direction="forward"),
-            "aligns both directions jointly, without prior counts: leave out --dir",
+            "aligns both directions jointly, without prior counts: remove --dir",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_links_are_sampled_by_slices_of_either_kind() -> None:
 
 
 def test_counts_of_a_store_are_refused() -> None:
-    with pytest.raises(UsageError, match="leave out --store"):
+    with pytest.raises(UsageError, match="remove --store"):
         align(["a"], ["x"], ITG, read_prior=lambda source, target: [])
 
 

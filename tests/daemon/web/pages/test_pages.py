@@ -346,7 +346,7 @@ def test_example_queries_fit_the_store(reading_client: TestClient) -> None:
     titles = [recipe["title"] for recipe in response["cookbook"]]
     found = dict(zip(titles, rows_found(reading_client, ours), strict=True))
     assert all(found[title] for title in titles[:4] if "gap" not in title)
-    assert sum(bool(number) for number in found.values()) > 20
+    assert sum(bool(number) for number in found.values()) > 2 / 3 * len(found)
     tables = {table["name"]: table["columns"] for table in response["tables"]}
     assert "folded" in tables["vocabulary"]
     assert "p_target_given_source" in tables["rule_table"]

@@ -75,7 +75,7 @@ class SoftCounts:
 def learned(
     grammar: Learnable, iterations: int, soft: SoftCounts | None = None
 ) -> Iterator[tuple[Learnable, ExpectedCounts]]:
-    """Run expectation maximization; yield after each iteration the grammar, and the counts under the previous one."""
+    """Run expectation maximization; yield the grammar after each iteration, and the previous counts."""
     for _ in range(iterations):
         counted = count_exactly(grammar) if soft is None else soft.count(grammar)
         grammar = grammar.maximized(counted.features)
@@ -249,7 +249,7 @@ def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
 
 
 class LearningPoint(NamedTuple):
-    """A grammar after an iteration: its exact log-likelihood, and processor seconds of learning so far."""
+    """A grammar after an iteration: its exact log-likelihood, and total processor seconds of learning."""
 
     log_likelihood: float
     seconds: float

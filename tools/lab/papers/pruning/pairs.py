@@ -80,7 +80,7 @@ def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArra
 
 
 class UniformSystem(PairSystem):
-    """A pair whose links all have the same doubt: selections and means are the paper's [BPK09 §3.2, §3.3]."""
+    """A pair whose links all have the same doubt, with the selections and means of the paper [BPK09 §3.2, §3.3]."""
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
         """Return None, so that each step selects the unselected links and a uniform sample of the others."""

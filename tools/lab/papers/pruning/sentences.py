@@ -2,12 +2,12 @@
 
     python -m hierogram.tools.lab.papers.pruning.sentences all.ptb --trees 4000
 
-The fine grammar has all fragments of one level of a treebank's first trees, and those of two levels that occur twice;
-the coarse one only its productions. For later sentences the expected number of constituents over each span is computed
-from the whole chart; the error is the sum of squared differences from it. Coarse-to-fine pruning keeps the spans whose
-expected number by the coarse grammar is above a threshold. Masks have the spans of the coarse grammar's best derivation
-as variables. Seconds are processor time, including the coarse grammar's. `core` is the whole chart written as a
-hypergraph, as for pairs.
+The fine grammar has all fragments of one level of a treebank's first trees, and fragments of two levels that occur
+twice. The coarse grammar has only its productions. For later sentences the expected number of constituents over each
+span is computed from the whole chart. The error is the sum of squared differences from these numbers. Coarse-to-fine
+pruning keeps the spans whose expected number by the coarse grammar is above a threshold. Masks have the spans of the
+coarse grammar's best derivation as variables. Seconds are processor time, including the coarse grammar. `core` is the
+whole chart written as a hypergraph, as for pairs.
 """
 
 import time
@@ -60,7 +60,7 @@ class PrunedSentence(NamedTuple):
 
 
 def make_grammar(trees: list[Tree]) -> TreeGrammar:
-    """Return all fragments of one level, and those of two levels that occur twice, with their counts."""
+    """Return all fragments of one level, and fragments of two levels that occur twice, with their counts."""
     counts: Counter[Tree] = Counter()
     for tree in trees:
         for node in preorder(tree):
