@@ -173,10 +173,10 @@ def migrated_once() -> Iterator[None]:
     migrate = migration.migrate
     kept: dict[str, list[tuple[str, Any]]] = {}
 
-    def migrate_or_repeat(connection: Connection, revision: str = "head", *, down: bool = False) -> None:
+    def migrate_or_repeat(connection: Connection) -> None:
         dialect = connection.dialect.name
-        if down or revision != "head" or inspect(connection).has_table("alembic_version"):
-            migrate(connection, revision, down=down)
+        if inspect(connection).has_table("alembic_version"):
+            migrate(connection)
         elif dialect in kept:
             for statement, values in kept[dialect]:
                 connection.exec_driver_sql(statement, values or None)

@@ -47,7 +47,11 @@ class LearnReport:
 def rekey(store: Store) -> None:
     """Assign a new key to every rule, using the next salt without key collisions."""
     with store.snapshot() as snapshot:
-        rules = [(row.id, row.source, row.target) for row in snapshot.iterate_all_rule_rows()]
+        rules = [
+            rule
+            for part in snapshot.rule_ranges()
+            for rule in zip(part.ids.tolist(), part.rules.sources.strings(), part.rules.targets.strings(), strict=True)
+        ]
     settings = store.settings()
     key = find_kind(settings).key
     salt = settings.key_salt

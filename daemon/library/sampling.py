@@ -15,7 +15,14 @@ from typing import Self
 import numpy as np
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.learning.kinds.kind import ChainConfig, PairSchedules, State, StoredSamples, SweepRequest
+from hierogram.daemon.learning.kinds.kind import (
+    ChainConfig,
+    EmptyCounts,
+    PairSchedules,
+    State,
+    StoredSamples,
+    SweepRequest,
+)
 from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.library.tables import RuleTable, table_from_deltas
@@ -25,7 +32,7 @@ from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, PITMAN_YOR, SYNCHRONOUS
 from hierogram.storage.options import OptionError, check
-from hierogram.storage.records import WAITING, LabelRow, PairRow, RuleCounts, Settings, StoreStatus, SweepRecord
+from hierogram.storage.records import WAITING, PairRow, Settings, SweepRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,37 +54,13 @@ class DirichletProcess:
 Prior = PitmanYor | DirichletProcess
 
 
-class EmptyCounts:
-    """`InitialCounts` of pairs that have never been sampled."""
-
-    def __init__(self, settings: Settings, rows: Sequence[PairRow]) -> None:
-        self._settings = settings
-        self._rows = rows
-
-    def settings(self) -> Settings:
-        """Return the settings of model and schedule."""
-        return self._settings
-
-    def vocabulary_sizes(self) -> tuple[int, int]:
-        """Return the numbers of distinct source and target words of the pairs."""
-        source, target = (
-            {word for side in sides for word in side.split(" ")}
-            for sides in ([row.source for row in self._rows], [row.target for row in self._rows])
-        )
-        return len(source), len(target)
-
-    def rule_counts(self) -> RuleCounts:
-        """Return no rules."""
-        empty = np.zeros(0, np.int32)
-        return RuleCounts(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), empty, empty, empty)
-
-    def labels(self) -> list[LabelRow]:
-        """Return no parameters."""
-        return []
-
-    def status(self) -> StoreStatus:
-        """Return the status of a store without sweeps."""
-        return StoreStatus("", "", 0)
+def _vocabulary_sizes(rows: Sequence[PairRow]) -> tuple[int, int]:
+    """Return the numbers of distinct source and target words of the pairs."""
+    source, target = (
+        {word for side in sides for word in side.split(" ")}
+        for sides in ([row.source for row in rows], [row.target for row in rows])
+    )
+    return len(source), len(target)
 
 
 class SampledChain:
@@ -96,7 +79,7 @@ class SampledChain:
         self.trace: list[SweepRecord] = []
         self._batch = ResidentBatch.from_rows(list(rows), settings)
         config = ChainConfig(threads or os.cpu_count() or 1, schedule=schedule)
-        self._chain = kind.chain(EmptyCounts(settings, rows), config)
+        self._chain = kind.chain(EmptyCounts(settings, _vocabulary_sizes(rows)), config)
         self._chain.add_pairs(self._batch.loaded, self._batch.state, self._batch.committed)
         self._sweep = self._chain.sweep(self._batch.loaded)
 

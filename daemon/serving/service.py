@@ -13,7 +13,14 @@ from hierogram.daemon.exceptions import DaemonError, ShutdownTimeoutError, Usage
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.files import printable
 from hierogram.daemon.learning.alignment.text_aligner import warm_up as warm_up_answers
-from hierogram.daemon.learning.kinds.kind import LoadedBatch, State, StoredSamples, TrialOptions
+from hierogram.daemon.learning.kinds.kind import (
+    ChainConfig,
+    EmptyCounts,
+    LoadedBatch,
+    State,
+    StoredSamples,
+    SweepRequest,
+)
 from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.library.store import GrammarStore
@@ -307,15 +314,16 @@ def warm_up(settings: Settings) -> tuple[LoadedBatch, State]:
     """Run one small pair through all operations in memory; return the loaded pair and its state."""
     kind = find_kind(settings)
     loaded = kind.load([kind.example], settings)
+    every, averages = np.ones(loaded.size, np.bool_), loaded.read_averages(empty_blobs(loaded.size))
     # Both sweep schemes: exact and in blocks.
     for blocks in (None, Blocks(1, 1)):
-        options = TrialOptions(settings.seed, exact=blocks is None, blocks=blocks)
-        trial = kind.trial(loaded, settings, (2, 2), options)
-        trial.sweep()
-        trial.log_likelihood()
-        trial.close()
-    averages = loaded.read_averages(empty_blobs(loaded.size))
-    loaded.average(averages, trial.state, np.ones(loaded.size, np.bool_))
-    state = loaded.decode(loaded.encode(trial.state))
+        chain = kind.chain(EmptyCounts(settings, (2, 2)), ChainConfig(blocks=blocks))
+        state = kind.draw_initial_state(loaded, settings, every, None)
+        chain.add_pairs(loaded, state, ~every)
+        request = SweepRequest(np.ones(loaded.size, np.int64), every, every)
+        state, _ = chain.sweep(loaded)(state, averages, request, lambda _: None)
+        chain.log_likelihood()
+        chain.close()
+    state = loaded.decode(loaded.encode(state))
     loaded.rule_deltas(None, StoredSamples(loaded.trees(state), loaded.write_averages(averages)), settings)
     return loaded, state

@@ -47,9 +47,3 @@ def _estimate_rules(connection: sa.Connection) -> None:
         )
     # Make the connection read them.
     connection.exec_driver_sql("ANALYZE sqlite_master")
-
-
-def downgrade() -> None:
-    for name in reversed(VIEWS):
-        op.execute(f"DROP VIEW {name}")
-    metadata.drop_all(op.get_bind(), checkfirst=False)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hierogram.samplers.exceptions import AlignmentInputError
-from hierogram.samplers.grammar.settings import FLAT
 
 ALL_POSITIONS = 0
 """Number of candidates that means all positions."""
@@ -51,8 +50,6 @@ class AlignerOptions:
         values.
     stems
         Two of three chains use stems instead of words.
-    slices
-        Kind of slice variables (itg).
 
     Raises
     ------
@@ -75,7 +72,6 @@ class AlignerOptions:
     unlinked: float = 0.17
     seed: int = 1
     stems: bool = False
-    slices: str = FLAT
 
     def __post_init__(self) -> None:
         for name, minimum in (("sweeps", 1), ("chains", 1), ("thinning", 1), ("burn_in", 0), ("candidates", 0)):

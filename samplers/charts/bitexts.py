@@ -4,8 +4,8 @@ Rules have one nonterminal symbol, any mixture of words and nonterminals, and an
 bispan; an edge is a rule with a position for each of its symbols on both sides. b adjacent nonterminals create
 O(p^(b+1) q^(b+1)) edges [BPK09 §4]. Edges whose rule emits words against the mask are omitted.
 
-Most rules contain words that the pair lacks, so the start positions of each rule are computed first. Then its source
-side is matched to a source span (words at their positions, nonterminals over the gaps), and after it the target side.
+The source side of each rule is matched to a source span (words at their positions, nonterminals over the gaps), and
+after it the target side.
 """
 
 from typing import NamedTuple
@@ -14,63 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph, Key, draw, make_hypergraph, most_used
-from hierogram.samplers.charts.pairs import ANY, PairTask, PairWords, Rules, has_words, lay_cells, make_cells, span_of
+from hierogram.samplers.charts.pairs import ANY, PairTask, has_words, lay_cells, make_cells, span_of
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.exceptions import SamplerError
-
-
-class Reach(NamedTuple):
-    """Start positions of R rules in a pair of n source and m target words, and the earliest end of each."""
-
-    # int32[R, n+1]: earliest end of rule r's source side if it starts at position i; n + 1 if it cannot start there.
-    source: NDArray[np.int32]
-    # int32[R, m+1]: the same for target sides; m + 1 if one cannot start there.
-    target: NDArray[np.int32]
-    # int64[n+2], int32: `rule[first[i]]` … `rule[first[i + 1] - 1]` are the rules whose source side can start at
-    # position i and whose target side can start anywhere.
-    first: NDArray[np.int64]
-    rule: NDArray[np.int32]
-
-
-def make_reach(rules: Rules, words: PairWords, empty_sides: bool) -> Reach:
-    """Compute the start positions of all rules in a pair; `empty_sides`: a nonterminal may be empty on one side."""
-    n, m, number = len(words.source), len(words.target), len(rules.weight)
-    source, target = np.empty((number, n + 1), np.int32), np.empty((number, m + 1), np.int32)
-    least = 0 if empty_sides else 1
-    note_ends(rules.source, rules.source_first, words.source, least, source)
-    note_ends(rules.target, rules.target_first, words.target, least, target)
-    somewhere: NDArray[np.bool_] = np.asarray((target <= m).any(axis=1))
-    usable = (source <= n) & somewhere[:, None]
-    start, rule = np.nonzero(usable.T)
-    return Reach(source, target, np.searchsorted(start, np.arange(n + 2)), rule.astype(np.int32))
-
-
-@njit
-def note_ends(symbols, first, words, least, ends):
-    """Fill `ends` int32[R, words + 1], the earliest end of each side from each position.
-
-    A nonterminal takes `least` words. A word after a nonterminal is matched at its next occurrence.
-    """
-    size = len(words)
-    for rule in range(len(ends)):
-        for start in range(size + 1):
-            end = start
-            gap = False
-            for k in range(first[rule], first[rule + 1]):
-                if symbols[k] < 0 and symbols[k] != ANY:
-                    end += least
-                    gap = True
-                elif symbols[k] == ANY:
-                    end += 1
-                else:
-                    while gap and end < size and words[end] != symbols[k]:
-                        end += 1
-                    end = end + 1 if end < size and words[end] == symbols[k] else size + 1
-                if end > size:
-                    end = size + 1
-                    break
-            ends[rule, start] = end
 
 
 class Segments(NamedTuple):
@@ -188,15 +135,13 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 
 @njit
-def segment_span(i, j, task, reach, filled, segments):
+def segment_span(i, j, task, filled, segments):
     """Write all segmentations of source span [i, j) into nonempty nonterminals; returns their number, or -1."""
     number = np.int64(0)
-    for k in range(reach.first[i], reach.first[i + 1]):
-        rule = np.int64(reach.rule[k])
-        if reach.source[rule, i] <= j:
-            number = _segment_rule(rule, i, j, task, filled, segments, number)
-            if number < 0:
-                break
+    for rule in range(len(task.rules.weight)):
+        number = _segment_rule(rule, i, j, task, filled, segments, number)
+        if number < 0:
+            break
     return number
 
 
@@ -234,8 +179,6 @@ class PairBuilder:
         self._segments = make_segments(1 << 10, 4)
         edges = most_edges or _EDGES_AT_FIRST
         self._graph = make_hypergraph(1 << 12, edges, 2 * edges)
-        self._pair: tuple[Rules, PairWords] | None = None
-        self._reach: Reach
 
     def build(self, task: PairTask) -> PairGraph:
         """Return the hypergraph that the mask keeps; its root may have no edge. Raises `SamplerError`."""
@@ -250,13 +193,9 @@ class PairBuilder:
             self._segments = make_segments(len(self._segments.rule), task.rules.longest)
         if items >= len(self._graph.first):
             self._graph = self._graph._replace(first=np.zeros(2 * items + 1, np.int64))
-        if self._pair is None or self._pair[0] is not task.rules or self._pair[1] is not task.words:
-            # Computed once for all masks of a pair.
-            self._pair = task.rules, task.words
-            self._reach = make_reach(task.rules, task.words, task.empty_sides)
         while True:
             self._graph.size[ITEMS] = items
-            lacking = write_edges(task, self._reach, self._cells, self._segments, self._graph)
+            lacking = write_edges(task, self._cells, self._segments, self._graph)
             if lacking == _NOTHING:
                 return PairGraph(self._graph, self._cells.place[:items])
             if lacking == _SEGMENTS:
@@ -279,7 +218,7 @@ def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: P
     edges = np.flatnonzero(uses)
     n, m = task.fixed.shape
     emissions = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
-    add_emissions(bitext, edges, expected[edges], emissions, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
+    _add_emissions(bitext, edges, expected[edges], emissions, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
     return emissions
 
 
@@ -311,7 +250,7 @@ def _draw_links(bitext, inside, key, links, room, values):
 
 
 @njit
-def add_emissions(bitext, edges, amount, emissions, room):
+def _add_emissions(bitext, edges, amount, emissions, room):
     """Add the emissions of edges `edges[k]`, weighted by `amount[k]`."""
     for number in range(len(edges)):
         _add_edge(bitext, edges[number], amount[number], emissions, room)
@@ -506,7 +445,7 @@ def _lay_target(item, number, task, cells, segments, graph):
 
 
 @njit
-def write_edges(task, reach, cells, segments, graph):
+def write_edges(task, cells, segments, graph):
     """Write the edges of all items. Returns the array that is too small (`_SEGMENTS`, `_EDGES`), or `_NOTHING`."""
     n, m = task.fixed.shape
     kept = task.kept
@@ -519,18 +458,15 @@ def write_edges(task, reach, cells, segments, graph):
             span = span_of(i, i + width)
             if not cells.filled[span]:
                 continue
-            number = segment_span(i, i + width, task, reach, cells.filled, segments)
+            number = segment_span(i, i + width, task, cells.filled, segments)
             if number < 0:
                 return _SEGMENTS
             while item < graph.size[ITEMS] and cells.place[item, 0] == i and cells.place[item, 1] == i + width:
                 graph.first[item] = graph.size[EDGES]
                 graph.first[item + 1] = graph.size[EDGES]
                 if len(kept) == 0 or kept[span, cells.place[item, 2] * (m + 1) + cells.place[item, 3]]:
-                    x, y = cells.place[item, 2], cells.place[item, 3]
                     for segment in range(number):
-                        if reach.target[segments.rule[segment], x] <= y and not _lay_target(
-                            item, segment, task, cells, segments, graph
-                        ):
+                        if not _lay_target(item, segment, task, cells, segments, graph):
                             return _EDGES
                 graph.first[item + 1] = graph.size[EDGES]
                 item += 1

@@ -212,8 +212,8 @@ def cell_of(i, j):
     return j * (j - 1) // 2 + i
 
 
-def fill_chart(grammar: SentenceGrammar, kept: NDArray[np.bool_] | None = None) -> Chart:
-    """Return the chart of a sentence, restricted to the spans in `kept`, bool[cells], if given."""
+def fill_chart(grammar: SentenceGrammar) -> Chart:
+    """Return the chart of a sentence."""
     cells = grammar.words * (grammar.words + 1) // 2
     symbols = len(grammar.symbol)
     chart = Chart(
@@ -222,7 +222,7 @@ def fill_chart(grammar: SentenceGrammar, kept: NDArray[np.bool_] | None = None) 
         np.empty((cells, symbols), np.int32),
         np.zeros(cells, np.int64),
     )
-    fill(grammar, chart, np.zeros(grammar.labels), np.ones(cells, np.bool_) if kept is None else kept)
+    fill(grammar, chart, np.zeros(grammar.labels))
     return chart
 
 
@@ -269,14 +269,12 @@ def _close(grammar, value, active, number, before):
 
 
 @njit
-def fill(grammar, chart, before, kept):
-    """Fill the kept spans of an empty chart by increasing length. `before` float64[L] is zero before and after."""
+def fill(grammar, chart, before):
+    """Fill the spans of an empty chart by increasing length. `before` float64[L] is zero before and after."""
     for width in range(1, grammar.words + 1):
         for i in range(grammar.words - width + 1):
             j = i + width
             cell = cell_of(i, j)
-            if not kept[cell]:
-                continue
             value = chart.value[cell]
             active = chart.active[cell]
             number = 0

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.compiled.intrinsics import (
     add_eight,
     add_products,
@@ -1046,32 +1045,3 @@ def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
     if not MIN_TOTAL < total < MAX_TOTAL:
         return total, 0.0
     return total, _fill_outside(sides, words, piece, base, null, together, room)
-
-
-class PairSums(NamedTuple):
-    """Sums over all derivations of a pair."""
-
-    # Natural log of the total.
-    log_total: float
-    # float64[n, m]: expected number of times that one rule emits each word pair.
-    together: NDArray[np.float64]
-    # Expected number of words that the base emits.
-    emitted: float
-
-
-def sum_pair(sides: RuleSides, weights: NDArray[np.float64], words: PairWords, base: BaseWeights) -> PairSums:
-    """Sum over all derivations of a pair by the given rules and the base."""
-    n, m = words.pairs.shape
-    longest = int(max(np.diff(sides.source_first).max(initial=1), np.diff(sides.target_first).max(initial=1)))
-    chosen = ChosenRules(np.arange(len(weights)), np.asarray(weights, np.float64))
-    together, null = np.zeros((n, m)), np.zeros(m)
-    joined_base = add_joins(chosen, len(weights), sides, base)
-    seats = 1 << 10
-    while True:
-        room = make_dense_scratch((n, m), matrices_size(n, m), len(weights), longest, seats)
-        total, emitted = sum_piece(
-            chosen, len(weights), sides, words, PairPiece(0, n, 0, m), joined_base, null, together, room
-        )  # fmt: skip
-        if total >= 0:
-            return PairSums(float(np.log(total)) - words.log_scale, together, emitted)
-        seats = int(room.sizes[NEEDED]) * 2

@@ -1,9 +1,8 @@
 """Inside and outside sums, samples and expectations of any packed hypergraph (weighted deduction).
 
-A *deduction system* (`hierogram.samplers.charts.bitexts`, `hierogram.samplers.charts.sentences`) writes the items and
-edges that a mask keeps. An *item* is anything that can be derived, such as a symbol over a span; an *edge* derives its
-head from its tails. A derivation chooses one edge for the root, for the tails of that edge, and so on; its weight is
-the product of its edges' weights.
+`hierogram.samplers.charts.bitexts` writes the items and edges that a mask keeps. An *item* is anything that can be
+derived, such as a bispan; an *edge* derives its head from its tails. A derivation chooses one edge for the root, for
+the tails of that edge, and so on; its weight is the product of its edges' weights.
 """
 
 from typing import NamedTuple
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.exceptions import GrammarError
 
 ITEMS, EDGES, TAILS = range(3)
@@ -92,12 +91,6 @@ def total_weight(graph: Hypergraph) -> float:
     return float(inside[-1]) if len(inside) else 0.0
 
 
-def draw_edges(graph: Hypergraph, inside: NDArray[np.float64], key: Key) -> NDArray[np.int64]:
-    """Sample a derivation by weight and return its edges in preorder; inside sums must be filled."""
-    edges = np.empty(most_used(graph), np.int64)
-    return edges[: draw_first(graph, inside, key, np.empty(len(edges), np.int64), edges)]
-
-
 def most_used(graph: Hypergraph) -> int:
     """Return an upper bound on the number of edges of a derivation.
 
@@ -137,13 +130,6 @@ def sum_outside(graph, inside, outside, expected):
                 for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
                     outside[graph.tails[t]] += product / inside[graph.tails[t]]
             expected[e] = product * whole
-
-
-@njit
-def draw_first(graph, inside, key, stack, edges):
-    """Write the edges of the first derivation that a stream draws; returns their number."""
-    number, _ = draw(graph, inside, stream(key.seed, key.number, key.step), stack, edges)
-    return number
 
 
 @njit

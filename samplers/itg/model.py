@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.slices import slice_sample
 from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
-from hierogram.samplers.compiled.variates import draw_gamma
+from hierogram.samplers.compiled.variates import draw_gamma, slice_sample
 from hierogram.samplers.itg.batch import ItgBatch, phrase_type, place_in
 from hierogram.samplers.itg.derivations import (
     PAIR,

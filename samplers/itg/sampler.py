@@ -272,11 +272,6 @@ class ItgInfo(NamedTuple):
     cells: int
     combinations: int
 
-    @property
-    def acceptance(self) -> float:
-        """Share of proposals that were accepted."""
-        return self.accepted / self.proposed if self.proposed else 1.0
-
 
 def make_plan(batch: ItgBatch, sweep: int) -> ItgPlan:
     """Return the plan of a sweep over all pairs."""

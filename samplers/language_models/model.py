@@ -5,9 +5,8 @@
         log10, state = score(model, state, word)
     log10, state = score(model, state, END)
 
-A state is one int32; histories with the same state have the same probabilities for all continuations. `score` and
-`open_words` are kernels, callable from kernels and from Python. docs/model.md, section 9, defines open words and
-states.
+A state is one int32; histories with the same state have the same probabilities for all continuations. `score` is a
+kernel, callable from kernels and from Python. docs/model.md, section 9, defines states and their `open` words.
 """
 
 from collections.abc import Iterator
@@ -95,17 +94,6 @@ def score(model, state, word):
         backoffs += model.states[context].backoff
         context = model.states[context].suffix
     return backoffs + model.unigrams[word].log10, model.unigrams[word].next
-
-
-@njit
-def open_words(model, words):
-    """Return the number of leading words, of int32[n], whose probabilities depend on the context before them."""
-    state = np.int32(EMPTY)
-    for k in range(len(words)):
-        _, state = score(model, state, words[k])
-        if model.states[state].length <= k or model.states[state].open == 0:
-            return k + 1
-    return len(words)
 
 
 class NGrams(NamedTuple):

@@ -424,20 +424,7 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
         piece = PairPiece(i, j, x, y)
         divisible = min(j - i, y - x) > 1
         if not divisible or (j - i) * (y - x) <= max_cells:
-            total, words = sum_piece(
-                scratch.chosen,
-                chosen,
-                rules.sides,
-                scratch.words,
-                piece,
-                base,
-                scratch.null,
-                scratch.expected,
-                scratch.room,
-            )
-            while not divisible and (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
-                # Most words of one side are null here, so the scales are off: rescale and retry.
-                _scale_piece(piece, 16.0 if total <= MIN_TOTAL else 1 / 16.0, scratch.words)
+            while True:
                 total, words = sum_piece(
                     scratch.chosen,
                     chosen,
@@ -449,6 +436,10 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
                     scratch.expected,
                     scratch.room,
                 )
+                if divisible or not (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
+                    break
+                # Most words of one side are null here, so the scales are off: rescale and retry.
+                _scale_piece(piece, 16.0 if total <= MIN_TOTAL else 1 / 16.0, scratch.words)
             if MIN_TOTAL < total < MAX_TOTAL:
                 number += 1
                 log_total += np.log(total)

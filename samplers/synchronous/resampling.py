@@ -98,18 +98,7 @@ root node of the fragment.
 
 
 class Workspace(NamedTuple):
-    """Scratch memory of one worker; a sweep allocates nothing else.
-
-    `summary` SUMMARY[n+1] by node; `rule` RULE[r] by local number; `places` uint64[m] the local hash map; `by_length`
-    LENGTH[L] the current counts by length; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
-    `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n] the change of the table count of its
-    length by each rule of an option; `scratch` int64[2, n]; by option, `weight` SCALED and `top` int32 its uppermost
-    rule; `powers` uint64 powers of the hash base; `overlay` uint64[o, 4] the count changes of a block over the frozen
-    table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks in a round (key,
-    change, size); `registers` REGISTERS[1]; `statistics` STATISTICS[1];
-    `rows_read` uint32[N], shared by all workers, the table rows that each pair read last, one slot per node; `credits`
-    CREDIT[r] by local number, `credited` int32 the credited rules, `fragments` uint8 their fragments.
-    """
+    """Scratch memory of one worker; a sweep allocates nothing else."""
 
     # SUMMARY[n+1]: summaries by node.
     summary: NDArray[np.void]

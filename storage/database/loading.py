@@ -5,7 +5,8 @@ Bulk work is set-based SQL over staging tables, written once; only the way rows 
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain, islice
@@ -105,9 +106,16 @@ class Loader:
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
         """Replace the content of a staging table until the transaction ends."""
+        self._empty(table)
+        self.insert(table, table.columns.keys(), rows)
+        self._analyze(table)
+
+    def _empty(self, table: Table) -> None:
         self._connection.execute(CreateTable(table, if_not_exists=True))
         self._driver.execute(f"DELETE FROM temp.{table.name}").close()
-        self.insert(table, table.columns.keys(), rows)
+
+    def _analyze(self, table: Table) -> None:
+        """Update the planner's statistics of the table, if the database needs them."""
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
         """Replace the content of a staging table by numeric columns."""
@@ -127,34 +135,28 @@ class PostgresLoader(Loader):
 
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Add rows with values in the order of `columns`."""
-        kinds = [table.columns[name].type for name in columns]
-        types = [
-            next(name for kind, name in _POSTGRES_TYPES if isinstance(kind_of_value, kind)) for kind_of_value in kinds
-        ]
-        statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
-        with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+        with self._copying(table, columns) as (copy, types):
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
-
-    def stage(self, table: Table, rows: Iterable[Row]) -> None:
-        """Replace the content of a staging table until the transaction ends."""
-        self._empty(table)
-        self.insert(table, table.columns.keys(), rows)
-        self._analyze(table)
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
         """Replace the content of a staging table by numeric columns."""
         from hierogram.storage.database.copying import binary_rows
 
         self._empty(table)
-        kinds = [
-            next(name for kind, name in _POSTGRES_TYPES if isinstance(column.type, kind)) for column in table.columns
-        ]
-        statement = f"COPY {table.name} ({', '.join(table.columns.keys())}) FROM STDIN (FORMAT BINARY)"
-        with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            copy.write(binary_rows(kinds, columns))
+        with self._copying(table, table.columns.keys()) as (copy, types):
+            copy.write(binary_rows(types, columns))
         self._analyze(table)
+
+    @contextmanager
+    def _copying(self, table: Table, columns: Sequence[str]) -> Iterator[tuple[Any, list[str]]]:
+        """Open a binary COPY into the columns; yields it and the names of their types."""
+        kinds = [table.columns[name].type for name in columns]
+        types = [next(name for kind, name in _POSTGRES_TYPES if isinstance(column, kind)) for column in kinds]
+        statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+        with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            yield copy, types
 
     def _empty(self, table: Table) -> None:
         self._connection.execute(CreateTable(table, if_not_exists=True))

@@ -57,8 +57,8 @@ def check_schema(engine: Engine) -> str:
     return revision
 
 
-def migrate(connection: Connection, revision: str = "head", *, down: bool = False) -> None:
-    """Migrate the schema up to a revision, or down, within the connection's transaction."""
+def migrate(connection: Connection) -> None:
+    """Migrate the schema up to this version's, within the connection's transaction."""
     from alembic import command
     from alembic.config import Config
 
@@ -66,7 +66,7 @@ def migrate(connection: Connection, revision: str = "head", *, down: bool = Fals
         config = Config()
         config.set_main_option("script_location", str(scripts).replace("%", "%%"))
         config.attributes["connection"] = connection
-        (command.downgrade if down else command.upgrade)(config, revision)
+        command.upgrade(config, "head")
 
 
 @contextmanager

@@ -39,10 +39,6 @@ _JSON = {
 """JSON types of values, and their names."""
 
 
-_LATER = {"orthographies": '["", ""]'}
-"""Values of rows that older stores lack."""
-
-
 def keep_orthographies(connection: Connection, orthographies: Sequence[str]) -> None:
     """Write the orthographies of a store unless it has them.
 
@@ -58,7 +54,6 @@ def keep_orthographies(connection: Connection, orthographies: Sequence[str]) -> 
 
 
 def _value(stored: dict[str, str], name: str, kind: Any) -> Any:
-    stored = _LATER | stored
     if name not in stored:
         raise StoreError(
             f"table settings: {name} is missing: another version of hierogram created this store, or it is damaged"

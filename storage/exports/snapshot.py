@@ -6,8 +6,8 @@ value a line. Reading rows as tuples would take longer in Python than the rest o
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import fields
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Executable, func, select, text
 
@@ -25,7 +25,6 @@ from hierogram.storage.records import (
     PairOrigin,
     PairRow,
     Settings,
-    StoredRule,
     StoreStatus,
 )
 from hierogram.storage.records.columns import StoredRules
@@ -103,11 +102,6 @@ class Snapshot:
         """Return the vocabulary of a side (`source` or `target`), in byte order."""
         statement = select(vocabulary.c.token).where(vocabulary.c.side == side).order_by(vocabulary.c.token)
         return list(self._connection.scalars(statement))
-
-    def iterate_all_rule_rows(self) -> Iterator[StoredRule]:
-        """Stream all rows of the table `rules`, unordered."""
-        columns = [rules.c[field.name] for field in fields(StoredRule)]
-        return self._stream(StoredRule, select(*columns))
 
     def rule_ranges(self) -> Iterator[StoredRules]:
         """Yield the table `rules` as columns, in ranges of ids."""
@@ -213,7 +207,7 @@ class Snapshot:
     def target_sides(self, limit: int) -> Iterator[str]:
         """Yield the target sides of the first `limit` pairs, in id order."""
         statement = select(sentence_pairs.c.target).order_by(sentence_pairs.c.id).limit(limit)
-        return self._stream(str, statement)
+        return chain.from_iterable(self._batches(lambda row: str(row[0]), statement, _ROWS_PER_FETCH))
 
     def word_counts(self, side: str) -> list[tuple[str, int]]:
         """Return the vocabulary of a side (`source` or `target`) with word counts, ordered by word id."""
@@ -241,18 +235,12 @@ class Snapshot:
             statement = statement.where(sentence_pairs.c.id > after_id)
         if corpus_id is not None:
             statement = statement.where(sentence_pairs.c.corpus_id == corpus_id)
-        result = self._connection.execute(statement, execution_options={"yield_per": batch})
-        for rows in result.partitions():
-            yield [PairRow._make(row) for row in rows]
+        return self._batches(PairRow._make, statement, batch)
 
     def iterate_waiting(self, batch: int = 1_000) -> Iterator[list[PairRow]]:
         """Yield the aligned pairs without a derivation, in id order, in lists of up to `batch` pairs."""
         statement = pair_rows().where(sentence_pairs.c.state == WAITING, derivations.c.pair_id.is_(None))
-        result = self._connection.execute(
-            statement.order_by(sentence_pairs.c.id), execution_options={"yield_per": batch}
-        )
-        for rows in result.partitions():
-            yield [PairRow._make(row) for row in rows]
+        return self._batches(PairRow._make, statement.order_by(sentence_pairs.c.id), batch)
 
     def aligner_counts(self) -> Iterator[AlignerCounts]:
         """Yield all aligner counts, in batches."""
@@ -269,9 +257,7 @@ class Snapshot:
             .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
             .order_by(pair_links.c.pair_id)
         )
-        result = self._connection.execute(statement, execution_options={"yield_per": batch})
-        for rows in result.partitions():
-            yield [LinkRow._make(row) for row in rows]
+        return self._batches(LinkRow._make, statement, batch)
 
     def integrity(self) -> list[str]:
         """Check the database and its tables. Returns one line for each problem."""
@@ -305,11 +291,11 @@ class Snapshot:
                 rows += str(block[0]).count("\n") + 1
                 yield rows, block
 
-    def _stream(self, make: Callable[..., T], statement: Executable) -> Iterator[T]:
-        result = self._connection.execute(statement, execution_options={"yield_per": _ROWS_PER_FETCH})
+    def _batches(self, make: Callable[[Any], T], statement: Executable, batch: int) -> Iterator[list[T]]:
+        """Stream rows in lists of up to `batch`."""
+        result = self._connection.execute(statement, execution_options={"yield_per": batch})
         for rows in result.partitions():
-            for row in rows:
-                yield make(*row)
+            yield list(map(make, rows))
 
 
 def _uses(expected: bool, minimal: bool) -> tuple[str, str]:

@@ -1,21 +1,22 @@
-"""Ingest: batches, deduplication of pairs, human links, and idempotent requests."""
+"""Ingest: batches, deduplication of pairs, rejected lines, human links, and idempotent requests."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from hashlib import blake2b
 from itertools import chain, repeat
 
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.leases import lease_batch, release_batch, renew_batch
+from hierogram.storage.database.loading import staged_digests
 from hierogram.storage.database.settings import keep_orthographies, read_notation
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import RequestConflictError, StoreError
-from hierogram.storage.pairs.rejections import save_rejected
 from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records import (
     GIVEN,
@@ -29,7 +30,7 @@ from hierogram.storage.records import (
     RequestRow,
     in_runs,
 )
-from hierogram.storage.records.operations import FILE_FAILED, NewEvent
+from hierogram.storage.records.operations import FILE_FAILED, PAIRS_REJECTED, NewEvent
 from hierogram.storage.schema.tables import (
     corpora,
     failed_files,
@@ -37,6 +38,7 @@ from hierogram.storage.schema.tables import (
     human_links,
     ingest_batches,
     link_corrections,
+    rejected_lines,
     sentence_pairs,
 )
 
@@ -182,6 +184,88 @@ class Ingest(StoreAccess):
             return transaction.connection.execute(
                 delete(http_requests).where(http_requests.c.updated_at < before)
             ).rowcount
+
+
+def save_rejected(
+    transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
+) -> None:
+    """Store runs of `in_runs`. Lines that this or an earlier ingest of the input has stored are not stored twice."""
+    first: dict[str, RejectedLine] = {}
+    numbers = Counter[str]()
+    while lines:
+        lines, saved = _save_runs(transaction, batch_id, corpus, origin, lines)
+        for line, number in saved:
+            first.setdefault(line.reason, line)
+            numbers[line.reason] += number
+    transaction.state.rejected_lines += numbers.total()
+    append(
+        transaction,
+        [
+            NewEvent(
+                PAIRS_REJECTED,
+                count=numbers[reason],
+                detail={
+                    "batch": batch_id,
+                    "corpus": corpus,
+                    "origin": origin,
+                    "reason": reason,
+                    "line": line.line,
+                    "message": line.message,
+                },
+            )
+            for reason, line in sorted(first.items())
+        ],
+    )
+
+
+def _save_runs(
+    transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
+) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
+    """Store runs of lines. Returns (remainders, stored runs with their numbers of new lines).
+
+    A remainder is the part of a run that follows the lines that an earlier batch stored. It needs its own row.
+    """
+    offered: dict[bytes, RejectedLine] = {}
+    for line in lines:
+        head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line.first_line}:"
+        digest = blake2b(head.encode() + line.content, digest_size=_DIGEST_BYTES).digest()
+        offered[digest] = max(line, offered.get(digest, line), key=lambda line: line.last_line)
+    table = rejected_lines.c
+    transaction.loader.stage(staged_digests, ((digest,) for digest in offered))
+    rows = transaction.connection.execute(
+        select(table.digest, table.id, table.batch_id, table.last_line).join(
+            staged_digests, table.digest == staged_digests.c.digest
+        )
+    )
+    longer, rests, saved = [], [], []
+    for digest, row_id, kept_by, last_line in rows:
+        line = offered.pop(digest)
+        further_lines = line.last_line - last_line
+        if further_lines > 0 and kept_by == batch_id:
+            longer.append({"row": row_id, "last": line.last_line})
+            saved.append((line, further_lines))
+        elif further_lines > 0:
+            rests.append(line._replace(line=last_line + 1, lines=further_lines, earlier=0))
+    if longer:
+        grown = update(rejected_lines).where(table.id == bindparam("row")).values(last_line=bindparam("last"))
+        transaction.connection.execute(grown, longer)
+    if offered:
+        new = [
+            {
+                "batch_id": batch_id,
+                "origin": origin,
+                "line": line.first_line,
+                "last_line": line.last_line,
+                "reason": line.reason,
+                "message": line.message,
+                "content": line.content,
+                "digest": digest,
+            }
+            for digest, line in offered.items()
+        ]
+        transaction.connection.execute(insert(rejected_lines), new)
+        saved += [(line, line.last_line - line.first_line + 1) for line in offered.values()]
+    return rests, saved
 
 
 def _insert_pairs(

@@ -17,7 +17,7 @@ from hierogram.storage.records.aligner import (
     WordCounts,
 )
 from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas, StoredRules, join_deltas
-from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, StoredRule, SupportingPair, SweepRecord
+from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, SupportingPair, SweepRecord
 from hierogram.storage.records.operations import ExportRow, Lease, RequestRow, StoreStatus
 from hierogram.storage.records.pairs import (
     ALIGNER,
@@ -104,7 +104,6 @@ __all__ = [
     "RuleRow",
     "Settings",
     "StoreStatus",
-    "StoredRule",
     "StoredRules",
     "SupportingPair",
     "SweepRecord",

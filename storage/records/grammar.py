@@ -89,24 +89,3 @@ class RuleRow:
     count: int
     p_target_given_source: float
     p_source_given_target: float
-
-
-@dataclass(slots=True)
-class StoredRule:
-    """A row of the table `rules`, including zero counts, for a recount."""
-
-    id: int
-    key_high: int
-    key_low: int
-    source: str
-    target: str
-    length: int
-    scope: int
-    nonterminals: int
-    source_terminals: int
-    target_terminals: int
-    hiero: bool
-    count: int
-    expected_uses: float
-    expected_uses_variance: float
-    minimal_uses: int

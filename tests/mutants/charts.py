@@ -3,19 +3,15 @@
 from tests.mutants.fault import Change, Fault
 
 _BITEXTS = ("tests/samplers/charts/test_bitexts.py", "-k", "enumeration")
-_SENTENCES = ("tests/samplers/charts/test_sentences.py", "-k", "cross or enumeration")
 _STEP = ("tests/samplers/charts/test_pruning.py", "-k", "model_page")
 _PRUNING = "tests/samplers/charts/test_pruning.py"
 _AVERAGES = "tests/samplers/charts/test_averages.py"
 _DOUBTS = ("tests/samplers/charts/test_doubts.py",)
 _START = "tests/samplers/charts/test_start.py"
 _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
-
-_TREES = ("tests/tools/lab/papers/pruning/test_tree_pruning.py", "-k", "converges")
 _LEARNING = "tests/tools/lab/papers/pruning/test_learning.py"
 _MISFITS = "tests/tools/scores/test_misfits.py"
 _LEXICON = ("tests/samplers/scores/test_lexicon.py",)
-_TREE_STEP = "selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1))\n        forest"
 
 _ALL_BISPANS = Change(
     "charts/pairs.py",
@@ -25,13 +21,6 @@ _ALL_BISPANS = Change(
 """The mask excludes no bispan: rules that emit separate words are only rejected by later checks."""
 
 CHART_FAULTS = (
-    Fault(
-        "spans without a word in common are pruned",
-        "charts/pruning/systems.py",
-        "if (i < start and start < j and j < end) or",
-        "if (i < start and j < end) or",
-        _SENTENCES,
-    ),
     Fault(
         "a positive pair of words is not required",
         "charts/pruning/systems.py",
@@ -257,20 +246,6 @@ CHART_FAULTS = (
         (_AVERAGES, "-k", "drawn_elsewhere"),
     ),
     Fault(
-        "errors are those of plain means, whatever the coverage",
-        "charts/pruning/chain.py",
-        "np.sqrt(kept * spread + (1 - kept) * chance)",
-        "np.sqrt(chance)",
-        (_AVERAGES, "-k", "share_they_omit"),
-    ),
-    Fault(
-        "the covered weight is taken for the total",
-        "charts/pruning/chain.py",
-        "most.log_total - float(np.log(most.share))",
-        "best_cover.log_total",
-        ("tests/samplers/charts/test_totals.py", "-k", "over_its_share"),
-    ),
-    Fault(
         "the number of selected variables ignores the size of rules",
         "charts/pruning/selection.py",
         "round(branching * variables / (branching + 1))",
@@ -327,49 +302,6 @@ CHART_FAULTS = (
         "product = (above > 0.0) * graph.weight[e]",
         _BITEXTS,
     ),
-    Fault(
-        "a nonterminal that may be empty is assumed to have words",
-        "charts/bitexts.py",
-        "end += least",
-        "end += 1",
-        ("tests/samplers/charts/test_reach.py",),
-    ),
-    # Tree parsing with masks.
-    Fault(
-        "unselected spans keep their values",
-        "tools/lab/papers/pruning/sentences.py",
-        "return PruningState(selected, self._drawn(forest, key, 2 * plan)[None]), forest",
-        "return PruningState(selected, np.where(selected, self._drawn(forest, key, 2 * plan), state.assigned)), forest",
-        _TREES,
-    ),
-    Fault(
-        "the selection of spans depends on their values",
-        "tools/lab/papers/pruning/sentences.py",
-        _TREE_STEP,
-        _TREE_STEP.replace("\n", " & state.assigned[0]\n"),
-        _TREES,
-    ),
-    Fault(
-        "the chart of a sentence is that of the previous selection",
-        "tools/lab/papers/pruning/sentences.py",
-        "self._fill(selected, state.assigned[0]), self._root)",
-        "self._fill(state.selected, state.assigned[0]), self._root)",
-        _TREES,
-    ),
-    Fault(
-        "every mask's tree is drawn from one stream",
-        "tools/lab/papers/pruning/sentences.py",
-        "self._drawn(forest, key, 2 * plan)",
-        "self._drawn(forest, key, 1)",
-        _TREES,
-    ),
-    Fault(
-        "pruned spans are filled",
-        "charts/chart.py",
-        "            if not kept[cell]:\n                continue\n",
-        "",
-        ("tests/tools/lab/papers/pruning/test_tree_pruning.py", "-k", "masked_sums"),
-    ),
     # Learning with soft counts.
     Fault(
         "soft counts of several masks are summed instead of averaged",
@@ -391,13 +323,6 @@ CHART_FAULTS = (
         "rules += feature[n * m + n + m :]",
         "rules = feature[n * m + n + m :]",
         (_LEARNING, "-k", "raises_the_likelihood"),
-    ),
-    Fault(
-        "a chain's parts are those of its reverse",
-        "tools/lab/papers/pruning/learning.py",
-        "grammar.closure.T @ share @ grammar.closure.T",
-        "grammar.closure @ share @ grammar.closure",
-        (_LEARNING, "-k", "within_chains"),
     ),
     # Misfit words.
     Fault(

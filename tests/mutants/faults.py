@@ -1243,13 +1243,6 @@ FAULTS = (
         (LANGUAGE_MODELS,),
     ),
     Fault(
-        "open words end one word early",
-        "language_models/model.py",
-        "model.states[state].length <= k or",
-        "model.states[state].length <= k + 1 or",
-        (LANGUAGE_MODELS, "-k", "depends"),
-    ),
-    Fault(
         "every n-gram is a state",
         "language_models/building.py",
         "nodes[k].extended != 0 or nodes[k].backoff != 0)",

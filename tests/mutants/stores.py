@@ -180,14 +180,14 @@ STORE_FAULTS = (
     ),
     Fault(
         "the unstored part of an earlier run of rejected lines is lost",
-        "storage/pairs/rejections.py",
+        "storage/pairs/ingest.py",
         "    return rests, saved\n",
         "    return [], saved\n",
         (_INGEST, "-k", "sqlite and one_reason"),
     ),
     Fault(
         "rejected lines are stored again when their input is repeated",
-        "storage/pairs/rejections.py",
+        "storage/pairs/ingest.py",
         "        line = offered.pop(digest)\n",
         "        line = offered[digest]\n",
         (_INGEST, "-k", "sqlite and kept_once"),

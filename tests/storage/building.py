@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import text
+from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.columns import join_blobs, join_texts
 from hierogram.storage.database.connection import make_engine, parse_url
@@ -171,7 +172,7 @@ def counts_of(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
     """(count, expected uses) of every stored rule."""
     with store.snapshot() as snapshot:
         return {
-            (rule.source, rule.target): (rule.count, rule.expected_uses) for rule in snapshot.iterate_all_rule_rows()
+            (rule.source, rule.target): (rule.count, rule.expected_uses) for rule in rule_rows(snapshot)
         }
 
 

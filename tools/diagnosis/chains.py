@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -11,15 +12,21 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.files import atomic_write
-from hierogram.daemon.learning.kinds.kind import LoadedBatch, StoredSamples, Trial, TrialOptions
+from hierogram.daemon.learning.kinds.kind import (
+    ChainConfig,
+    EmptyCounts,
+    Kind,
+    LoadedBatch,
+    StoredSamples,
+    SweepRequest,
+)
 from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
 from hierogram.samplers.alignment.models.sampler import AlignmentState, build, chain_seed
-from hierogram.samplers.diagnostics.overlap import GrammarCounts, count_uses, mean_counts
-from hierogram.samplers.diagnostics.watching import ChainTrace, look_up_counts
+from hierogram.samplers.diagnostics.overlap import ChainTrace, GrammarCounts, count_uses, look_up_counts, mean_counts
 from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.keys import first_rows_by_key
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
@@ -226,10 +233,10 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
         raise InputError(f"{store.url}: no aligned pairs: run `hierogram ingest` and `hierogram learn`")
     loaded = kind.load(rows, settings)
     starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
-    trial_options = [TrialOptions(options.seed + k, start, options.threads or 1) for k, start in enumerate(starts)]
-    trials = [
-        kind.trial(loaded, settings, store.vocabulary_sizes(), options_of_chain) for options_of_chain in trial_options
-    ]
+    trials = []
+    for k, start in enumerate(starts):
+        counts = EmptyCounts(replace(settings, seed=options.seed + k), store.vocabulary_sizes())
+        trials.append(_Trial(kind, loaded, counts, start, options.threads or 1))
     aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.needs_all_pairs]
     burn_in = kind.schedule(settings).burn_in
     later = 0
@@ -245,11 +252,33 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
         )
     finally:
         for trial in trials:
-            trial.close()
+            trial.chain.close()
     if not aligned:
         return draws
     sweeps = count(done + 1)
     return draws._replace(links=run_link_chains(aligned, options, lambda: report(next(sweeps), total)))
+
+
+class _Trial:
+    """Chain over pairs in memory, from its own initial state. `seconds`: sampling time so far."""
+
+    def __init__(self, kind: Kind, loaded: LoadedBatch, counts: EmptyCounts, start: str, threads: int) -> None:
+        self.chain = kind.chain(counts, ChainConfig(threads))
+        self._every = np.ones(loaded.size, np.bool_)
+        self.state = kind.draw_initial_state(loaded, counts.settings(), self._every, start)
+        self.chain.add_pairs(loaded, self.state, ~self._every)
+        self._run_sweep = self.chain.sweep(loaded)
+        self._averages = loaded.read_averages(empty_blobs(loaded.size))
+        self._sweeps: NDArray[np.int64] = np.zeros(loaded.size, np.int64)
+        self.seconds = 0.0
+
+    def sweep(self) -> None:
+        """Sweep once over all pairs, by the next step of the schedule."""
+        self._sweeps += 1
+        request = SweepRequest(self._sweeps, self._every, ~self._every)
+        started = time.perf_counter()
+        self.state, _ = self._run_sweep(self.state, self._averages, request, lambda _: None)
+        self.seconds += time.perf_counter() - started
 
 
 class _ChainRunner:
@@ -257,7 +286,7 @@ class _ChainRunner:
 
     def __init__(
         self,
-        trials: list[Trial],
+        trials: list[_Trial],
         of: tuple[LoadedBatch, Settings],
         options: ChainOptions,
         report: Callable[[int], None],
@@ -269,8 +298,8 @@ class _ChainRunner:
         self._done = 0
         self._overhead = 0.0
         # Compile or load the recording kernels before measuring time.
-        look_up_counts(trials[0].table, np.zeros((0, 2), np.uint64))
-        trials[0].log_likelihood()
+        look_up_counts(trials[0].chain.rule_table(), np.zeros((0, 2), np.uint64))
+        trials[0].chain.log_likelihood()
 
     def draws(self, burn_in: int, starts: list[str]) -> ChainDraws:
         for trial in self._trials:
@@ -291,12 +320,12 @@ class _ChainRunner:
             sum(trial.seconds for trial in self._trials), self._overhead,
         )  # fmt: skip
 
-    def _sweep(self, trial: Trial) -> None:
+    def _sweep(self, trial: _Trial) -> None:
         trial.sweep()
         self._done += 1
         self._report(self._done)
 
-    def _watch(self, trial: Trial, watch: ChainTrace) -> list[GrammarCounts]:
+    def _watch(self, trial: _Trial, watch: ChainTrace) -> list[GrammarCounts]:
         """Run the sweeps of one chain after burn-in; return its grammar at some draws, including the last."""
         grammars = []
         draws = max(1, self._options.sweeps // _SWEEPS_PER_DRAW)
@@ -305,9 +334,10 @@ class _ChainRunner:
             for _ in range(_SWEEPS_PER_DRAW):
                 self._sweep(trial)
             started = time.perf_counter()
-            watch.note(trial.log_likelihood(), trial.table)
+            table = trial.chain.rule_table()
+            watch.note(trial.chain.log_likelihood(), table)
             if draw in snapshot_draws:
-                grammars.append(count_uses(trial.table))
+                grammars.append(count_uses(table))
             self._overhead += time.perf_counter() - started
         return grammars
 

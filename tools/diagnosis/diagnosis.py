@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError, install_extra
 from hierogram.samplers.diagnostics.convergence import FLAGS, R_HAT_LIMIT, count_flags, r_hat, summarize, verdicts
-from hierogram.samplers.diagnostics.overlap import mean_overlap
-from hierogram.samplers.diagnostics.watching import TOTALS
+from hierogram.samplers.diagnostics.overlap import TOTALS, mean_overlap
 from hierogram.tools.diagnosis.chains import ChainDraws
 
 _MAX_SHOWN = 10

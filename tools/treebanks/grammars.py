@@ -17,7 +17,7 @@ from hierogram.daemon.text.treebanks.ingest import read_treebank
 from hierogram.daemon.text.treebanks.transformations import Transformations, transform_tree
 from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree
 from hierogram.samplers.grammar.kinds import FRAGMENTS, find_notation
-from hierogram.storage.records import StoredRule
+from hierogram.storage.records.columns import StoredRules
 from hierogram.storage.store import open_store
 
 _BAR = " ||| "
@@ -121,7 +121,7 @@ def load_grammar(url: str, current_sample: bool = False) -> tuple[TreeGrammar, d
             raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are not tree fragments")
         treebank = read_treebank(store)
         with store.snapshot() as snapshot:
-            grammar = _read_rules(snapshot.iterate_all_rule_rows(), current_sample)
+            grammar = _read_rules(snapshot.rule_ranges(), current_sample)
         if not grammar.fragments:
             raise InputError(f"{store.url}: nothing learned yet: run `hierogram --store {store.url} learn`")
         priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
@@ -129,15 +129,18 @@ def load_grammar(url: str, current_sample: bool = False) -> tuple[TreeGrammar, d
         return grammar, priors, transformations, store.settings().base
 
 
-def _read_rules(rules: Iterable[StoredRule], current_sample: bool) -> TreeGrammar:
+def _read_rules(parts: Iterable[StoredRules], current_sample: bool) -> TreeGrammar:
     """Return the rules as fragments, sorted by text because rows have no defined order."""
     present: dict[str, float] = {}
     expected: dict[str, float] = {}
-    for rule in rules:
-        if rule.count > 0:
-            present[rule.target] = float(rule.count)
-        if rule.expected_uses > 0:
-            expected[rule.target] = rule.expected_uses
+    for part in parts:
+        rules = part.rules
+        columns = rules.targets.strings(), rules.counts.tolist(), rules.expected_uses.tolist()
+        for target, count, uses in zip(*columns, strict=True):
+            if count > 0:
+                present[target] = float(count)
+            if uses > 0:
+                expected[target] = uses
     read = {text: read_tree(text, frontiers=True) for text in sorted(present if current_sample else present | expected)}
     derivations = [(tree, present[text]) for text, tree in read.items() if text in present]
     if current_sample:

@@ -1,6 +1,5 @@
 """Inversion transduction grammars of pairs without links, slice-sampled [BC10]."""
 
-import time
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -15,8 +14,6 @@ from hierogram.daemon.learning.kinds.kind import (
     StoredSamples,
     Sweep,
     SweepRequest,
-    Trial,
-    TrialOptions,
     make_key,
 )
 from hierogram.daemon.learning.kinds.pairs import is_hiero, number_words, stream_names
@@ -226,7 +223,7 @@ class ItgStoreChain(Chain):
     """Derivations of all pairs of a store in memory, since they share Model 1 and the strengths."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
-        settings = store.settings()
+        self._settings = settings = store.settings()
         self._seed, self._method = settings.seed, OF_SLICES[settings.slices]
         self._strengths = {row.label: row.strength for row in store.labels()}
         # The store's sweep count names the random streams of the base distributions.
@@ -248,6 +245,22 @@ class ItgStoreChain(Chain):
     def rule_tokens(self) -> int:
         """Number of rule uses."""
         return 0 if self._state is None else int(self._state.counts.rules.sum())
+
+    def rule_table(self) -> CountTable:
+        """Return the counts of all rules; the pairs must have been entered."""
+        loaded, state = self._loaded, self._state
+        assert loaded is not None
+        assert state is not None
+        samples = StoredSamples(loaded.encode(state.derivations), empty_blobs(loaded.size))
+        rules = loaded.rule_deltas(None, samples, self._settings)
+        longest = max(BINARY_RULES[0].length, 2 * self._settings.phrase_words)
+        return fill_table(
+            empty_table(longest, len(rules)),
+            build_model(ModelSettings(DIRICHLET, 1.0, 0.0, 1.0), 1, 1, longest),
+            rules.keys,
+            rules.counts,
+            pack_size(rules.lengths, rules.source_terminals, rules.target_terminals),
+        )
 
     def add_pairs(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
         """Load all pairs with the known strengths."""
@@ -300,56 +313,12 @@ class ItgStoreChain(Chain):
         return [LabelRow(name, strength, 0.0) for name, strength in zip(_PROCESSES, strengths, strict=True)]
 
 
-class ItgTrial(Trial):
-    """Slice-sampling chain that starts from left-branching derivations or from derivations by Model 1."""
-
-    def __init__(
-        self, loaded: LoadedRawPairs, settings: Settings, vocabulary: tuple[int, int], options: TrialOptions
-    ) -> None:
-        self._loaded = loaded
-        self._settings = settings
-        self._seed = options.seed
-        self._kernel = build(loaded.batch, _ITG_SETTINGS, OF_SLICES[settings.slices], loaded.model1)
-        self._chain = self._kernel.init(options.seed, LEFT_BRANCHING if options.start == CUT else MODEL1)
-        self._number = 0
-        self.seconds = 0.0
-
-    @property
-    def table(self) -> CountTable:
-        """Counts of all rules."""
-        trees = self._loaded.encode(self._chain.derivations)
-        nothing = empty_blobs(self._loaded.size)
-        rules = self._loaded.rule_deltas(None, StoredSamples(trees, nothing), self._settings)
-        longest = max(BINARY_RULES[0].length, 2 * self._settings.phrase_words)
-        return fill_table(
-            empty_table(longest, len(rules)),
-            build_model(ModelSettings(DIRICHLET, 1.0, 0.0, 1.0), 1, 1, longest),
-            rules.keys,
-            rules.counts,
-            pack_size(rules.lengths, rules.source_terminals, rules.target_terminals),
-        )
-
-    @property
-    def state(self) -> Derivations:
-        """Current derivations."""
-        return self._chain.derivations
-
-    def sweep(self) -> None:
-        """Sweep once over all pairs, then draw new strengths."""
-        self._number += 1
-        started = time.perf_counter()
-        plan = ItgPlan(self._number, np.full(self._loaded.size, self._number, np.int64))
-        self._chain, _ = self._kernel.step(self._seed, self._chain, plan)
-        self.seconds += time.perf_counter() - started
-
-    def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all derivations."""
-        return self._kernel.log_likelihood(self._chain)
-
-
-def _draw_initial_state(loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_]) -> Derivations:
+def _draw_initial_state(
+    loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_], start: str | None
+) -> Derivations:
+    """Draw left-branching derivations if all nodes are to be cut, else derivations of Model 1."""
     kernel = build(loaded.batch, _ITG_SETTINGS, FLAT, loaded.model1)
-    return kernel.init(settings.seed, MODEL1, due=due).derivations
+    return kernel.init(settings.seed, LEFT_BRANCHING if start == CUT else MODEL1, due=due).derivations
 
 
 def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
@@ -373,7 +342,7 @@ _EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
 
 KIND = Kind(
     ITG, True, load_raw_pairs, _draw_initial_state, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgStoreChain,
-    ItgTrial, make_key, _read_derivation, _EXAMPLE, sweeps=74,
+    make_key, _read_derivation, _EXAMPLE, sweeps=74,
 )  # fmt: skip
 """Word and phrase pairs, nulls, and straight and inverted rules, from pairs without links. T = 1 from the first sweep.
 """

@@ -17,7 +17,6 @@ from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
-from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import LabelRow, PairRow, RuleCounts, Settings, StoreStatus
@@ -38,23 +37,37 @@ PairSchedules = Schedule | Annealing
 """Schedule of a pair, by the number of its sweeps."""
 
 
-class InitialCounts(Protocol):
-    """Initial data of a chain, from a store or from pairs in memory."""
+class EmptyCounts:
+    """Initial data of pairs that have never been sampled, with these numbers of source and target words."""
+
+    def __init__(self, settings: Settings, vocabulary: tuple[int, int]) -> None:
+        self._settings = settings
+        self._vocabulary = vocabulary
 
     def settings(self) -> Settings:
         """Return the settings of model and schedule."""
+        return self._settings
 
     def vocabulary_sizes(self) -> tuple[int, int]:
         """Return the numbers of distinct source and target words."""
+        return self._vocabulary
 
     def rule_counts(self) -> RuleCounts:
-        """Return every rule with a positive count."""
+        """Return no rules."""
+        empty = np.zeros(0, np.int32)
+        return RuleCounts(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), empty, empty, empty)
 
     def labels(self) -> list[LabelRow]:
-        """Return the learned parameters besides counts."""
+        """Return no parameters."""
+        return []
 
     def status(self) -> StoreStatus:
-        """Return the status, which includes the number of sweeps."""
+        """Return the status of a store without sweeps."""
+        return StoreStatus("", "", 0)
+
+
+InitialCounts = Store | EmptyCounts
+"""Initial data of a chain."""
 
 
 class StoredSamples(NamedTuple):
@@ -147,6 +160,9 @@ class Chain(Protocol):
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all rule tokens, given the other learned parameters."""
 
+    def rule_table(self) -> CountTable:
+        """Return the counts of all rules."""
+
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
         """Return the pairs' state and averages after the last sweeps, fetched from other processes if needed."""
         return state, averages
@@ -174,67 +190,25 @@ class ChainConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialOptions:
-    """Options of a trial chain: seed, start (`STARTS`), threads and, for comparisons only, the others.
-
-    `exact` (no blocks), custom `blocks`, and `density` False (no density factor). `type_moves`: type-based moves after
-    each sweep at T = 1.
-    """
-
-    seed: int = 1
-    start: str = CUT
-    threads: int = 1
-    exact: bool = False
-    blocks: Blocks | None = None
-    density: bool = True
-    type_moves: int = 0
-
-
-class Trial(Protocol):
-    """Chain over some pairs, from its own initial state. `seconds`: total sampling time."""
-
-    seconds: float
-
-    @property
-    def table(self) -> CountTable:
-        """Counts of all rules."""
-
-    @property
-    def state(self) -> State:
-        """Current derivations."""
-
-    def sweep(self) -> None:
-        """Sweep once over all pairs, by the next step of the schedule."""
-
-    def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all rule tokens."""
-
-    def close(self) -> None:
-        """End threads."""
-        return
-
-
-@dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of grammar, with the `name` that notations use.
 
     `needs_all_pairs`: all pairs of a store must be in memory together, since they share parameters. `load` raises
     `SamplerError` if a pair is not of this kind. `draw_initial_state` draws the initial state of each due pair from the
-    pair's own random stream; the state of other pairs is unspecified. `schedule` returns the schedule of new pairs.
-    `chain` creates a chain from the counts of a store's grammar, without pairs; `trial` creates one from pairs and both
-    vocabulary sizes. `key` returns the key of a rule, given its sides and the salt. `read_derivation` returns a pair's
-    derivation, top-down in source order, root rule first, and raises `DerivationError` if the stored bytes do not fit
-    the pair. `example` is a small pair for compiling or loading kernels in advance. `sweeps` is the default number of
-    sweeps over all pairs after the burn-in, over which uses are averaged.
+    pair's own random stream, from one of `STARTS` or, if it is None, from the settings' start; the state of other pairs
+    is unspecified. `schedule` returns the schedule of new pairs. `chain` creates a chain from the counts of a store's
+    grammar, without pairs. `key` returns the key of a rule, given its sides and the salt. `read_derivation` returns a
+    pair's derivation, top-down in source order, root rule first, and raises `DerivationError` if the stored bytes do
+    not fit the pair. `example` is a small pair for compiling or loading kernels in advance. `sweeps` is the default
+    number of sweeps over all pairs after the burn-in, over which uses are averaged.
     """
 
     name: str
     needs_all_pairs: bool
     load: Callable[[Sequence[PairRow], Settings], LoadedBatch]
-    draw_initial_state: Callable[[KindBatch, Settings, NDArray[np.bool_]], State]
+    draw_initial_state: Callable[[KindBatch, Settings, NDArray[np.bool_], str | None], State]
     schedule: Callable[[Settings], PairSchedules]
     chain: Callable[[InitialCounts, ChainConfig], Chain]
-    trial: Callable[[KindBatch, Settings, tuple[int, int], TrialOptions], Trial]
     key: Callable[[str, str, int], Key]
     read_derivation: Callable[[PairRow, Settings], list[RuleUse]]
     example: PairRow

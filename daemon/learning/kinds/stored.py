@@ -111,7 +111,7 @@ def _load(rows: Sequence[PairRow], settings: Settings, averages: bool) -> Valida
     stored = np.array([row.current is not None for row in rows], np.bool_)
     states = [row.current or b"" for row in rows]
     if not stored.all():
-        initial_states = split_blobs(loaded.encode(kind.draw_initial_state(loaded, settings, ~stored)))
+        initial_states = split_blobs(loaded.encode(kind.draw_initial_state(loaded, settings, ~stored, None)))
         states = [
             initial if row.current is None else row.current for row, initial in zip(rows, initial_states, strict=True)
         ]

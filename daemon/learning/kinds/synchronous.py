@@ -1,10 +1,7 @@
 """Synchronous grammars: rules between two languages, sampled pair by pair given the counts of all pairs [CFGŠ14]."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +15,6 @@ from hierogram.daemon.learning.kinds.kind import (
     PairSchedules,
     Sweep,
     SweepRequest,
-    Trial,
-    TrialOptions,
     make_key,
 )
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, list_rule_uses, load_pairs, longest_rule
@@ -28,12 +23,11 @@ from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
 from hierogram.samplers.forests.averages import Averages
-from hierogram.samplers.forests.batch import Batch, State, initial_state
+from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
 from hierogram.samplers.grammar.schedules import (
     Annealing,
-    PairSchedule,
     Schedule,
     at_temperature_one,
     quick_schedule,
@@ -42,7 +36,7 @@ from hierogram.samplers.grammar.schedules import (
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, QUICK, RANDOM, STRATIFIED, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.kernel import Report
-from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.samplers.synchronous.type_moves import TypeSampler
 from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.storage.store import Store
@@ -112,6 +106,10 @@ class PhraseChain(Chain):
         """Number of rule uses."""
         return self.table.rule_tokens
 
+    def rule_table(self) -> CountTable:
+        """Return the counts of all rules."""
+        return self.table
+
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of the pairs that are not stored."""
         if not stored.all():
@@ -163,74 +161,10 @@ class PhraseChain(Chain):
         self._executor.shutdown()
 
 
-class PhraseTrial(Trial):
-    """Chain over sentence pairs; `resample` is a parameter of `PhraseKernel`."""
-
-    def __init__(
-        self,
-        model: Model,
-        batch: Batch,
-        schedule: PairSchedule,
-        options: TrialOptions,
-        resample: Callable[..., Any] = sweep_pairs,
-    ) -> None:
-        self._options = options
-        self._schedule = schedule
-        self._executor = ThreadPoolExecutor(options.threads)
-        self._kernel = build(
-            model, batch, resample=resample,
-            blocks=None if options.exact else options.blocks or Blocks.suited_to(batch.size),
-            workers=options.threads, run=self._executor.map,
-        )  # fmt: skip
-        self._types = TypeSampler(model, batch) if options.type_moves and not model.pitman_yor else None
-        derivations = initial_state(options.seed, batch, options.start)
-        table = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
-        self._chain = ChainState(derivations, table)
-        self._sweeps: NDArray[np.int64] = np.zeros(batch.size, np.int64)
-        self.seconds = 0.0
-
-    @property
-    def table(self) -> CountTable:
-        """Counts of all rules."""
-        return self._chain.table
-
-    @property
-    def state(self) -> State:
-        """Current derivations."""
-        return self._chain.derivations
-
-    def sweep(self) -> None:
-        """Sweep once over all pairs, by the next step of the schedule."""
-        self._sweeps += 1
-        stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
-        plan = SweepPlan(
-            self._sweeps, stages, powers, self._options.density, avoid_current=self._schedule.avoid_current
-        )
-        started = time.perf_counter()
-        self._chain, _ = self._kernel.step(self._options.seed, self._chain, plan)
-        if self._types is not None and at_temperature_one(powers):
-            number = int(self._sweeps[0])
-            self._chain, _ = self._types.step(self._options.seed, self._chain, number, self._options.type_moves)
-        self.seconds += time.perf_counter() - started
-
-    def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all rule tokens."""
-        return log_likelihood(self.table, self._kernel.model)
-
-    def close(self) -> None:
-        """End threads."""
-        self._executor.shutdown()
-
-
-def _draw_initial_state(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> State:
+def _draw_initial_state(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_], start: str | None) -> State:
     """Draw a random edge at each node. Cut every node if the schedule starts from small phrases, else at random."""
-    start = CUT if settings.schedule in (STRATIFIED, PAPER) else RANDOM
-    return initial_state(settings.seed, loaded.batch, start)
-
-
-def _trial(loaded: LoadedPairs, settings: Settings, vocabulary: tuple[int, int], options: TrialOptions) -> PhraseTrial:
-    options = replace(options, type_moves=settings.type_moves)
-    return PhraseTrial(make_model(settings, vocabulary), loaded.batch, make_schedule(settings), options)
+    usual = CUT if settings.schedule in (STRATIFIED, PAPER) else RANDOM
+    return initial_state(settings.seed, loaded.batch, start or usual)
 
 
 def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
@@ -283,7 +217,6 @@ KIND = Kind(
     _draw_initial_state,
     make_schedule,
     PhraseChain,
-    _trial,
     make_key,
     _read_derivation,
     _EXAMPLE,

@@ -1,6 +1,5 @@
 """Tree grammars: fragments of a treebank's trees, sampled given the counts of all other fragments [CGB09]."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,8 +14,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Kind,
     Sweep,
     SweepRequest,
-    Trial,
-    TrialOptions,
 )
 from hierogram.daemon.learning.kinds.pairs import ForestPairs, list_children, list_rule_uses
 from hierogram.samplers.counts.chain import SweepInfo
@@ -199,24 +196,6 @@ class TreeChain:
         return sorted(counted, key=lambda fragment: (fragment.label, -fragment.uses, fragment.fragment))
 
 
-class TreeTrial(TreeChain, Trial):
-    """Chain over a treebank, from its own initial state."""
-
-    def __init__(self, loaded: LoadedTrees, base: str, annealing: Annealing, options: TrialOptions) -> None:
-        super().__init__(loaded, initial_state(options.seed, loaded.batch, options.start), base, options.seed)
-        self._annealing = annealing
-        self._number = 0
-        self.seconds = 0.0
-
-    def sweep(self) -> None:
-        """Sweep once over all trees, by the next step of the annealing, then draw new parameters."""
-        self._number += 1
-        sweeps = np.full(self.trees.size, self._number, np.int64)
-        started = time.perf_counter()
-        self.step(self._number, sweeps, self._annealing.temperatures(sweeps))
-        self.seconds += time.perf_counter() - started
-
-
 _EXAMPLE = PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))", "", WAITING, 0, 0, None, None)
 """A sentence with two parses."""
 
@@ -246,6 +225,11 @@ class TreebankChain(Chain):
     def rule_tokens(self) -> int:
         """Number of fragment uses."""
         return 0 if self._chain is None else self._chain.table.rule_tokens
+
+    def rule_table(self) -> CountTable:
+        """Return the counts of all fragments; the trees must have been entered."""
+        assert self._chain is not None
+        return self._chain.table
 
     def add_pairs(self, loaded: LoadedTrees, state: State, stored: NDArray[np.bool_]) -> None:
         """Load all trees with the known label parameters."""
@@ -291,12 +275,8 @@ def _load(rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
     return load_trees(texts, ids, settings.key_salt)
 
 
-def _draw_initial_state(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_]) -> State:
-    return initial_state(settings.seed, loaded.batch, settings.start)
-
-
-def _trial(loaded: LoadedTrees, settings: Settings, vocabulary: tuple[int, int], options: TrialOptions) -> TreeTrial:
-    return TreeTrial(loaded, settings.base, make_annealing(settings), options)
+def _draw_initial_state(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_], start: str | None) -> State:
+    return initial_state(settings.seed, loaded.batch, start or settings.start)
 
 
 def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
@@ -345,7 +325,6 @@ KIND = Kind(
     _draw_initial_state,
     make_annealing,
     TreebankChain,
-    _trial,
     fragment_key,
     _read_derivation,
     _EXAMPLE,

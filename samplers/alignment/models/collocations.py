@@ -16,8 +16,8 @@ from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sa
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.slices import slice_sample
 from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.compiled.variates import slice_sample
 
 _KEY = -1
 """Replaces the pair number in the key of the random stream."""

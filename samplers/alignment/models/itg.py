@@ -4,7 +4,6 @@ Each chain starts from given links (M4). From Model 1 it needs many more sweeps 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,10 @@ from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.orthography import similarities
 from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.alignment.symmetrization import LinkList
-from hierogram.samplers.grammar.settings import FLAT
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
-from hierogram.samplers.itg.sampler import OF_SLICES, build, make_plan
+from hierogram.samplers.itg.sampler import FLAT, build, make_plan
 from hierogram.samplers.itg.starts import LINKS, one_to_one
 from hierogram.samplers.itg.summaries import add_links, empty_links
 
@@ -53,8 +51,7 @@ class ItgAligner:
         """Run all sweeps of one chain from these links, the more probable ones if they share words. Thread-safe."""
         batch = self._batch
         first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
-        settings = SETTINGS if self._options.slices == FLAT else replace(SETTINGS, long_shape=None)
-        kernel = build(batch, settings, OF_SLICES[self._options.slices], self._model1)
+        kernel = build(batch, SETTINGS, FLAT, self._model1)
         state = kernel.init(key, LINKS, first)
         sums = empty_links(self._batch)
         for sweep in range(1, self._options.sweeps + 1):

@@ -25,6 +25,7 @@ _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_FALL = 0.6
 """Beyond `_SMALL` pairs, chains times sweeps fall with this power of the pairs, chains with `_CHAINS_FALL`."""
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
+_MASKS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,6 @@ def _papers(
     return options
 
 
-def _fitting(pairs: int, minimum: int, maximum: int, scale: int) -> int:
-    """Return the number of sweeps for a number of pairs, decreasing."""
-    root: float = max(pairs, 1) ** 0.5
-    return min(max(round(scale / root), minimum), maximum)
-
-
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     """Return defaults of bhmm-f: several short chains, since averaging gains more than longer sweeping."""
     part = min(1.0, _SMALL / max(pairs, 1))
@@ -110,7 +105,8 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     """Return defaults of the ITG: chains from different links, sampled every other sweep of the second half."""
-    chosen = sweeps or _fitting(pairs, _MIN_ITG_SWEEPS, _MAX_ITG_SWEEPS, _ITG_SWEEPS_SCALE)
+    fitting = round(_ITG_SWEEPS_SCALE / max(pairs, 1) ** 0.5)
+    chosen = sweeps or min(max(fitting, _MIN_ITG_SWEEPS), _MAX_ITG_SWEEPS)
     return AlignerOptions(
         model="itg",
         sweeps=chosen,
@@ -121,6 +117,11 @@ def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
         lexical=0.0,
         similarity=1.0,
     )
+
+
+def _masks_options(pairs: int, sweeps: int | None) -> AlignerOptions:
+    """Return defaults of the ITG with masks: one chain, `sweeps` masks of each pair."""
+    return replace(_itg_options(pairs, sweeps or _MASKS), model="itg-pruned", chains=1, burn_in=0, thinning=1)
 
 
 def _kernels(module: str, name: str = "STEPS") -> Callable[[], Any]:
@@ -138,11 +139,20 @@ MODELS = {
 """Models of one direction by name; the first is the default."""
 
 JOINT_MODELS = {
-    "itg": JointModel(
-        "itg",
-        "inversion transduction grammar, both directions jointly",
-        _itg_options,
-        _kernels("itg", "ItgAligner"),
+    model.name: model
+    for model in (
+        JointModel(
+            "itg",
+            "inversion transduction grammar, both directions jointly",
+            _itg_options,
+            _kernels("itg", "ItgAligner"),
+        ),
+        JointModel(
+            "itg-pruned",
+            "the same by randomized pruning [BPK09]; sweeps are masks",
+            _masks_options,
+            _kernels("itg_pruned", "PrunedItgAligner"),
+        ),
     )
 }
 """Models of both directions by name."""

@@ -9,10 +9,9 @@ reused, with the next one of several derivations sampled from its chart.
 and so are those that the cheap model doubts given them. The start depends on the grammar and the cheap model, never on
 a sampled derivation.
 
-*Totals.* Each mask gives the weight of the derivations that it keeps. Masks of one selection keep disjoint sets, so
-their weights add up; for the selection whose masks keep most, the sum is nearly the total. Its share of the total is
-estimated from derivations sampled under other selections: Z = sum / share. This is the estimator of [Chib 1995] with a
-set of references instead of one.
+*Means.* Each mask gives the weight of the derivations that it keeps. Masks of one selection keep disjoint sets, so
+their weights add up. The share of all derivations that the masks of a selection keep is estimated from derivations
+sampled under other selections.
 """
 
 from collections import Counter
@@ -23,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.hypergraph import Key, Scores, score, total_weight
+from hierogram.samplers.charts.hypergraph import Key, score, total_weight
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
     first_selection,
@@ -31,7 +30,7 @@ from hierogram.samplers.charts.pruning.selection import (
     next_selection,
     selected_size,
 )
-from hierogram.samplers.charts.pruning.systems import System
+from hierogram.samplers.charts.pruning.systems import PairSystem
 
 _FIRST = 4
 """Divisor of the number of steps: the first ones do not estimate the kept share, as they may depend on the start."""
@@ -73,27 +72,10 @@ class Selection(NamedTuple):
 
 
 class Cover(NamedTuple):
-    """Weight kept by the masks of one selection: natural log, estimated share of the total, standard error."""
+    """Weight kept by the masks of one selection: natural log, and estimated share of the total."""
 
     log_total: float
     share: float
-    error: float
-
-
-def averages(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the expected features of all steps, float64[K], and their Monte Carlo standard errors; NaN if unknown.
-
-    If selections keep nearly all derivations, the error is their disagreement. If they keep few, steps are samples, and
-    the error is computed from batch means. The two variances are mixed by the kept share.
-    """
-    weight, share, features = _weighed(steps)
-    mean = weight @ features
-    if len(weight) < 2:
-        return mean, np.full(len(mean), np.nan)
-    spread = weight @ (features - mean) ** 2
-    kept = float(weight @ share)
-    chance = batch_error(np.array([step.features for step in steps])) ** 2
-    return mean, np.sqrt(kept * spread + (1 - kept) * chance)
 
 
 def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
@@ -109,53 +91,34 @@ def cover(steps: Sequence[Pruned]) -> Cover:
     """Return the weight kept by the selection whose masks keep most.
 
     The share is the fraction of derivations sampled from other selections' charts, with half a derivation added on
-    either side; its error is at least one derivation's. Without other selections, each step counts as one kept
-    derivation.
+    either side. Without other selections, each step counts as one kept derivation.
     """
     distinct = selections(steps)
     best = max(distinct, key=lambda selection: distinct[selection].log_total)
     fixed, masks = np.frombuffer(best, np.bool_), distinct[best].masks
     later_steps = [step for step in steps[len(steps) // _FIRST :] if step.selection != best]
     if not later_steps:
-        return Cover(distinct[best].log_total, (len(steps) + 0.5) / (len(steps) + 1), 1 / (len(steps) + 1))
+        return Cover(distinct[best].log_total, (len(steps) + 0.5) / (len(steps) + 1))
     # A mask that recurred has the same array.
     covered = {id(step.drawn): [(values & fixed).tobytes() in masks for values in step.drawn] for step in later_steps}
     number = sum(len(step.drawn) for step in later_steps)
     share = (sum(sum(covered[id(step.drawn)]) for step in later_steps) + 0.5) / (number + 1)
-    spread = float(batch_error(np.array([[np.mean(covered[id(step.drawn)])] for step in later_steps]))[0])
-    return Cover(distinct[best].log_total, share, float(np.hypot(1 / (number + 1), np.nan_to_num(spread))))
+    return Cover(distinct[best].log_total, share)
 
 
 def weighed_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
-    """Return expected features, float64[K], from all masks."""
-    weight, _, features = _weighed(steps)
-    mean: NDArray[np.float64] = weight @ features
-    return mean
-
-
-def _weighed(steps: Sequence[Pruned]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return weights and kept shares of selections, float64[S], and their expected features, float64[S, K].
+    """Return expected features, float64[K], from all masks.
 
     Masks of one selection keep disjoint sets, so each counts once, by its kept weight, however often the chain visited
     it. Selections are weighted by their occurrences, and by the inverse square of the share that they do not keep,
-    which bounds their error. Weights sum to 1.
+    which bounds their error.
     """
     distinct = list(selections(steps).values())
     best_cover = cover(steps)
     share = np.array([best_cover.share * np.exp(selection.log_total - best_cover.log_total) for selection in distinct])
     weight = np.array([selection.times for selection in distinct]) / (1 - share) ** 2
-    return weight / weight.sum(), share, np.array([selection.features for selection in distinct])
-
-
-def batch_error(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return standard errors of the means of float64[N, K] from batches of √N steps; NaN for a single batch."""
-    steps = len(rows)
-    size = max(1, int(np.sqrt(steps)))
-    batches = steps // size
-    if batches < 2:
-        return np.full(rows.shape[1], np.nan)
-    means = rows[: batches * size].reshape(batches, size, -1).mean(axis=1)
-    return np.asarray(means.std(axis=0, ddof=1) / np.sqrt(batches), np.float64)
+    mean: NDArray[np.float64] = (weight / weight.sum()) @ np.array([selection.features for selection in distinct])
+    return mean
 
 
 class ChainStart(NamedTuple):
@@ -169,7 +132,7 @@ class ChainStart(NamedTuple):
 class _Trials:
     """Charts with variables forced to be positive: total weight and number of edges of each."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: PairSystem) -> None:
         self._system = system
         self._made: dict[bytes, tuple[float, int]] = {}
 
@@ -188,7 +151,7 @@ class _Trials:
         return ChainStart(starts, doubts, sum(edges))
 
 
-def one_start(system: System) -> ChainStart:
+def one_start(system: PairSystem) -> ChainStart:
     """Return a derivation with as many preferred variables positive as possible.
 
     Variables that conflict with most others are left out, the most doubtful first, until the rest has a derivation.
@@ -200,7 +163,7 @@ def one_start(system: System) -> ChainStart:
     return trials.start([positive], doubts)
 
 
-def two_starts(system: System) -> ChainStart:
+def two_starts(system: PairSystem) -> ChainStart:
     """Return the start of `one_start`, and the best start in which one left-out variable replaces another variable.
 
     The best one has the largest total weight. Doubts are the maximum of three: unconditional, without the variables
@@ -225,7 +188,7 @@ def two_starts(system: System) -> ChainStart:
     return trials.start([positive, other], doubts)
 
 
-def _possible(system: System, trials: _Trials, doubts: NDArray[np.float64] | None) -> NDArray[np.bool_]:
+def _possible(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64] | None) -> NDArray[np.bool_]:
     positive = system.preferred()
     doubt = np.ones(system.variables) if doubts is None else doubts
     in_the_way = system.conflicts() * doubt
@@ -261,7 +224,7 @@ class PruningKernel:
     used once, so the chain has the same distribution as without a cache.
     """
 
-    def __init__(self, system: System, number: int = 0, chains: int = 1) -> None:
+    def __init__(self, system: PairSystem, number: int = 0, chains: int = 1) -> None:
         """Create the sampler with 1 or 2 `chains`."""
         self.system = system
         self._number = number
@@ -293,7 +256,7 @@ class PruningKernel:
         return PruningState(selected, np.array(assigned))
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
-        """Draw a selection and one mask per chain; return the next state and the results of the masks."""
+        """Draw a selection, and a derivation under the mask of each chain; returns also the results of the masks."""
         of_selection = self._key(key, plan, self._chains)
         variables, most = self.system.variables, self.system.branching
         if self._doubts is None:
@@ -321,7 +284,7 @@ class PruningKernel:
         if cached is not None and unused:
             return unused.pop(), cached._replace(edges=0)
         graph = self.system.build(selected, assigned)
-        scores: Scores = score(graph)
+        scores = score(graph)
         draws = self.system.draws(scores.inside, key)
         features = self.system.features(scores.expected)
         pruned = Pruned(features, float(np.log(scores.total)), graph.edges, *mask, draws)
@@ -341,31 +304,3 @@ def chained(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
         state, pruned = kernel.step(key, state, len(result) // len(state.assigned) + 1)
         result += pruned
     return result
-
-
-class Estimate(NamedTuple):
-    """Natural log of the total weight and expected features float64[K], each with Monte Carlo standard errors.
-
-    Errors are NaN for a single batch of masks.
-    """
-
-    log_total: float
-    error: float
-    features: NDArray[np.float64]
-    feature_errors: NDArray[np.float64]
-
-
-def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
-    """Estimate the total and the expected features from `masks` masks of one chain; exact if nothing is selected.
-
-    Meant for up to a dozen masks: two chains would share each selection between two masks, and leave half as many
-    selections to compare. Raises `GrammarError` if there is no derivation.
-    """
-    if not selected_size(system.variables, system.branching):
-        nothing = np.zeros(system.variables, np.bool_)
-        scores = score(system.build(nothing, nothing))
-        features = system.features(scores.expected)
-        return Estimate(float(np.log(scores.total)), 0.0, features, np.zeros(len(features)))
-    steps = chained(PruningKernel(system, number), masks, key)
-    most = cover(steps)
-    return Estimate(most.log_total - float(np.log(most.share)), most.error / most.share, *averages(steps))

@@ -1,7 +1,6 @@
-"""Deduction systems for randomized pruning: variables, graphs under a mask, and features.
+"""Sentence pairs for randomized pruning: variables, graphs under a mask, and features.
 
-A variable of a pair is whether one rule emits two words; a variable of a sentence is whether some symbol covers a span.
-A selection and an assignment make a mask [BPK09 Algorithm 2].
+A variable is whether one rule emits two words. A selection and an assignment make a mask [BPK09 Algorithm 2].
 
 A cheap model of one-to-one links estimates how doubtful each variable is: each word has at most one partner, and a set
 of links weighs the product of its emissions and the null emissions of other words. Links may cross. Marginals are
@@ -9,16 +8,12 @@ computed by sum-product message passing between words [Pearl 1988] for one-to-on
 exact if words and emissions form a tree, and approximate otherwise.
 """
 
-from abc import ABC, abstractmethod
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_links, expected_emissions
-from hierogram.samplers.charts.chart import cell_of
-from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
+from hierogram.samplers.charts.hypergraph import Hypergraph, Key
 from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmasked
-from hierogram.samplers.charts.sentences import CHAIN, ChartSentence, SentenceBuilder, SpanItems
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
@@ -67,28 +62,6 @@ def _send(pairs, alone, received, sent):
             after += pairs[i, x] * received[i, x]
 
 
-@njit
-def keep_spans(spans, selected, assigned, words, kept):
-    """Fill `kept` bool[cells] with the spans that a mask keeps; `spans` int32[V, 2] are half open.
-
-    Prunes selected negative spans, and spans that cross a selected positive one (overlap it without nesting). In a
-    binary tree this forces the positive span, since every span that no constituent crosses is a constituent.
-    """
-    for cell in range(words * (words + 1) // 2):
-        kept[cell] = True
-    for v in range(len(spans)):
-        if not selected[v]:
-            continue
-        start, end = spans[v, 0], spans[v, 1]
-        if not assigned[v]:
-            kept[cell_of(start, end)] = False
-            continue
-        for i in range(words):
-            for j in range(i + 1, words + 1):
-                if (i < start and start < j and j < end) or (start < i and i < end and end < j):
-                    kept[cell_of(i, j)] = False
-
-
 _PREFERRED = 0.3
 """Minimum emission weight, relative to the best one, of links in the first derivation."""
 _MIN_DOUBT = 0.005
@@ -97,46 +70,14 @@ _DRAWS = 16
 """Derivations sampled from each chart."""
 
 
-class System(ABC):
-    """Chart to be pruned; each graph overwrites the previous one."""
+class PairSystem:
+    """Chart to be pruned; each graph overwrites the previous one.
 
-    variables: int
-    """Number of variables."""
-    branching: int = 2
-    """Maximum number of nonterminals of a rule without words, at least 2; charts grow faster if it is larger."""
-    log_scale: float
-    """Natural log of the common factor of all derivations' weights."""
-
-    @abstractmethod
-    def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
-        """Return the derivations in which the selected variables have their assigned values, both bool[V]."""
-
-    @abstractmethod
-    def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
-        """Return the variables' values in derivations from the last graph's inside sums, bool[N, V], N >= 1."""
-
-    @abstractmethod
-    def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the features of the last graph given the expected uses of edges, float64[K]."""
-
-    def preferred(self) -> NDArray[np.bool_]:
-        """Return the variables that the first derivation makes positive if possible, bool[V]."""
-        return np.ones(self.variables, np.bool_)
-
-    def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
-        """Return the cheap model's doubts that each variable is positive, float64[V] > 0, or None without a model.
-
-        The variables in `without`, bool[V], are known to be negative.
-        """
-        return None
-
-    @abstractmethod
-    def conflicts(self) -> NDArray[np.int64]:
-        """Return the number of variables that conflict with each variable, int64[V]."""
-
-
-class PairSystem(System):
-    """Sentence pair. Features: expected emissions of word pairs (row by row) and null words, and uses of rules."""
+    `variables` is the number of links that masks fix, and `branching` the maximum number of nonterminals of a rule
+    without words, at least 2: charts grow faster if it is larger. Features are the expected emissions of word pairs
+    (row by row) and null words, and uses of rules. `log_scale` is the natural log of the common factor of all
+    derivations' weights.
+    """
 
     def __init__(
         self,
@@ -175,16 +116,22 @@ class PairSystem(System):
         return np.concatenate([emissions.links.ravel(), emissions.source_nulls, emissions.target_nulls, uses])
 
     def preferred(self) -> NDArray[np.bool_]:
-        """Return links whose emission is about as probable as the best one of both words; others make a poor start."""
+        """Return the variables that the first derivation makes positive if possible, bool[V].
+
+        Their emission is about as probable as the best one of both words; others make a poor start.
+        """
         if not self.variables:
-            return super().preferred()
+            return np.ones(0, np.bool_)
         pairs = self.words.pairs
         i, x = self.links[:, 0], self.links[:, 1]
         best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
         return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
-        """Return the probability, in a model of one-to-one links, that a link's words are not partners."""
+        """Return the probability, in a model of one-to-one links, that a link's words are not partners, float64[V] > 0.
+
+        The variables in `without`, bool[V], are known to be negative.
+        """
         words, (i, x) = self.words, self.links.T
         pairs = words.pairs
         if without is not None:
@@ -197,54 +144,3 @@ class PairSystem(System):
         i, x = self.links[:, 0], self.links[:, 1]
         across = (i[:, None] - i) * (x[:, None] - x)
         return np.asarray((across <= 0).sum(axis=1), np.int64)
-
-
-class SentenceSystem(System):
-    """Sentence, with constituent probabilities of spans and expected uses of lexical and binary rules as features."""
-
-    def __init__(self, sentence: ChartSentence, spans: NDArray[np.int32], rules: tuple[int, int]) -> None:
-        """Create the system; `spans` int32[V, 2] are half open, `rules` are the numbers of lexical and binary rules."""
-        self.spans = spans
-        self.variables = len(spans)
-        self._rules = rules
-        self.log_scale = float(np.log(sentence.scale).sum())
-        self._words = words = sentence.grammar.words
-        self._kept = np.ones(words * (words + 1) // 2, np.bool_)
-        self._builder = SentenceBuilder(sentence)
-        self.parsed: tuple[Hypergraph, SpanItems]
-
-    def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
-        """Return the derivations in which the selected variables have their assigned values, both bool[V]."""
-        keep_spans(self.spans, selected, assigned, self._words, self._kept)
-        self.parsed = self._builder.build(self._kept)
-        return self.parsed[0]
-
-    def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
-        """Return the values in one sample."""
-        graph, items = self.parsed
-        covered = np.zeros(len(self._kept), np.bool_)
-        covered[items.cell[graph.head[draw_edges(graph, inside, key)]]] = True
-        return covered[[cell_of(int(i), int(j)) for i, j in self.spans]].reshape(1, -1)
-
-    def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the features of the last graph, float64[K]."""
-        graph, items = self.parsed
-        rule = graph.rule[: graph.edges]
-        own = rule != CHAIN
-        lexical = own & (np.diff(graph.tail_first[: graph.edges + 1]) == 0)
-        binary = own & ~lexical
-        # A derivation uses exactly one item per span without a unary chain.
-        spans = np.bincount(items.cell[graph.head[: graph.edges][own]], expected[own], len(self._kept))
-        return np.concatenate(
-            [
-                spans,
-                np.bincount(rule[lexical], expected[lexical], self._rules[0]),
-                np.bincount(rule[binary], expected[binary], self._rules[1]),
-            ]
-        )
-
-    def conflicts(self) -> NDArray[np.int64]:
-        """Return the number of variables that conflict with each variable, int64[V]."""
-        i, j = self.spans[:, 0], self.spans[:, 1]
-        crossing = (i[:, None] < i) & (i < j[:, None]) & (j[:, None] < j)
-        return np.asarray((crossing | crossing.T).sum(axis=1), np.int64)

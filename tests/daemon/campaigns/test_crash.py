@@ -24,7 +24,7 @@ from tests.daemon.campaigns.daemon import (
 )
 from tests.daemon.conftest import QUICK
 
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS
+from hierogram.samplers.grammar.settings import FERTILITIES, ITG_ALIGNER
 from hierogram.storage.store import open_store
 
 SEED = 2014
@@ -77,7 +77,7 @@ def test_killed_a_hundred_times(store_url: str, tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-@pytest.mark.parametrize("aligner", [DEFAULT_MODEL, *JOINT_MODELS])
+@pytest.mark.parametrize("aligner", [FERTILITIES, ITG_ALIGNER])
 def test_killed_while_raw_pairs_are_aligned(store_url: str, tmp_path: Path, aligner: str) -> None:
     """Pairs without links, with each aligner; afterwards all are sent again. HIEROGRAM_TEST_KILLS overrides the 20
     kills.

@@ -10,6 +10,7 @@ import eflomal
 import pytest
 from tests.daemon.conftest import LINES
 from tests.reference.compositions import asked_for
+from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.formats.registry import FILES
@@ -83,7 +84,7 @@ def test_the_fast_align_table(learned: Store, tmp_path: Path) -> None:
 def test_a_vocabulary_map_contains_all_words_of_translations(learned: Store, tmp_path: Path) -> None:
     expected: defaultdict[str, set[str]] = defaultdict(set)
     with learned.snapshot() as snapshot:
-        for rule in snapshot.iterate_all_rule_rows():
+        for rule in rule_rows(snapshot):
             if not rule.nonterminals and (rule.expected_uses or rule.minimal_uses):
                 expected[rule.source].update(rule.target.split())
     for source, target in asked_for(LINES, MIN_EXPECTED):

@@ -13,6 +13,7 @@ from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.exports import parsers
 from tests.daemon.exports.lexical import link_counts, weights
 from tests.reference.compositions import asked_for, expected_occurrences
+from tests.storage.rows import rule_rows
 
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
@@ -111,7 +112,7 @@ def test_counts_are_translation_weights_unless_means_or_draws_are_requested(
     assert (options["posterior_mean"], options["current_sample"], options["smoothing"]) == (False, False, 0.7)
     rows = {(row["source"], row["target"]): row for row in map(json.loads, parsers.lines(path))}
     with learned.snapshot() as snapshot:
-        stored = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows()}
+        stored = {(rule.source, rule.target): rule for rule in rule_rows(snapshot)}
     composed = asked_for(LINES, least)
     sentences = [line.split(" ||| ")[0].split() for line in LINES]
     usual = {
@@ -176,7 +177,7 @@ def test_counts_are_means_on_request(learned: Store, tmp_path: Path) -> None:
     assert sum(counts) == pytest.approx(learned.status().expected_tokens, rel=1e-4)
     assert any(round(count, 3) % 1 for count in counts)
     with learned.snapshot() as snapshot:
-        rules = list(snapshot.iterate_all_rule_rows())
+        rules = list(rule_rows(snapshot))
     variance = sum(rule.expected_uses_variance for rule in rules)
     assert manifest.variance_a_use == pytest.approx(variance / sum(rule.expected_uses for rule in rules))
 
@@ -208,7 +209,7 @@ def test_the_rules_of_one_corpus_are_recounted(learned: Store, tmp_path: Path) -
         export(learned, path, ExportOptions(max_scope=None, corpus=corpus, features=("count", "minimal")))
         minimal += sum(row["minimal"] for row in map(json.loads, parsers.lines(path)))
     with learned.snapshot() as snapshot:
-        used = sum(rule.minimal_uses > 0 for rule in snapshot.iterate_all_rule_rows())
+        used = sum(rule.minimal_uses > 0 for rule in rule_rows(snapshot))
     assert used < minimal <= len(parts) * used
     with pytest.raises(ExportError, match="corpus 'other' not found; the store has: "):
         export(learned, tmp_path / "g", replace(ALL, corpus="other"))

@@ -7,11 +7,10 @@ import numpy as np
 from tests.daemon.learning.every_kind import CASES
 from tests.reference.stored import ForestNode, is_itg, is_itg_record, is_record, is_state
 
-from hierogram.daemon.learning.kinds.kind import ChainConfig, StoredSamples, SweepRequest
+from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, StoredSamples, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
 from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.library.sampling import EmptyCounts
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.forest import NO_TAIL, Forests
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
@@ -170,7 +169,7 @@ class Fuzz:
         assert int(loaded.occurrences(state).uses.sum()) == int(rules.counts.sum())
         every = np.ones(len(states), np.bool_)
         if sweep:
-            chain = kind.chain(EmptyCounts(settings, self._rows), ChainConfig(1))
+            chain = kind.chain(EmptyCounts(settings, (10, 10)), ChainConfig(1))
             try:
                 chain.add_pairs(loaded, state, ~every)
                 request = SweepRequest(np.full(len(states), 100), every, every)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.storage.building import NewPair, pairs_of
+from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.settings import ITG
 from hierogram.storage.records import Settings
@@ -45,4 +46,4 @@ def put(store: Store, pairs: Sequence[tuple[str, str]], first: int = 1, links: s
 def dictionary(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
     """Return counts and expected uses by the rules' sides."""
     with store.snapshot() as snapshot:
-        return {(row.source, row.target): (row.count, row.expected_uses) for row in snapshot.iterate_all_rule_rows()}
+        return {(row.source, row.target): (row.count, row.expected_uses) for row in rule_rows(snapshot)}

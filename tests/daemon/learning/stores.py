@@ -4,6 +4,7 @@ from dataclasses import astuple
 
 import numpy as np
 from tests.storage.building import NewPair, pairs_of
+from tests.storage.rows import rule_rows
 
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store
@@ -37,5 +38,5 @@ def fill(store: Store, pairs: list[NewPair]) -> None:
 def contents(store: Store) -> tuple[list[tuple[object, ...]], list[PairRow]]:
     """Return all results of learning, without the rule ids of the database."""
     with store.snapshot() as snapshot:
-        rules = sorted(astuple(rule)[1:] for rule in snapshot.iterate_all_rule_rows())
+        rules = sorted(astuple(rule)[1:] for rule in rule_rows(snapshot))
         return rules, [row for rows in snapshot.iterate_derivations() for row in rows]

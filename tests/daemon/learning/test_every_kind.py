@@ -9,6 +9,7 @@ from tests.conftest import CopyStore
 from tests.daemon.learning.every_kind import CASES, Case
 from tests.daemon.learning.stores import contents
 from tests.storage.building import query
+from tests.storage.rows import rule_rows
 
 from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.learner import Learner
@@ -51,7 +52,7 @@ def filled(case: Case, store_url: str, copy_store: CopyStore) -> Iterator[Store]
 
 def uses(store: Store) -> int:
     with store.snapshot() as snapshot:
-        return sum(row.count for row in snapshot.iterate_all_rule_rows())
+        return sum(row.count for row in rule_rows(snapshot))
 
 
 def derivations(store: Store) -> dict[int, bytes]:

@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from tests.daemon.conftest import LINES, Run, written
 from tests.daemon.serving.turns import SHORT, ManualTurns
+from tests.storage.rows import rule_rows
 
-from hierogram.daemon.learning.kinds import synchronous
 from hierogram.daemon.learning.kinds.kind import (
     Averages,
     Chain,
@@ -64,7 +64,7 @@ class WholePairsChain(Chain):
         return -float(self.rule_tokens)
 
 
-def begin(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> State:
+def begin(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_], start: str | None) -> State:
     return initial_state(settings.seed, loaded.batch, JOINED)
 
 
@@ -83,7 +83,6 @@ WHOLE_PAIRS = Kind(
     begin,
     lambda _: Schedule(1, 2),
     WholePairsChain,
-    synchronous.KIND.trial,
     make_key,
     show,
     EXAMPLE,
@@ -112,7 +111,7 @@ def url(store_url: str, hierogram: Run, tmp_path: Path) -> str:
 
 def rules(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
     with store.snapshot() as snapshot:
-        found = snapshot.iterate_all_rule_rows()
+        found = rule_rows(snapshot)
         return {(rule.source, rule.target): (rule.count, rule.expected_uses) for rule in found if rule.count}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.storage.rows import rule_rows
 
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
@@ -33,7 +34,7 @@ def change(url: str, statement: str) -> None:
 
 def minimal_uses(store: Store) -> list[tuple[str, str, int]]:
     with store.snapshot() as snapshot:
-        rules = snapshot.iterate_all_rule_rows()
+        rules = rule_rows(snapshot)
         return [(rule.source, rule.target, rule.minimal_uses) for rule in rules if rule.minimal_uses]
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.storage.building import NewPair, pairs_of
+from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
@@ -58,4 +59,4 @@ def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
 def grammar(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
     """Return counts and expected uses by label and fragment."""
     with store.snapshot() as snapshot:
-        return {(row.source, row.target): (row.count, row.expected_uses) for row in snapshot.iterate_all_rule_rows()}
+        return {(row.source, row.target): (row.count, row.expected_uses) for row in rule_rows(snapshot)}

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import NewPair, pairs_of, query
+from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportJob
@@ -35,7 +36,7 @@ def test_derivations_use_the_stored_rules(learned: Store) -> None:
         assert sorted(child for use in uses for child in use.children) == list(range(1, len(uses)))
         used.update((use.source, use.target) for use in uses)
     with learned.snapshot() as snapshot:
-        stored = {(rule.source, rule.target): rule.count for rule in snapshot.iterate_all_rule_rows() if rule.count}
+        stored = {(rule.source, rule.target): rule.count for rule in rule_rows(snapshot) if rule.count}
     assert used == stored
 
 

@@ -6,11 +6,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from tests.reference.charts import bitexts, sentences
+from tests.reference.charts import bitexts
 from tests.samplers.charts.pairs import ITG, MIXED, all_links, compiled, random_pair
-from tests.samplers.charts.sentences import GRAMMAR, system_of
 
-from hierogram.samplers.charts.pruning.systems import PairSystem, System
+from hierogram.samplers.charts.pruning.systems import PairSystem
 
 
 class Known(NamedTuple):
@@ -20,7 +19,7 @@ class Known(NamedTuple):
     features of given classes.
     """
 
-    system: System
+    system: PairSystem
     values: np.ndarray
     weights: np.ndarray
     expected: Callable[[np.ndarray], np.ndarray]
@@ -33,29 +32,26 @@ def _enumerated(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
     return list(bitexts.classes(pair)[pair.whole].items())
 
 
-def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None) -> Known:
+class UniformSystem(PairSystem):
+    """A pair whose selections are uniform [BPK09 §3.2]."""
+
+    def doubts(self, without: np.ndarray | None = None) -> None:
+        """Return None: no variable is more doubtful than another."""
+
+
+def known_pair(
+    pair: bitexts.Pair, links: np.ndarray | None = None, system: type[PairSystem] = PairSystem
+) -> Known:
     """Return a pair with these variables; by default all word pairs."""
     links = all_links(pair) if links is None else links
     rules, words = compiled(pair)
     found = _enumerated(pickle.dumps(pair))
     values = np.array([[(i, x) in emitted for i, x in links.tolist()] for emitted, _ in found], bool)
     return Known(
-        PairSystem(rules, words, links.astype(np.int32), pair.empty_sides),
+        system(rules, words, links.astype(np.int32), pair.empty_sides),
         values.reshape(len(found), len(links)),
         np.array([one.weight for _, one in found]),
         lambda kept: bitexts.expectations(pair, dict(found[k] for k in kept)),
-    )
-
-
-def known_sentence(words: list[int], spans: list[tuple[int, int]]) -> Known:
-    """Return a sentence with these variables."""
-    n = len(words)
-    found = list(sentences.classes(GRAMMAR, 0, words, 0, n, {}).items())
-    return Known(
-        system_of(words, np.array(spans, np.int32)),
-        np.array([[span in tree for span in spans] for tree, _ in found], bool),
-        np.array([one.weight for _, one in found]),
-        lambda kept: sentences.expectations(n, dict(found[k] for k in kept)),
     )
 
 
@@ -66,7 +62,7 @@ def small_charts() -> list[Known]:
         known_pair(random_pair(ITG, (2, 2), 51)),
         known_pair(random_pair(ITG, (3, 3), 52), diagonal),
         known_pair(random_pair(MIXED, (3, 3), 53, empty_sides=False), diagonal[:3]),
-        known_sentence([0, 1, 1, 0, 1], [(0, 2), (3, 5), (2, 5)]),
+        known_pair(random_pair(ITG, (3, 3), 55), diagonal[:3], UniformSystem),
         known_pair(random_pair(MIXED, (3, 3), 54, empty_sides=False)),
     ]
 
@@ -78,5 +74,5 @@ def charts() -> list[Known]:
         known_pair(random_pair(ITG, (4, 4), 61), likely),
         known_pair(random_pair(MIXED, (4, 4), 62), likely),
         known_pair(random_pair(MIXED, (4, 4), 63, empty_sides=False), likely),
-        known_sentence([0, 1, 0, 0, 1], [(0, 2), (3, 5), (2, 5)]),
+        known_pair(random_pair(ITG, (4, 4), 64), likely[:4], UniformSystem),
     ]

@@ -8,7 +8,7 @@ from tests.reference.charts.bitexts import Pair, agreeing, classes, derivations,
 from tests.samplers.charts.pairs import ITG, MIXED, compiled, random_pair
 
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions
-from hierogram.samplers.charts.hypergraph import Key, draw_edges, score, total_weight
+from hierogram.samplers.charts.hypergraph import draw, most_used, score, total_weight
 from hierogram.samplers.charts.pairs import PairTask, unmasked
 from hierogram.samplers.exceptions import SamplerError
 
@@ -113,10 +113,12 @@ def test_draws_have_their_probabilities() -> None:
     rules, words = compiled(pair)
     graph = PairBuilder().build(unmasked(rules, words, False)).graph
     scores = score(graph)
-    draws = 20_000
+    draws, random = 20_000, np.uint64(5)
     counts = np.zeros(graph.edges)
-    for draw in range(draws):
-        counts[draw_edges(graph, scores.inside, Key(5, 0, draw))] += 1
+    stack, edges = np.empty((2, most_used(graph)), np.int64)
+    for _ in range(draws):
+        number, random = draw(graph, scores.inside, random, stack, edges)
+        counts[edges[:number]] += 1
     error = np.sqrt(scores.expected * (1 - scores.expected) / draws) + 1e-9
     assert (np.abs(counts / draws - scores.expected) < 5 * error).all()
 

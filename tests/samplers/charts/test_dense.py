@@ -1,14 +1,26 @@
 """Charts without edges equal the enumeration of all derivations, and the charts with edges."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from tests.reference.charts.bitexts import Pair, classes, expectations
 from tests.samplers.charts.pairs import ANY, X1, X2, X3, compiled, random_pair
 
 from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
-from hierogram.samplers.charts.dense import BaseWeights, RuleSides, sum_pair
+from hierogram.samplers.charts.dense import (
+    NEEDED,
+    BaseWeights,
+    ChosenRules,
+    PairPiece,
+    RuleSides,
+    add_joins,
+    make_dense_scratch,
+    matrices_size,
+    sum_piece,
+)
 from hierogram.samplers.charts.hypergraph import score
-from hierogram.samplers.charts.pairs import unmasked
+from hierogram.samplers.charts.pairs import PairWords, unmasked
 
 BASE = BaseWeights(0.5, 0.06, 0.25, 0.05)
 OF_THE_BASE = [
@@ -61,6 +73,35 @@ def sides_of(rules: list) -> RuleSides:
         first = np.cumsum([0, *(len(rule[side]) for rule in rules)])
         columns += [np.array(symbols, np.int32), first.astype(np.int64)]
     return RuleSides(*columns)
+
+
+class PairSums(NamedTuple):
+    """Sums over all derivations of a pair."""
+
+    # Natural log of the total.
+    log_total: float
+    # float64[n, m]: expected number of times that one rule emits each word pair.
+    together: np.ndarray
+    # Expected number of words that the base emits.
+    emitted: float
+
+
+def sum_pair(sides: RuleSides, weights: np.ndarray, words: PairWords, base: BaseWeights) -> PairSums:
+    """Sum over all derivations of a pair by the given rules and the base."""
+    n, m = words.pairs.shape
+    longest = int(max(np.diff(sides.source_first).max(initial=1), np.diff(sides.target_first).max(initial=1)))
+    chosen = ChosenRules(np.arange(len(weights)), np.asarray(weights, np.float64))
+    together, null = np.zeros((n, m)), np.zeros(m)
+    joined_base = add_joins(chosen, len(weights), sides, base)
+    seats = 1 << 10
+    while True:
+        room = make_dense_scratch((n, m), matrices_size(n, m), len(weights), longest, seats)
+        total, emitted = sum_piece(
+            chosen, len(weights), sides, words, PairPiece(0, n, 0, m), joined_base, null, together, room
+        )  # fmt: skip
+        if total >= 0:
+            return PairSums(float(np.log(total)) - words.log_scale, together, emitted)
+        seats = int(room.sizes[NEEDED]) * 2
 
 
 @pytest.mark.parametrize("rules", [[], OTHERS, FRAMES, OTHERS + FRAMES], ids=["base", "others", "frames", "all"])

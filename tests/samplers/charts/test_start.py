@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from tests.samplers.charts.chains import Known, charts, known_pair, known_sentence
+from tests.samplers.charts.chains import Known, UniformSystem, charts, known_pair
 from tests.samplers.charts.pairs import ITG, random_pair
 
 from hierogram.samplers.charts.pruning.chain import PruningKernel, one_start, two_starts
@@ -39,7 +39,9 @@ def test_every_variable_that_can_be_positive_is_included(number: int) -> None:
 
 def test_a_variable_left_out_too_early_is_added_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The most doubtful variable is left out first, although it conflicts with no other."""
-    known = known_sentence([0, 1, 0, 0, 1], [(0, 2), (1, 3), (2, 5)])
+    pair = random_pair(ITG, (3, 3), 5)
+    pair.pairs[:] = 1
+    known = known_pair(pair, np.array([(0, 0), (0, 1), (2, 2)]), UniformSystem)
     monkeypatch.setattr(known.system, "conflicts", lambda: np.array([1, 2, 3]))
     [positive] = one_start(known.system).positive
     assert positive.tolist() == [True, False, True]

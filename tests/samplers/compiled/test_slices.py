@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.compiled.slices import slice_sample
 from hierogram.samplers.compiled.streams import stream
+from hierogram.samplers.compiled.variates import slice_sample
 
 
 @njit

@@ -5,8 +5,15 @@ import pytest
 
 from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
-from hierogram.samplers.diagnostics.overlap import GrammarCounts, count_uses, mean_counts, mean_overlap, overlap
-from hierogram.samplers.diagnostics.watching import ChainTrace, look_up_counts
+from hierogram.samplers.diagnostics.overlap import (
+    ChainTrace,
+    GrammarCounts,
+    count_uses,
+    look_up_counts,
+    mean_counts,
+    mean_overlap,
+    overlap,
+)
 from hierogram.samplers.grammar.sizes import pack_size
 
 MODEL = build_model(ModelSettings(), 9, 9, 12)

@@ -10,7 +10,7 @@ from tests.samplers.language_models.models import built, rows, walk
 
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.language_models.building import ModelBuilder
-from hierogram.samplers.language_models.model import BEGIN, EMPTY, open_words, score
+from hierogram.samplers.language_models.model import BEGIN, EMPTY, LanguageModel, score
 
 WORDS = 6
 CASES = [(order, pruned) for order in (1, 2, 3, 4, 5) for pruned in (0.0, 0.3)]
@@ -35,6 +35,16 @@ def test_probabilities_and_states(order: int, pruned: float) -> None:
         assert model.begin == walk(model, [BEGIN])[1][0]
 
 
+def open_words(model: LanguageModel, words: list[int]) -> int:
+    """Return the number of leading words whose probabilities depend on the context before them."""
+    state = np.int32(EMPTY)
+    for k, word in enumerate(words):
+        _, state = score(model, state, word)
+        if model.states[state]["length"] <= k or model.states[state]["open"] == 0:
+            return k + 1
+    return len(words)
+
+
 @pytest.mark.parametrize(("order", "pruned"), CASES)
 def test_words_whose_probability_depends_on_earlier_words(order: int, pruned: float) -> None:
     random = Random(100 + order)
@@ -43,7 +53,7 @@ def test_words_whose_probability_depends_on_earlier_words(order: int, pruned: fl
         model = built(reference, 4)
         for _ in range(20):
             words = [random.randrange(4) for _ in range(random.randint(1, 6))]
-            number = open_words(model, np.array(words, np.int32))
+            number = open_words(model, words)
             assert number == reference.open_words(words)
             alone, alone_states = walk(model, words)
             for before in product(range(4), repeat=order - 1):

@@ -1,4 +1,4 @@
-"""Migrations: the schema of the code, downgrades, and unknown revisions."""
+"""Migrations: the schema of the code, and unknown revisions."""
 
 import re
 
@@ -7,7 +7,7 @@ from sqlalchemy import inspect
 from tests.storage.building import commit, delta, query
 
 from hierogram.storage.database import migration
-from hierogram.storage.database.connection import make_engine, parse_url, writing_connection
+from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.exceptions import SchemaOutdatedError, StoreError, StoreMissingError
 from hierogram.storage.schema.tables import REVISIONS, metadata
 from hierogram.storage.schema.views import VIEWS
@@ -45,22 +45,6 @@ def test_migrations_create_the_tables_and_views_of_the_code(store: Store, store_
     assert [
         index.name for table in metadata.tables.values() for index in table.indexes if f"{index.name}" not in made
     ] == []
-
-
-def test_downgrade_and_upgrade(store: Store, store_url: str) -> None:
-    before = schema_of(store_url)
-    engine = make_engine(parse_url(store_url))
-    with writing_connection(engine) as connection:
-        migration.migrate(connection, "base", down=True)
-    with engine.connect() as connection:
-        assert inspect(connection).get_table_names() == ["alembic_version"]
-        assert inspect(connection).get_view_names() == []
-    with pytest.raises(StoreMissingError):
-        open_store(store_url)
-    with writing_connection(engine) as connection:
-        migration.migrate(connection)
-    engine.dispose()
-    assert schema_of(store_url) == before
 
 
 def test_schema_details_that_the_table_definitions_do_not_state(store: Store, store_url: str) -> None:

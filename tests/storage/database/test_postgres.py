@@ -10,6 +10,7 @@ from tests.conftest import ask_url_of
 from tests.pgbouncer import CONNECTIONS
 from tests.storage.building import commit, counts_of, delta, query
 from tests.storage.database.writers import WRITERS, run_concurrently
+from tests.storage.rows import rule_rows
 
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.browsing.sql_runner import SqlRunner
@@ -156,7 +157,7 @@ def test_a_store_behind_a_pooler_is_the_same_store(database: str, pooler: Callab
                     commit(own, [], [delta("shared word", "rule", 1), delta(f"of{number} s{n}", "rule word", 1)])
                     assert own.status().rules_in_use > n
                     with own.snapshot() as snapshot:
-                        assert len(list(snapshot.iterate_all_rule_rows())) > n
+                        assert len(list(rule_rows(snapshot))) > n
 
         assert WRITERS > CONNECTIONS
         run_concurrently(work)

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 from tests.storage.building import commit, counts_of, delta, ingest, pair, query, update
+from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.store import Store, open_store
@@ -27,7 +28,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
     commit(store, [update(n) for n in range(1, 51)], [delta(f"s{n}", "t", 1) for n in range(12_000)])
     with open_store(store_url) as other, store.snapshot() as snapshot:
         before = snapshot.position()
-        rules = snapshot.iterate_all_rule_rows()
+        rules = rule_rows(snapshot)
         first = next(rules)
         commit(other, [update(1, b"new", sweep=2)], [delta("s0", "t", -1), delta("s1", "t", 5), delta("zz", "t", 1)])
         ingest(other, [pair("new", "pair")])
@@ -36,7 +37,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
         assert {row.count for row in seen} == {1}
         pairs = [row for rows in snapshot.iterate_derivations(batch=7) for row in rows]
         assert {row.current for row in pairs} == {b"d"}
-        assert len(list(snapshot.iterate_all_rule_rows())) == 12_000
+        assert len(list(rule_rows(snapshot))) == 12_000
         assert snapshot.status().pairs == {"unaligned": 0, "waiting": 0, "sampling": 50, "settled": 0}
         assert snapshot.integrity() == []
         assert snapshot.position() == before
@@ -123,6 +124,6 @@ def test_an_iteration_can_be_abandoned(store: Store, batch: int) -> None:
     commit(store, [update(n) for n in range(1, 6)], RULES)
     with store.snapshot() as snapshot:
         assert len(next(snapshot.iterate_derivations(batch))) == min(batch, 5)
-        next(snapshot.iterate_all_rule_rows())
+        next(rule_rows(snapshot))
     commit(store, [], [delta("la", "the", 1)])
     assert store.find_rules("la", "the", drawn=True)[0].count == 7

@@ -18,6 +18,7 @@ from tests.storage.building import (
     update,
     withdraw,
 )
+from tests.storage.rows import rule_rows
 
 from hierogram.storage.exceptions import (
     CountError,
@@ -90,7 +91,7 @@ def test_new_rules_are_stored_with_all_their_data(store: Store, store_url: str) 
     rule = delta("la [X,1] la", "the [X,1]", 2, 5)
     commit(store, [update(1)], [rule], [SWEEP])
     with store.snapshot() as snapshot:
-        (stored,) = snapshot.iterate_all_rule_rows()
+        (stored,) = rule_rows(snapshot)
     assert (stored.key_high, stored.key_low) == key_of("la [X,1] la", "the [X,1]")
     assert (stored.source, stored.target) == ("la [X,1] la", "the [X,1]")
     assert (stored.length, stored.scope, stored.nonterminals) == (3, 0, 1)
@@ -308,7 +309,7 @@ def test_rule_counts_contain_every_rule_in_use(store: Store) -> None:
 def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None:
     commit(store, [], [delta("a", "x", 1), delta("b", "y", 2)])
     with store.snapshot() as snapshot:
-        rows = list(snapshot.iterate_all_rule_rows())
+        rows = list(rule_rows(snapshot))
     swapped = [
         (rows[0].id, rows[1].key_high, rows[1].key_low),
         (rows[1].id, rows[0].key_high, rows[0].key_low),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.storage.building import commit, counts_of, delta, key_of, query
+from tests.storage.rows import rule_rows
 
 from hierogram.storage.grammar import commits as grammar
 from hierogram.storage.grammar import key_runs
@@ -135,7 +136,7 @@ def test_new_keys_are_split_into_several_runs(store: Store, store_url: str, monk
     commit(store, [], [delta(f"s{n}", "t", 1) for n in range(60)])
     monkeypatch.setattr(key_runs, "_MAX_RUN", 25)
     with store.snapshot() as snapshot:
-        keys = [(row.id, *key_of(row.target, row.source)) for row in snapshot.iterate_all_rule_rows()]
+        keys = [(row.id, *key_of(row.target, row.source)) for row in rule_rows(snapshot)]
     store.rekey(3, keys)
     assert query(store_url, "SELECT entries FROM rule_key_runs ORDER BY id") == [(25,), (25,), (10,)]
     assert store.integrity() == []

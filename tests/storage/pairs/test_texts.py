@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.building import commit, delta, key_of, pair, pairs_of, query, update
+from tests.storage.rows import rule_rows
 
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.store import Store
@@ -39,7 +40,7 @@ def test_pairs_survive_a_round_trip(store: Store, rows: list[tuple[str, str, str
 def test_rules_survive_a_round_trip(store: Store, rules: set[tuple[str, str]]) -> None:
     commit(store, [], [delta(*rule, 1, key=key_of(*rule)) for rule in rules])
     with store.snapshot() as snapshot:
-        stored = sorted((row.source, row.target) for row in snapshot.iterate_all_rule_rows() if row.count)
+        stored = sorted((row.source, row.target) for row in rule_rows(snapshot) if row.count)
     assert stored == sorted(rules)
     for source, target in rules:
         assert (source, target) in [(row.source, row.target) for row in store.find_rules(source, drawn=True)]

@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import update
 from tests.daemon.conftest import LINES, QUICK, Run, teach
 from tests.daemon.learning.stores import fill, some_pairs
+from tests.storage.rows import rule_rows
 
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.library.store import GrammarStore
@@ -179,7 +180,7 @@ def test_rules_of_scope_three_are_used(learned: Store) -> None:
     """Rules of larger scope are not used, because they match more than O(n³) places on a side."""
     before = int(LearnedCounts(learned, lambda *_: None).rules.usable.sum())
     with learned.snapshot() as snapshot:
-        one, two, *_ = [rule for rule in snapshot.iterate_all_rule_rows() if rule.count > 0 and rule.scope < 3]
+        one, two, *_ = [rule for rule in rule_rows(snapshot) if rule.count > 0 and rule.scope < 3]
     for rule, scope, usable in ((one, 3, before), (two, 4, before - 1)):
         with learned.engine.begin() as connection:
             connection.execute(update(rules).where(rules.c.id == rule.id).values(scope=scope))

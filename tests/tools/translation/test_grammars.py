@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.daemon.conftest import LINES
 from tests.reference.compositions import asked_for
+from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
@@ -45,7 +46,7 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
         ingest(learned, source)
     learn(learned, sweeps=0)
     with learned.snapshot() as snapshot:
-        rules = {(rule.source, rule.target): rule for rule in snapshot.iterate_all_rule_rows() if rule.scope <= 2}
+        rules = {(rule.source, rule.target): rule for rule in rule_rows(snapshot) if rule.scope <= 2}
     default = counts(learned, ExportOptions(max_scope=2))
     composed = asked_for(LINES, MIN_EXPECTED)
     wanted = {

@@ -55,7 +55,7 @@ def measure_itg(corpus: Corpus) -> Figures:
             sweep = partial(kernel.step, corpus.seed, state, ItgPlan(number, sweeps))
             spent, (state, info) = timed(sweep, time.process_time)
             seconds.append(spent)
-            acceptance.append(info.acceptance)
+            acceptance.append(info.accepted / info.proposed if info.proposed else 1.0)
         spent = float(np.mean(seconds[rounds // 2 :]))
         name = method if method in (GIBBS, EXHAUSTIVE) else f"{method}_{shape:.2f}"
         figures[name] = {

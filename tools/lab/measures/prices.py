@@ -13,14 +13,13 @@ from typing import Annotated
 
 import typer
 
-from hierogram.daemon.learning.kinds.kind import TrialOptions
-from hierogram.daemon.learning.kinds.synchronous import PhraseTrial, make_schedule
+from hierogram.daemon.learning.kinds.synchronous import make_schedule
 from hierogram.daemon.workers.options import parse_blocks
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, ResultCache
-from hierogram.tools.lab.measures.sampling import SETTINGS, model_over, read_batch
+from hierogram.tools.lab.measures.sampling import SETTINGS, PhraseTrial, TrialOptions, model_over, read_batch
 
 SEQUENTIAL = "sequential"
 

@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +19,15 @@ from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.validation import DuplicateCounter, validate
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.chain import log_likelihood
+from hierogram.samplers.counts.chain import ChainState, log_likelihood
+from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
-from hierogram.samplers.counts.table import CountTable
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.counts.table import CountTable, empty_table
+from hierogram.samplers.forests.batch import Batch, initial_state
 from hierogram.samplers.forests.forest import build_forests
-from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
-from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL, PairSchedule, Schedule
+from hierogram.samplers.grammar.settings import CUT
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
 from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.tools.lab.measures.results import Corpus, Figures, timed
 
@@ -63,6 +67,62 @@ def model_over(
     source_types = int(batch.bitext.source.max(initial=0)) + 1
     target_types = int(batch.bitext.target.max(initial=0)) + 1
     return build_model(ModelSettings(kind, strength, discount), source_types, target_types, longest_rule(SETTINGS))
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    """Options of a trial: seed, start (`STARTS`), threads, and how pairs are resampled.
+
+    `exact` (no blocks), other `blocks` than the usual ones, and `density` False (no density factor).
+    """
+
+    seed: int = 1
+    start: str = CUT
+    threads: int = 1
+    exact: bool = False
+    blocks: Blocks | None = None
+    density: bool = True
+
+
+class PhraseTrial:
+    """Chain over sentence pairs from its own initial state; `resample` is that of `PhraseKernel`."""
+
+    def __init__(
+        self,
+        model: Model,
+        batch: Batch,
+        schedule: PairSchedule,
+        options: TrialOptions,
+        resample: Callable[..., Any] = sweep_pairs,
+    ) -> None:
+        self._options = options
+        self._schedule = schedule
+        self._executor = ThreadPoolExecutor(options.threads)
+        self._kernel = build(
+            model, batch, resample=resample,
+            blocks=None if options.exact else options.blocks or Blocks.suited_to(batch.size),
+            workers=options.threads, run=self._executor.map,
+        )  # fmt: skip
+        derivations = initial_state(options.seed, batch, options.start)
+        self._chain = ChainState(derivations, count_rules(batch, derivations, empty_table(batch.longest_rule), model))
+        self._sweeps: NDArray[np.int64] = np.zeros(batch.size, np.int64)
+
+    def sweep(self) -> None:
+        """Sweep once over all pairs, by the next step of the schedule."""
+        self._sweeps += 1
+        stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
+        plan = SweepPlan(
+            self._sweeps, stages, powers, self._options.density, avoid_current=self._schedule.avoid_current
+        )
+        self._chain, _ = self._kernel.step(self._options.seed, self._chain, plan)
+
+    def log_likelihood(self) -> float:
+        """Return the natural log-likelihood of all rule tokens."""
+        return log_likelihood(self._chain.table, self._kernel.model)
+
+    def close(self) -> None:
+        """End threads."""
+        self._executor.shutdown()
 
 
 def measure_forests(corpus: Corpus) -> Figures:

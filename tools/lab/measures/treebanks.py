@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from hierogram.daemon.learning.kinds.kind import TrialOptions
-from hierogram.daemon.learning.kinds.trees import TreeChain, TreeTrial, load_trees
+from hierogram.daemon.learning.kinds.trees import TreeChain, load_trees
 from hierogram.daemon.text.treebanks.reading import read_trees
 from hierogram.daemon.text.treebanks.transformations import (
     Transformations,
@@ -47,9 +46,10 @@ def sample_treebank(
     """
     schedule = annealing or Annealing()
     loaded = load_trees(texts, range(1, len(texts) + 1))
-    chain = TreeTrial(loaded, base, schedule, TrialOptions(seed, start))
+    chain = TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed)
     for number in range(1, schedule.sweeps + sweeps + 1):
-        chain.sweep()
+        numbers = np.full(len(texts), number, np.int64)
+        chain.step(number, numbers, schedule.temperatures(numbers))
         if report:
             report(number, chain)
     return chain

@@ -258,18 +258,6 @@ def _every_pair(data: Inputs, output: str) -> Iterator[Finding]:
     yield above("[BPK09] §4.1", "a pair takes no longer than the paper's, ms", paper, milliseconds)
 
 
-def _sentences(data: Inputs, output: str) -> Iterator[Finding]:
-    cells = [line.split("\t") for line in output.splitlines() if line.startswith(("5-10\t", "11-20\t"))]
-    seconds = {(row[0], row[1]): float(row[3]) for row in cells}
-    part = cells[-1][0]
-    yield above(
-        "[BPK09] §4",
-        "masks gain less than coarse-to-fine",
-        seconds[part, "masks 16"],
-        seconds[part, "coarse-to-fine 0.01"],
-    )
-
-
 def _soft_counts(data: Inputs, output: str) -> Iterator[Finding]:
     rows = [line.split("\t") for line in output.splitlines()[1:]]
     likelihoods = {
@@ -342,9 +330,6 @@ EXPERIMENTS = (
         "papers.pruning.every_pair",
         lambda data: _bitext(data, data.path("links"), "--every", "50", "-o", data.path("pass.json")),
         _every_pair,
-    ),
-    PaperRun(
-        "papers.pruning.sentences", lambda data: [data.trees, "--trees", "1000", "--sentences", "3"], _sentences
     ),
     PaperRun(
         "papers.pruning.learning",

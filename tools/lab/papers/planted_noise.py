@@ -25,11 +25,11 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.daemon.text.reading import Input
 from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.alignment.models.itg_pruned import words_of_pair
 from hierogram.samplers.itg.batch import make_batch
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import temporary_folder
-from hierogram.tools.lab.papers.pruning.pairs import words_of_pair
 from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer
 

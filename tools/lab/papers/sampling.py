@@ -20,9 +20,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import TrialOptions
 from hierogram.daemon.learning.kinds.pairs import load_pairs
-from hierogram.daemon.learning.kinds.synchronous import PhraseTrial
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.schedules import PairSchedule, Schedule
@@ -32,7 +30,7 @@ from hierogram.storage.records import WAITING, PairRow
 from hierogram.tools.lab.baselines.metropolis import propose_pairs
 from hierogram.tools.lab.measures import results
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, drawn, timed
-from hierogram.tools.lab.measures.sampling import SETTINGS, model_over, read_batch
+from hierogram.tools.lab.measures.sampling import SETTINGS, PhraseTrial, TrialOptions, model_over, read_batch
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 

@@ -14,12 +14,11 @@ from typing import Annotated
 import typer
 
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.learning.kinds.kind import TrialOptions
 from hierogram.samplers.grammar.schedules import Schedule, quick_schedule, stratified_schedule
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import BitextFile, Corpus
-from hierogram.tools.lab.measures.sampling import read_batch
+from hierogram.tools.lab.measures.sampling import TrialOptions, read_batch
 from hierogram.tools.lab.papers.sampling import Point, SamplerSetup, draw, group_curves, reached, run, write_table
 
 PAPER = "ten sweeps a level, 7 levels"

@@ -1,13 +1,11 @@
 """The ITG as an aligner: from sentences to links, symmetric by construction."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tests.daemon.learning.alignment.languages import invented
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.aligning import align, align_sides, corpus_options
+from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
@@ -17,9 +15,10 @@ from hierogram.samplers.exceptions import AlignmentInputError
 ITG = AlignOptions(model="itg", sweeps=12, chains=2)
 
 
-def test_links_of_an_invented_language_are_found() -> None:
+@pytest.mark.parametrize("options", [ITG, AlignOptions(model="itg-pruned")], ids=lambda options: options.model)
+def test_links_of_an_invented_language_are_found(options: AlignOptions) -> None:
     source, target, right = invented(150, seed=3)
-    found = [set(line.split()) for line in align(source, target, ITG).lines()]
+    found = [set(line.split()) for line in align(source, target, options).lines()]
     wanted = [set(line.split()) for line in right]
     shared = sum(len(one & other) for one, other in zip(found, wanted, strict=True))
     assert shared / sum(map(len, found)) > 0.9
@@ -52,6 +51,19 @@ def test_threads_and_reports_change_nothing() -> None:
     assert heard == [(done, sweeps) for done in range(1, sweeps + 1)]
     other = align(source, target, AlignOptions(model="itg", sweeps=6, chains=3, seed=9))
     assert list(one.lines(True)) != list(other.lines(True))
+
+
+def test_masks_are_counted_and_draws_keyed() -> None:
+    """A pair without a chart of bounded size keeps the links of the default model."""
+    source, target, _ = invented(40, seed=5)
+    source[7], target[7], source[8] = " ".join("ab" * 20), " ".join("xy" * 20), ""
+    heard: list[tuple[int, int]] = []
+    request = AlignOptions(model="itg-pruned", sweeps=3)
+    one = align(source, target, request, lambda *at: heard.append(at))
+    assert list(one.lines(True)) == list(align(source, target, request).lines(True))
+    sweeps = 2 * registry.options_for(registry.DEFAULT_MODEL, 40).sweeps + 3
+    assert heard == [(done, sweeps) for done in range(1, sweeps + 1)]
+    assert list(one)[8] == []
 
 
 def test_links_are_one_to_one() -> None:
@@ -89,18 +101,6 @@ def test_posteriors_are_shares_of_the_samples() -> None:
 def test_unsupported_options_are_refused(request_: AlignOptions, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         align(["a"], ["x"], request_)
-
-
-def test_links_are_sampled_by_slices_of_either_kind() -> None:
-    """Their draws differ, but have one posterior: links with high probability are set by both."""
-    source, target = ["la maison", "la porte", "une maison"] * 9, ["the house", "the door", "a house"] * 9
-    sides = read_side(source), read_side(target)
-    flat, beta = (
-        align_sides(*sides, replace(corpus_options(AlignOptions(model="itg"), len(source)), slices=kind), 1)[1]
-        for kind in ("flat", "beta")
-    )
-    assert [*flat.lines(True)] != [*beta.lines(True)]
-    assert [*flat.lines()] == [*beta.lines()] == ["0-0 1-1"] * 27
 
 
 def test_counts_of_a_store_are_refused() -> None:

@@ -14,7 +14,7 @@ from hierogram.daemon.learning.alignment import incremental
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS
+from hierogram.samplers.grammar.settings import FERTILITIES, ITG_ALIGNER
 from hierogram.storage.records import UNALIGNED
 from hierogram.storage.store import Store, open_store
 
@@ -48,7 +48,7 @@ def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "aligner", [DEFAULT_MODEL, *(pytest.param(one, marks=pytest.mark.database("sqlite")) for one in JOINT_MODELS)]
+    "aligner", [FERTILITIES, pytest.param(ITG_ALIGNER, marks=pytest.mark.database("sqlite"))]
 )
 def test_killed_during_alignment(store_url: str, aligner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)) as store:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.text.treebanks.ingesting import ingest_trees
+from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exceptions import UsageError, WrongKindError
 from hierogram.daemon.text.treebanks.ingest import read_treebank
@@ -182,7 +183,7 @@ def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
     """On request it parses with its last draw, a grammar that also has all productions of the treebank."""
     means, drawn = load_grammar(uniform)[0], load_grammar(uniform, current_sample=True)[0]
     with open_store(uniform) as store, store.snapshot() as snapshot:
-        rules = {rule.target: rule for rule in snapshot.iterate_all_rule_rows()}
+        rules = {rule.target: rule for rule in rule_rows(snapshot)}
     expected = {text: rule.expected_uses for text, rule in rules.items() if rule.expected_uses}
     present = {text: float(rule.count) for text, rule in rules.items() if rule.count}
     assert {str(fragment): uses for fragment, uses in means.fragments} == expected

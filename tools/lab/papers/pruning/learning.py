@@ -9,22 +9,18 @@ log-likelihood after each iteration is exact; seconds are processor time of lear
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.chart import ChartGrammar, make_grammar, sort_rules
+from hierogram.samplers.alignment.models.itg_pruned import itg_rules, words_of_pair
 from hierogram.samplers.charts.hypergraph import score
 from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
-from hierogram.samplers.charts.pruning.systems import PairSystem, SentenceSystem
-from hierogram.samplers.charts.sentences import CHAIN, make_sentence
-from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, itg_rules, read_corpus, words_of_pair
-
-Learnable: TypeAlias = "LearnableItg | LearnableTrees"
-"""Grammar with its current weights, and the `size` sentences or pairs from which it is learned."""
+from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, read_corpus
 
 
 class ExpectedCounts(NamedTuple):
@@ -34,7 +30,7 @@ class ExpectedCounts(NamedTuple):
     log_likelihood: float | None
 
 
-def count_exactly(grammar: Learnable) -> ExpectedCounts:
+def count_exactly(grammar: "LearnableItg") -> ExpectedCounts:
     """Compute expectations from whole charts."""
     features, likelihood = [], 0.0
     for number in range(grammar.size):
@@ -49,7 +45,7 @@ def count_exactly(grammar: Learnable) -> ExpectedCounts:
 class SoftCounts:
     """Compute expectations from masks."""
 
-    def __init__(self, grammar: Learnable, masks: int, key: int) -> None:
+    def __init__(self, grammar: "LearnableItg", masks: int, key: int) -> None:
         self._masks = masks
         self._key = key
         self._done = 0
@@ -57,7 +53,7 @@ class SoftCounts:
             PruningKernel(grammar.system(number), number).init(key) for number in range(grammar.size)
         ]
 
-    def count(self, grammar: Learnable) -> ExpectedCounts:
+    def count(self, grammar: "LearnableItg") -> ExpectedCounts:
         """Sum several masks of each chart, under the grammar's current weights."""
         features = []
         for number in range(grammar.size):
@@ -73,9 +69,9 @@ class SoftCounts:
 
 
 def learned(
-    grammar: Learnable, iterations: int, soft: SoftCounts | None = None
-) -> Iterator[tuple[Learnable, ExpectedCounts]]:
-    """Run expectation maximization; yield the grammar after each iteration, and the previous counts."""
+    grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None
+) -> Iterator[tuple["LearnableItg", ExpectedCounts]]:
+    """Run expectation maximization; yield after each iteration the grammar, and the counts under the previous one."""
     for _ in range(iterations):
         counted = count_exactly(grammar) if soft is None else soft.count(grammar)
         grammar = grammar.maximized(counted.features)
@@ -141,91 +137,9 @@ class LearnableItg:
         return LearnableItg(self.data, *map(_relative, (rules, pairs, source, target)))
 
 
-class _TreebankSystem(SentenceSystem):
-    """A sentence whose features end with the expected uses of unary chains, from label to label."""
-
-    def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the features of the base class and the expected uses of unary chains."""
-        graph, items = self.parsed
-        labels = items.whole.shape[1]
-        label = np.full(len(items.cell), -1, np.int64)
-        for table in (items.bare, items.whole):
-            for symbol in range(labels):
-                here = table[:, symbol]
-                label[here[here >= 0]] = symbol
-        chains = np.flatnonzero(graph.rule[: graph.edges] == CHAIN)
-        above, below = label[graph.head[chains]], label[graph.tails[graph.tail_first[chains]]]
-        uses = np.bincount(above * labels + below, expected[chains], labels * labels)
-        return np.concatenate([super().features(expected), uses])
-
-
-class LearnableTrees:
-    """A context-free grammar in the charts' format, learned from sentences.
-
-    Rules of symbols inside fragments keep their weights. `words` int32[n] of each sentence, `spans` int32[V, 2] its
-    variables, `vocabulary` the number of words, `root` the label of sentences.
-    """
-
-    def __init__(
-        self,
-        grammar: ChartGrammar,
-        words: list[NDArray[np.int32]],
-        spans: list[NDArray[np.int32]],
-        vocabulary: int,
-        root: int,
-    ) -> None:
-        self.size = len(words)
-        self.grammar, self.words, self.spans, self.vocabulary, self.root = grammar, words, spans, vocabulary, root
-        self._sorted = sort_rules(grammar, vocabulary)
-
-    def system(self, number: int) -> SentenceSystem:
-        """Return the chart of a sentence."""
-        sizes = len(self.grammar.lexical), len(self.grammar.binary)
-        return _TreebankSystem(make_sentence(self._sorted, self.words[number], self.root), self.spans[number], sizes)
-
-    def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableTrees":
-        """Return the maximum-likelihood grammar like `LearnableItg`."""
-        grammar, labels = self.grammar, self.grammar.labels
-        lexical, binary = np.zeros(len(grammar.lexical)), np.zeros(len(grammar.binary))
-        chains = np.zeros((labels, labels))
-        for feature in features:
-            uses = feature[len(feature) - labels**2 - len(binary) - len(lexical) :]
-            lexical += uses[: len(lexical)]
-            binary += uses[len(lexical) : len(lexical) + len(binary)]
-            chains += uses[len(lexical) + len(binary) :].reshape(labels, labels)
-        # A chain from p to c uses the rule a → b closure[p, a] w closure[b, c] / closure[p, c] times.
-        share = np.divide(chains, grammar.closure, out=np.zeros_like(chains), where=grammar.closure > 0)
-        through = grammar.closure.T @ share @ grammar.closure.T
-        rows = grammar.unary
-        unary = rows["weight"] * through[rows["parent"], rows["child"]]
-        totals = np.zeros(max(grammar.symbols, 1))
-        for table, uses in ((grammar.lexical, lexical), (grammar.binary, binary), (rows, unary)):
-            np.add.at(totals, table["parent"], uses)
-        return LearnableTrees(
-            make_grammar(
-                labels,
-                grammar.symbols,
-                *(_reweighed(table, uses, totals, labels) for table, uses in (
-                    (grammar.binary, binary), (grammar.lexical, lexical), (rows, unary)
-                )),
-            ),
-            self.words, self.spans, self.vocabulary, self.root,
-        )  # fmt: skip
-
-
 def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
     total = float(uses.sum())
     return uses / total if total > 0 else np.full(len(uses), 1 / max(len(uses), 1))
-
-
-def _reweighed(
-    table: NDArray[np.void], uses: NDArray[np.float64], totals: NDArray[np.float64], labels: int
-) -> NDArray[np.void]:
-    """Weight rules by relative frequency, except rules inside fragments and of unused labels."""
-    reweighted = table.copy()
-    changed = (table["parent"] < labels) & (totals[table["parent"]] > 0)
-    reweighted["weight"][changed] = (uses / np.maximum(totals[table["parent"]], 1e-300))[changed]
-    return reweighted
 
 
 def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
@@ -255,7 +169,7 @@ class LearningPoint(NamedTuple):
     seconds: float
 
 
-def curve(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -> Iterator[LearningPoint]:
+def curve(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator[LearningPoint]:
     """Learn, and yield the state before the first iteration and after each."""
     spent, steps = 0.0, learned(grammar, iterations, soft)
     for iteration in range(iterations + 1):

@@ -1,8 +1,6 @@
 """Sentence pairs for the experiments of [BPK09]: their words, the links that are variables, and two grammars."""
 
-from collections.abc import Sequence
 from itertools import permutations
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,25 +8,15 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.samplers.alignment.bitext import read_side
-from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules
+from hierogram.samplers.alignment.models.itg_pruned import LinkedPairs, itg_rules, words_of_pair
+from hierogram.samplers.charts.pairs import ANY, Rules, make_rules
 from hierogram.samplers.charts.pruning.systems import PairSystem
-from hierogram.samplers.itg.batch import ItgBatch, make_batch
-from hierogram.samplers.itg.model1 import Model1, train_model1
+from hierogram.samplers.itg.batch import make_batch
+from hierogram.samplers.itg.model1 import train_model1
 from hierogram.tools.alignment_scores import read_links
 
-_X1, _X2 = -1, -2
 _LEAST = 0.1
 """Minimum probability of a link that is a variable."""
-
-
-_ITG_SIDES: list[tuple[list[int], list[int]]] = [
-    ([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1]),
-]  # fmt: skip
-
-
-def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.1)) -> Rules:
-    """Return an ITG: a word pair, a single source or target word, two nonterminals straight or inverted."""
-    return make_rules(_ITG_SIDES, np.asarray(weights, np.float64), empty_sides=True)
 
 
 def mixed_rules() -> Rules:
@@ -71,14 +59,6 @@ def itg_edges(source: int, target: int) -> int:
     return 2 * separate + source * target + source * (target + 1) + (source + 1) * target
 
 
-def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Return the source words int32[n], the target words int32[m], and the types of all word pairs int32[n, m]."""
-    source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
-    target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
-    types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
-    return source, target, types.reshape(len(source), len(target))
-
-
 class UniformSystem(PairSystem):
     """A pair whose links all have the same doubt, with the selections and means of the paper [BPK09 §3.2, §3.3]."""
 
@@ -86,15 +66,8 @@ class UniformSystem(PairSystem):
         """Return None, so that each step selects the unselected links and a uniform sample of the others."""
 
 
-class LinkedCorpus(NamedTuple):
-    """Pairs with Model 1 probabilities and one-to-one links, with link counts by word pair, source and target word."""
-
-    batch: ItgBatch
-    model1: Model1
-    links: list[NDArray[np.int32]]
-    type_links: NDArray[np.float64]
-    source_links: NDArray[np.float64]
-    target_links: NDArray[np.float64]
+class LinkedCorpus(LinkedPairs):
+    """Pairs whose charts are measured."""
 
     def size(self, pair: int) -> tuple[int, int]:
         """Return the number of words of both sides."""
@@ -105,35 +78,6 @@ class LinkedCorpus(NamedTuple):
         """Return the number of word pairs of each pair: source words times target words."""
         sizes: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
         return sizes
-
-    def given(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1], the empty word last."""
-        model, (source, target, types) = self.model1, words_of_pair(self.batch, pair)
-        return (
-            np.vstack([model.target[types], model.null_target[target]]),
-            np.column_stack([model.source[types], model.null_source[source]]),
-        )
-
-    def words(self, pair: int) -> PairWords:
-        """Return the pair with scaled emissions [P(e|f) P(f|e)]^½, and single words from the empty word.
-
-        P are relative frequencies of the links, plus one link of each word distributed by Model 1.
-        """
-        target, source = self.given(pair)
-        sources, targets, types = words_of_pair(self.batch, pair)
-        forward = (self.type_links[types] + target[:-1]) / (self.source_links[sources][:, None] + 1)
-        backward = (self.type_links[types] + source[:, :-1]) / (self.target_links[targets] + 1)
-        pairs = np.sqrt(forward * backward)
-        source_words, target_words = np.sqrt(source[:, -1]) * 0.1, np.sqrt(target[-1]) * 0.1
-        return PairWords(
-            np.zeros(len(source_words), np.int32),
-            np.zeros(len(target_words), np.int32),
-            pairs,
-            source_words,
-            target_words,
-            2 / np.sqrt(np.maximum(pairs.max(axis=1), source_words**2)),
-            2 / np.sqrt(np.maximum(pairs.max(axis=0), target_words**2)),
-        )
 
     def system(self, grammar: str, pair: int, uniform: bool = False) -> PairSystem:
         """Return the pair under a grammar, with the links as variables; `uniform`: all have the same doubt."""
@@ -156,13 +100,7 @@ def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
     texts = [line.partition("|||")[0].split() for line in read_sentences(links)]
     read_links(links)  # Raises an error for an invalid line.
     variables = [_one_to_one(*line) for line in zip(texts, scores, strict=True)]
-    types, sources, targets = (np.zeros(int(of.max(initial=0)) + 1) for of in (batch.types, batch.source, batch.target))
-    for pair, pair_variables in enumerate(variables):
-        words = words_of_pair(batch, pair)
-        np.add.at(types, words[2][pair_variables[:, 0], pair_variables[:, 1]], 1)
-        np.add.at(sources, words[0][pair_variables[:, 0]], 1)
-        np.add.at(targets, words[1][pair_variables[:, 1]], 1)
-    return LinkedCorpus(batch, train_model1(batch), variables, types, sources, targets)
+    return LinkedCorpus.from_links(batch, train_model1(batch), variables)
 
 
 def _one_to_one(links: list[str], scores: list[str]) -> NDArray[np.int32]:

@@ -5,36 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.samplers.charts.sentences import GRAMMAR
 from tests.tools.lab.programs import printed
 
-from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, make_grammar
 from hierogram.tools.lab.papers.pruning.learning import (
     ItgPairs,
-    Learnable,
     LearnableItg,
-    LearnableTrees,
     SoftCounts,
     count_exactly,
     learned,
 )
-
-SENTENCES = [[0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 0, 1], [1, 1], [0, 0, 1], [1, 0, 1, 1, 0]]
-SPANS = {3: [(0, 2)], 4: [(0, 2), (2, 4)], 5: [(0, 2), (3, 5), (2, 5)], 2: []}
-
-
-def trees(unary: list[tuple[int, int, float]] = GRAMMAR.unary) -> LearnableTrees:
-    """Return the small grammar and some sentences; their spans do not cross."""
-    grammar = make_grammar(
-        GRAMMAR.labels,
-        GRAMMAR.symbols,
-        np.array(GRAMMAR.binary, BINARY),
-        np.array(GRAMMAR.lexical, LEXICAL),
-        np.array(unary, UNARY),
-    )
-    words = [np.array(sentence, np.int32) for sentence in SENTENCES]
-    spans = [np.array(SPANS[len(sentence)], np.int32).reshape(-1, 2) for sentence in SENTENCES]
-    return LearnableTrees(grammar, words, spans, 2, 0)
 
 
 def itg() -> LearnableItg:
@@ -54,26 +33,21 @@ def itg() -> LearnableItg:
     )
 
 
-GRAMMARS = {"trees": trees, "ITG": itg}
-
-
-def likelihood(grammar: Learnable) -> float:
+def likelihood(grammar: LearnableItg) -> float:
     found = count_exactly(grammar).log_likelihood
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_each_exact_step_raises_the_likelihood(name: str) -> None:
-    found = [counted.log_likelihood for _, counted in learned(GRAMMARS[name](), 15)]
+def test_each_exact_step_raises_the_likelihood() -> None:
+    found = [counted.log_likelihood for _, counted in learned(itg(), 15)]
     assert all(after >= before - 1e-9 for before, after in pairwise(found))
     assert found[-1] > found[0] + 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_soft_counts_equal_the_exact_ones_in_the_long_run(name: str) -> None:
-    grammar = GRAMMARS[name]()
+def test_soft_counts_equal_the_exact_ones_in_the_long_run() -> None:
+    grammar = itg()
     exact = count_exactly(grammar).features
     soft = SoftCounts(grammar, 1500, key=2).count(grammar).features
     for one, other in zip(exact, soft, strict=True):
@@ -81,48 +55,14 @@ def test_soft_counts_equal_the_exact_ones_in_the_long_run(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_learning_with_masks_converges_like_exact_learning(name: str) -> None:
-    start = GRAMMARS[name]()
+def test_learning_with_masks_converges_like_exact_learning() -> None:
+    start = itg()
     *_, (exact, _) = learned(start, 10)
     few, many = (likelihood(list(learned(start, 10, SoftCounts(start, masks, key=3)))[-1][0]) for masks in (1, 60))
     begun, best = likelihood(start), likelihood(exact)
     assert few > begun
     assert many > begun + 0.9 * (best - begun)
     assert abs(best - many) < abs(best - few) + 0.05
-
-
-def test_weights_are_relative_frequencies_and_parts_of_fragments_keep_theirs() -> None:
-    [(found, _)] = learned(trees(), 1)
-    assert isinstance(found, LearnableTrees)
-    whole = np.zeros(GRAMMAR.symbols)
-    for table in (found.grammar.lexical, found.grammar.binary, found.grammar.unary):
-        np.add.at(whole, table["parent"], table["weight"])
-    np.testing.assert_allclose(whole, 1)
-
-
-def test_rules_within_chains_are_counted() -> None:
-    """The expected uses of a rule are its weight times the derivative of the log-likelihood."""
-    grammar = trees()
-    counted = count_exactly(grammar)
-    [(found, _)] = learned(grammar, 1)
-    assert isinstance(found, LearnableTrees)
-    slopes = np.zeros(len(GRAMMAR.unary))
-    for k, (parent, child, weight) in enumerate(GRAMMAR.unary):
-        step = 1e-6
-        changed = list(GRAMMAR.unary)
-        changed[k] = (parent, child, weight + step)
-        slopes[k] = (likelihood(trees(changed)) - counted.log_likelihood) / step * weight
-    lexical, binary = len(GRAMMAR.lexical), len(GRAMMAR.binary)
-    uses = np.zeros(GRAMMAR.labels)
-    for features in counted.features:
-        own = features[-(lexical + binary + GRAMMAR.labels**2) :]
-        for number, rule in enumerate((*GRAMMAR.lexical, *GRAMMAR.binary)):
-            if rule[0] < GRAMMAR.labels:
-                uses[rule[0]] += own[number]
-    np.add.at(uses, [parent for parent, _, _ in GRAMMAR.unary], slopes)
-    parents = found.grammar.unary["parent"]
-    np.testing.assert_allclose(found.grammar.unary["weight"], slopes / uses[parents], rtol=1e-4)
 
 
 def test_the_command_learns_with_both_counts(tmp_path: Path) -> None:

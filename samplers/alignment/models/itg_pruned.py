@@ -1,0 +1,123 @@
+"""ITG as an aligner by randomized pruning: expected links from a sequence of masks of each pair's chart [BPK09].
+
+Masks fix given one-to-one links. Emissions come from these links and from Model 1.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.alignment.marginals import LinkSamples
+from hierogram.samplers.alignment.models.itg import ItgAligner
+from hierogram.samplers.alignment.symmetrization import LinkList
+from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules
+from hierogram.samplers.charts.pruning.chain import PruningKernel, chained, weighed_mean
+from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.exceptions import SamplerError
+from hierogram.samplers.itg.batch import ItgBatch
+from hierogram.samplers.itg.model1 import Model1
+from hierogram.samplers.itg.starts import one_to_one
+
+_X1, _X2 = -1, -2
+_ITG_SIDES: list[tuple[list[int], list[int]]] = [
+    ([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1]),
+]  # fmt: skip
+_MOST_EDGES = 1 << 22
+"""Maximum number of edges of a mask; a pair with a larger one keeps the given links."""
+
+
+def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.1)) -> Rules:
+    """Return an ITG: a word pair, a single source or target word, two nonterminals straight or inverted."""
+    return make_rules(_ITG_SIDES, np.asarray(weights, np.float64), empty_sides=True)
+
+
+def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the source words int32[n], the target words int32[m], and the types of all word pairs int32[n, m]."""
+    source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
+    target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
+    types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
+    return source, target, types.reshape(len(source), len(target))
+
+
+class LinkedPairs(NamedTuple):
+    """Pairs with Model 1 probabilities and one-to-one links, with link counts by word pair, source and target word."""
+
+    batch: ItgBatch
+    model1: Model1
+    links: list[NDArray[np.int32]]
+    type_links: NDArray[np.float64]
+    source_links: NDArray[np.float64]
+    target_links: NDArray[np.float64]
+
+    @classmethod
+    def from_links(cls, batch: ItgBatch, model1: Model1, links: list[NDArray[np.int32]]) -> Self:
+        """Count the links, int32[V, 2] source and target positions of each pair."""
+        counts = np.zeros(batch.emitted_types), np.zeros(batch.source_words), np.zeros(batch.target_words)
+        for pair, (i, x) in enumerate(pair_links.T for pair_links in links):
+            source, target, types = words_of_pair(batch, pair)
+            for count, linked in zip(counts, (types[i, x], source[i], target[x]), strict=True):
+                np.add.at(count, linked, 1)
+        return cls(batch, model1, links, *counts)
+
+    def given(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1] by Model 1, the empty word last."""
+        model, (source, target, types) = self.model1, words_of_pair(self.batch, pair)
+        return (
+            np.vstack([model.target[types], model.null_target[target]]),
+            np.column_stack([model.source[types], model.null_source[source]]),
+        )
+
+    def words(self, pair: int) -> PairWords:
+        """Return the pair with scaled emissions [P(e|f) P(f|e)]^½, and single words from the empty word.
+
+        P are relative frequencies of the links, plus one link of each word distributed by Model 1.
+        """
+        target, source = self.given(pair)
+        sources, targets, types = words_of_pair(self.batch, pair)
+        forward = (self.type_links[types] + target[:-1]) / (self.source_links[sources][:, None] + 1)
+        backward = (self.type_links[types] + source[:, :-1]) / (self.target_links[targets] + 1)
+        pairs = np.sqrt(forward * backward)
+        source_words, target_words = np.sqrt(source[:, -1]) * 0.1, np.sqrt(target[-1]) * 0.1
+        return PairWords(
+            np.zeros(len(source_words), np.int32),
+            np.zeros(len(target_words), np.int32),
+            pairs,
+            source_words,
+            target_words,
+            2 / np.sqrt(np.maximum(pairs.max(axis=1), source_words**2)),
+            2 / np.sqrt(np.maximum(pairs.max(axis=0), target_words**2)),
+        )
+
+
+class PrunedItgAligner(ItgAligner):
+    """Expected links of one corpus; `sweeps` is the number of masks of each pair. Thread-safe."""
+
+    def sample(
+        self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
+    ) -> LinkSamples:
+        """Average the links under all masks that fix these links, the more probable ones if they share words."""
+        batch, masks = self._batch, self._options.sweeps
+        chosen = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
+        by_pair = [
+            np.column_stack([np.flatnonzero(targets >= 0), targets[targets >= 0]]).astype(np.int32)
+            for targets in np.split(chosen, batch.source_offset[1:-1])
+        ]
+        linked = LinkedPairs.from_links(batch, self._model1, by_pair)
+        expected = np.zeros(len(batch.types), np.float32)
+        rules = itg_rules()
+        for pair, variables in enumerate(by_pair):
+            cells = expected[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
+            if len(cells):
+                system = PairSystem(rules, linked.words(pair), variables, most_edges=_MOST_EDGES)
+                try:
+                    # The streams of masks have signed keys.
+                    steps = chained(PruningKernel(system, int(batch.pairs[pair]), chains=2), masks, key >> 1)
+                    cells[:] = weighed_mean(steps)[: len(cells)]
+                except SamplerError:
+                    cells.reshape(-1, len(system.words.target))[tuple(variables.T)] = 1
+            for _ in range(pair * masks // batch.size, (pair + 1) * masks // batch.size):
+                if report is not None:
+                    report()
+        return LinkSamples(expected, np.zeros(len(batch.types), np.float32), 1)
