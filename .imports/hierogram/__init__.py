@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from hierogram.storage.exceptions import StoreMissingError as StoreMissingError
     from hierogram.storage.records.settings import Settings as Settings
     from hierogram.tools.alignment_scores import evaluate_links as evaluate_links
-    from hierogram.tools.diagnosis.library import diagnose as diagnose
+    from hierogram.tools.diagnosis.diagnosis import diagnose as diagnose
     from hierogram.tools.diagnosis.options import ChainOptions as ChainOptions
-    from hierogram.tools.evidence.library import evidence as evidence
     from hierogram.tools.evidence.options import EvidenceOptions as EvidenceOptions
+    from hierogram.tools.evidence.retrieval import evidence as evidence
     from hierogram.tools.integrations.translation_memory import memory as memory
     from hierogram.tools.integrations.translation_memory import nearest as nearest
     from hierogram.tools.scores.library import kept_scores as kept_scores
     from hierogram.tools.scores.library import score as score
-    from hierogram.tools.terms.library import terms as terms
+    from hierogram.tools.terms.extraction import terms as terms
     from hierogram.tools.terms.options import TermOptions as TermOptions
     from hierogram.tools.translation.corrections import Corrections as Corrections
     from hierogram.tools.translation.language_models.options import EstimationOptions as EstimationOptions
@@ -90,13 +90,13 @@ _HOMES = {
     "storage.exceptions": ("StoreError", "StoreHeldError", "StoreMissingError"),
     "storage.records.settings": ("Settings",),
     "tools.alignment_scores": ("evaluate_links",),
-    "tools.diagnosis.library": ("diagnose",),
+    "tools.diagnosis.diagnosis": ("diagnose",),
     "tools.diagnosis.options": ("ChainOptions",),
-    "tools.evidence.library": ("evidence",),
+    "tools.evidence.retrieval": ("evidence",),
     "tools.evidence.options": ("EvidenceOptions",),
     "tools.integrations.translation_memory": ("memory", "nearest"),
     "tools.scores.library": ("kept_scores", "score"),
-    "tools.terms.library": ("terms",),
+    "tools.terms.extraction": ("terms",),
     "tools.terms.options": ("TermOptions",),
     "tools.translation.corrections": ("Corrections",),
     "tools.translation.language_models.options": ("EstimationOptions",),
@@ -114,7 +114,7 @@ __all__ = [*_MODULES]
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        # To load what knows it takes longer than a question's process takes for all else.
+        # importlib.metadata takes longer to load than everything else that a query process needs.
         from importlib.metadata import version
 
         found: Any = version("hierogram")

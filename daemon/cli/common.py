@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -106,8 +107,8 @@ def print_note(line: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a value as JSON; times become ISO 8601 strings."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=datetime.isoformat))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:

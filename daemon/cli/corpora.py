@@ -154,7 +154,7 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
                 "lines": done.lines,
                 **asdict(done.totals),
                 "reasons": dict(done.reasons.most_common()),
-                "notes": [note._asdict() for note in done.notes],
+                "notes": [asdict(note) for note in done.notes],
                 "seconds": round(done.seconds, 3),
             }
         )

@@ -213,7 +213,7 @@ def _schedule(
         except OptionError as error:
             raise UsageError(f"{_flag(error.option)}: {error.reason}") from error
     if as_json:
-        print_json(added.plain())
+        print_json(asdict(added))
         return
     print(f"{job.name}: {'replaced' if replaced else 'added'}; next runs of `hierogram serve`:")
     for time in added.next_runs:
@@ -298,7 +298,7 @@ def schedule(
         else:
             jobs = list_jobs(store) if name is None else [job_status(store, name)]
             if as_json:
-                print_json([job.plain() for job in jobs])
+                print_json(list(map(asdict, jobs)))
             else:
                 _show_jobs(jobs)
 

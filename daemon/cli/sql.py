@@ -96,12 +96,12 @@ def write_answer(answer: "SpooledResult", path: Path) -> int:
     """Write the rows to a .csv, .json or .parquet file atomically, and return their number."""
     with atomic_write(path) as file:
         if path.suffix == ".parquet":
-            return _write_parquet(answer, file)
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        rows = _write_csv(answer, text) if path.suffix == ".csv" else _write_json(answer, text)
-        text.flush()
-        text.detach()
-        return rows
+            _write_parquet(answer, file)
+        else:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+            (_write_csv if path.suffix == ".csv" else _write_json)(answer, text)
+            text.detach()
+    return sum(1 for _ in answer.lines())
 
 
 def _rows(answer: "SpooledResult") -> Iterator[list[object]]:
@@ -112,29 +112,22 @@ def _objects(answer: "SpooledResult") -> Iterator[dict[str, object]]:
     return (dict(zip(answer.columns, row, strict=True)) for row in _rows(answer))
 
 
-def _write_csv(answer: "SpooledResult", file: IO[str]) -> int:
+def _write_csv(answer: "SpooledResult", file: IO[str]) -> None:
     writer = csv.writer(file)
     writer.writerow(answer.columns)
-    number = 0
-    for row in _rows(answer):
-        writer.writerow(row)
-        number += 1
-    return number
+    writer.writerows(_rows(answer))
 
 
-def _write_json(answer: "SpooledResult", file: IO[str]) -> int:
-    number = 0
+def _write_json(answer: "SpooledResult", file: IO[str]) -> None:
+    objects = (json.dumps(row, ensure_ascii=False) for row in _objects(answer))
     file.write("[")
-    for number, row in enumerate(_objects(answer), start=1):
-        file.write((",\n" if number > 1 else "\n") + json.dumps(row, ensure_ascii=False))
+    file.writelines(f"{',' if number else ''}\n{row}" for number, row in enumerate(objects))
     file.write("\n]\n")
-    return number
 
 
-def _write_parquet(answer: "SpooledResult", file: BinaryIO) -> int:
+def _write_parquet(answer: "SpooledResult", file: BinaryIO) -> None:
     import duckdb
 
-    number = 0
     columns = ", ".join('"' + column.replace('"', '""') + '"' for column in answer.columns)
     with tempfile.TemporaryDirectory() as folder, closing(duckdb.connect()) as connection:
         lines, made = Path(folder, "rows.json"), Path(folder, "rows.parquet")
@@ -143,13 +136,11 @@ def _write_parquet(answer: "SpooledResult", file: BinaryIO) -> int:
             rows.write(json.dumps(dict.fromkeys(answer.columns)) + "\n")
             for row in _objects(answer):
                 rows.write(json.dumps(row, ensure_ascii=False) + "\n")
-                number += 1
         # DuckDB derives the column types from all rows.
         content = f"read_json('{lines}', format = 'newline_delimited', sample_size = -1)"
         connection.sql(f"SELECT {columns} FROM {content} OFFSET 1").write_parquet(str(made), compression="zstd")
         with made.open("rb") as source:
             shutil.copyfileobj(source, file)
-    return number
 
 
 def _print_answer(answer: "SpooledResult") -> None:

@@ -109,20 +109,14 @@ def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> Non
             print(f"  {number:,} {singular if number == 1 else plural_form}")
     for name, (before, after) in done.totals.items():
         print(f"  {name}: {before:,} → {after:,}")
-    if done.reset_pairs:
-        named = ", ".join(map(str, done.reset_pairs[:_NAMED]))
-        unlisted = len(done.reset_pairs) - _NAMED
-        rest = f", and {unlisted:,} more (use --json to list all)" if unlisted > 0 else ""
-        print(
-            f"  {plural(len(done.reset_pairs), 'pair')} with an unreadable derivation reset, to be learned from "
-            f"scratch: {named}{rest}"
-        )
-    if done.unaligned_pairs:
-        named = ", ".join(map(str, done.unaligned_pairs[:_NAMED]))
-        rest = ", …" if len(done.unaligned_pairs) > _NAMED else ""
-        print(
-            f"  {plural(len(done.unaligned_pairs), 'pair')} without a readable alignment, to be aligned: {named}{rest}"
-        )
+    for pairs, what in (
+        (done.reset_pairs, "with an unreadable derivation reset, to be learned from scratch"),
+        (done.unaligned_pairs, "without a readable alignment, to be aligned"),
+    ):
+        if pairs:
+            unlisted = len(pairs) - _NAMED
+            rest = f", and {unlisted:,} more (use --json to list all)" if unlisted > 0 else ""
+            print(f"  {plural(len(pairs), 'pair')} {what}: {', '.join(map(str, pairs[:_NAMED]))}{rest}")
     for problem in done.remaining_problems[:_NAMED]:
         print(f"not repaired: {problem}")
     if len(done.remaining_problems) > _NAMED:

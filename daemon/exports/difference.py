@@ -12,7 +12,7 @@ from typing import Any
 import zstandard
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.formats.format import BY_NAME, ReadRule
+from hierogram.daemon.exports.formats.format import BY_NAME, FeatureSet, Format
 from hierogram.daemon.exports.formats.registry import find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest, working_folder
 from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
@@ -31,8 +31,8 @@ def find_export(path: Path) -> Exported:
     return path, read_manifest(manifest_path(path))
 
 
-def read_export(exported: Exported) -> Iterator[ReadRule]:
-    """Yield the rules of an export in its order. Raises `ExportError` if a line does not have the export's format."""
+def _load(database: Scratch, table: str, exported: Exported) -> None:
+    """Load an export into a table. Raises `ExportError` if a line does not have the export's format."""
     path, manifest = exported
     try:
         format = find_format(manifest["format"])
@@ -40,15 +40,11 @@ def read_export(exported: Exported) -> Iterator[ReadRule]:
     except (ValueError, KeyError) as error:
         raise ExportError(f"{path}: this version cannot read the manifest: {error}") from error
     if format.read is None:
-        yield from _parquet(path)
-        return
-    for number, line in enumerate(_lines(path, manifest["compression"]), 1):
-        if format.header is not None and number == 1:
-            continue
-        try:
-            yield format.read(line, features)
-        except (IndexError, ValueError, KeyError) as error:
-            raise ExportError(f"{path}, line {number}: not a line of a {format.name} export") from error
+        count = "CAST(count AS DOUBLE)" if "count" in manifest["features"] else "CAST(NULL AS DOUBLE)"
+        rules = f"read_parquet({quoted(str(path))}, hive_partitioning=false)"
+        database.run(f"CREATE TABLE {table} AS SELECT source, target, {count} AS count FROM {rules}")
+    else:
+        database.load(table, _COLUMNS, _blocks(exported, format, features))
 
 
 def _lines(path: Path, compression: str) -> Iterator[str]:
@@ -61,19 +57,6 @@ def _lines(path: Path, compression: str) -> Iterator[str]:
                 yield line[:-1]
     except (OSError, EOFError, zlib.error, zstandard.ZstdError, UnicodeDecodeError) as error:
         raise ExportError(f"{path}: cannot be read: {error}") from error
-
-
-def _parquet(path: Path) -> Iterator[ReadRule]:
-    import duckdb
-
-    with duckdb.connect(":memory:") as connection:
-        relation = connection.execute("SELECT * FROM read_parquet($1, hive_partitioning=false)", [str(path)])
-        names = [column[0] for column in relation.description or ()]
-        source, target = names.index("source"), names.index("target")
-        count = names.index("count") if "count" in names else None
-        while rows := relation.fetchmany(10_000):
-            for row in rows:
-                yield ReadRule(row[source], row[target], None if count is None else float(row[count]))
 
 
 _LINES_PER_BLOCK = 10_000
@@ -129,7 +112,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
         scratch(work) as database,
     ):
         for table, exported in (("a", a), ("b", b)):
-            database.load(table, _COLUMNS, _blocks(exported))
+            _load(database, table, exported)
         database.run(f"""
             CREATE TABLE joint_rules AS
             SELECT coalesce(a.source, b.source) AS source, coalesce(a.target, b.target) AS target,
@@ -183,13 +166,20 @@ def _merged_rules_query(table: str) -> str:
                   FROM {table} GROUP BY 1, 2)"""
 
 
-def _blocks(exported: Exported) -> Blocks:
-    rules = read_export(exported)
+def _blocks(exported: Exported, format: Format, features: FeatureSet) -> Blocks:
+    path, manifest = exported
+    assert format.read is not None
+    numbered = islice(enumerate(_lines(path, manifest["compression"]), 1), int(format.header is not None), None)
     number = 0
-    while block := list(islice(rules, _LINES_PER_BLOCK)):
-        number += len(block)
-        sources, targets = (rule.source for rule in block), (rule.target for rule in block)
-        counts = ("" if rule.count is None else repr(rule.count) for rule in block)
+    while block := list(islice(numbered, _LINES_PER_BLOCK)):
+        rules = []
+        for number, line in block:
+            try:
+                rules.append(format.read(line, features))
+            except (IndexError, ValueError, KeyError) as error:
+                raise ExportError(f"{path}, line {number}: not a line of a {format.name} export") from error
+        sources, targets = (rule.source for rule in rules), (rule.target for rule in rules)
+        counts = ("" if rule.count is None else repr(rule.count) for rule in rules)
         yield number, ["\n".join(column) for column in (sources, targets, counts)]
 
 

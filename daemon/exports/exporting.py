@@ -363,11 +363,6 @@ def glue_name(name: str) -> str:
 
 def _compression(options: ExportOptions, format: Format, path: Path | None, named: Compression | None) -> Compression:
     asked = None if options.compression is Compression.AUTO else options.compression
-    if format.line is None:
-        if named is not None or asked not in (None, Compression.NONE):
-            prefix = f"{path}: " if named is not None else ""
-            raise UsageError(f"{prefix}{format.name} has its own compression: remove --compression")
-        return Compression.NONE
     if asked is not None and named not in (None, asked):
         raise UsageError(f"{path}: the suffix means {named}, but --compression is {asked}: change one of them")
     chosen = asked or named or (format.compression if path is None else Compression.NONE)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -61,6 +62,15 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
         raise ValueError(f"invalid cron expression {expression!r}: {reason}: expected {CRON_HELP}") from error
     # Times in the repeated hour refer to its first pass, which may be over.
     return (time.astimezone(UTC).astimezone(zone) for time in schedule if time.astimezone(UTC) > after)
+
+
+@contextmanager
+def _as_option_error(option: str) -> Iterator[None]:
+    """Convert a `ValueError` to an `OptionError` of this option."""
+    try:
+        yield
+    except ValueError as error:
+        raise OptionError(option, str(error)) from error
 
 
 VersionName = Annotated[str, Option("Name prefix of the versions.", metavar="NAME")]
@@ -180,27 +190,17 @@ class ExportOptions(Options):
     ] = None
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "compression", Compression(self.compression))
-        except ValueError as error:
-            names = ", ".join(Compression)
-            raise OptionError("compression", f"unknown compression {self.compression!r}: expected {names}") from error
         check(self)
+        object.__setattr__(self, "compression", Compression(self.compression))
         check_count_flags(self.posterior_mean, self.current_sample)
         if self.format is None:
             return
         format = find_format(self.format)
-        try:
+        with _as_option_error("features"):
             format.check_features(self.features)
-        except ValueError as error:
-            raise OptionError("features", str(error)) from error
-        if format.line is None and self.compression not in (Compression.AUTO, Compression.NONE):
-            raise OptionError("compression", f"{self.format} has its own compression: remove --compression")
-        if format.line is not None:
-            try:
+        with _as_option_error("compression"):
+            if self.compression is not Compression.AUTO:
                 format.check_compression(self.compression)
-            except ValueError as error:
-                raise OptionError("compression", str(error)) from error
 
     @property
     def count_kind(self) -> CountKind:
@@ -291,23 +291,16 @@ class ExportJob(ExportOptions):
         check_name(self.name)
         for name in ("every", "max_age"):
             if getattr(self, name) is not None:
-                try:
+                with _as_option_error(name):
                     parse_span(getattr(self, name))
-                except ValueError as error:
-                    raise OptionError(name, str(error)) from error
         if (self.cron is None) == (self.every is None):
             raise ValueError("a job must have either cron or every")
-        try:
+        with _as_option_error("timezone"):
             zone = self.zone
-        except ValueError as error:
-            raise OptionError("timezone", str(error)) from error
         if self.cron is not None:
-            try:
-                first = next(cron_runs(self.cron, zone, datetime.now(UTC)), None)
-            except ValueError as error:
-                raise OptionError("cron", str(error)) from error
-            if first is None:
-                raise OptionError("cron", f"{self.cron!r} never runs: no day matches")
+            with _as_option_error("cron"):
+                if next(cron_runs(self.cron, zone, datetime.now(UTC)), None) is None:
+                    raise ValueError(f"{self.cron!r} never runs: no day matches")
 
     @property
     def zone(self) -> ZoneInfo:

@@ -8,7 +8,7 @@ fails is a row of `exports`. If nothing has changed since the last version, the 
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from typing import Any, Literal
@@ -65,16 +65,6 @@ class JobStatus:
     def failing(self) -> bool:
         """Return whether the last run failed, or the next one cannot work."""
         return self.error is not None
-
-    def plain(self) -> dict[str, Any]:
-        """Return the status as values for JSON."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def show_time(time: datetime) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.library.options import check_integer, check_text
 from hierogram.daemon.text.texts import TextPipeline, TextSide, make_pipeline
 from hierogram.samplers.exceptions import RuleNotationError
 from hierogram.storage.records import RuleRow, Settings
@@ -23,14 +24,17 @@ def find_rules(
     store: Store,
     source: str | None,
     target: str | None,
-    words: Sequence[str] = (),
+    containing: str | Sequence[str] = (),
     *,
     limit: int,
     after: tuple[float, str, str] | None = None,
     drawn: bool = False,
 ) -> FoundRules:
     """Like `Store.find_rules`; if nothing is found, divide the query as the store does, then try other spellings."""
-    look_up = partial(store.find_rules, limit=limit, after=after, drawn=drawn)
+    source = None if source is None else check_text("source", source)
+    target = None if target is None else check_text("target", target)
+    words = containing.split() if isinstance(containing, str) else [check_text("containing", w) for w in containing]
+    look_up = partial(store.find_rules, limit=check_integer("limit", limit, 0), after=after, drawn=drawn)
     queries: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
     for sides in _tokenizers(store.settings()):
         # Each side has its own tokenizer.

@@ -25,13 +25,13 @@ from hierogram.daemon.learning.kinds.kind import (
 )
 from hierogram.daemon.learning.kinds.registry import find_kind
 from hierogram.daemon.learning.residents import ResidentBatch
+from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.tables import RuleTable, table_from_deltas
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs
 from hierogram.daemon.text.reading import STORE_DEFAULTS, InputValidator
 from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, PITMAN_YOR, SYNCHRONOUS
-from hierogram.storage.options import OptionError, check
 from hierogram.storage.records import WAITING, PairRow, Settings, SweepRecord
 
 
@@ -174,11 +174,9 @@ def sample(
     phrases first, every phrase is cut initially; otherwise cuts are random. A store with the same settings and pairs
     gives the same draws, with any number of threads. Raises `InputError` if a pair cannot be sampled.
     """
-    if isinstance(model, PitmanYor):
-        prior = {"model": PITMAN_YOR, **asdict(model)}
-    else:
-        prior = {"model": DIRICHLET, **asdict(model)}
-    settings = _check_settings(Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar}))
+    prior = {"model": PITMAN_YOR if isinstance(model, PitmanYor) else DIRICHLET, **asdict(model)}
+    settings = Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar})
+    settings = resolve_options(Settings, settings, {})
     if schedule is not None:
         # The name of the schedule determines the initial state.
         levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
@@ -186,14 +184,6 @@ def sample(
     if schedule is None:
         schedule = find_kind(settings).schedule(settings)
     return SampledChain(_rows(pairs, settings), settings, schedule, threads)
-
-
-def _check_settings(settings: Settings) -> Settings:
-    try:
-        check(settings)
-    except OptionError as error:
-        raise UsageError(str(error)) from error
-    return settings
 
 
 def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:

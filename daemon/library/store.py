@@ -15,7 +15,6 @@ from hierogram.daemon.files import is_database
 from hierogram.daemon.library.options import (
     PathLike,
     check_integer,
-    check_text,
     list_ids,
     make_options,
     resolve_options,
@@ -379,13 +378,15 @@ class GrammarStore:
         probabilities are expected values, or counts of the current derivations with `current_sample`. Raises
         `UsageError`.
         """
+        from hierogram.daemon.library.rule_search import find_rules
         from hierogram.daemon.library.tables import table_from_rows, table_from_store
 
         if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
                 return table_from_store(snapshot, current_sample)
         limit = MAX_NUMBER - 1 if limit is None else limit
-        return table_from_rows(self._search_rules(source, target, containing, limit, None, current_sample).rules)
+        result = find_rules(self.store, source, target, containing, limit=limit, drawn=current_sample)
+        return table_from_rows(result.rules)
 
     def find_rules(
         self,
@@ -402,31 +403,12 @@ class GrammarStore:
         `after`: uses, source and target of the last rule of the previous page. Raises `NothingLearnedError`,
         `UsageError`.
         """
-        result = self._search_rules(source, target, containing, limit, after, current_sample)
+        from hierogram.daemon.library.rule_search import find_rules
+
+        result = find_rules(self.store, source, target, containing, limit=limit, after=after, drawn=current_sample)
         if not result.rules and not self.store.status().rules_in_use:
             raise NothingLearnedError(self.url)
         return result
-
-    def _search_rules(
-        self,
-        source: str | None,
-        target: str | None,
-        containing: str | Sequence[str],
-        limit: int,
-        after: tuple[float, str, str] | None,
-        current_sample: bool,
-    ) -> FoundRules:
-        from hierogram.daemon.library.rule_search import find_rules
-
-        source = None if source is None else check_text("source", source)
-        target = None if target is None else check_text("target", target)
-        words = (
-            containing.split()
-            if isinstance(containing, str)
-            else [check_text("containing", word) for word in containing]
-        )
-        limit = check_integer("limit", limit, 0)
-        return find_rules(self.store, source, target, words, limit=limit, after=after, drawn=current_sample)
 
     def index(self, progress: Steps = lambda *_: None) -> int:
         """Index the rules of all pairs or trees sampled since the last call, and return the number of these pairs.
@@ -552,23 +534,16 @@ class GrammarStore:
         The SELECT cannot change the store. On Postgres it runs as the role of `sql_url` (default: the store's URL).
         Raises `QueryError`, and `SlowQueryError` after `seconds`.
         """
-        from hierogram.storage.browsing.sql_runner import SqlRunner
-
-        with ExitStack() as stack:
-            sql_runner = stack.enter_context(
-                closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None))
-            )
-            result = stack.enter_context(closing(sql_runner.query(question, seconds, limit)))
+        with closing(self.open_answer(question, limit=limit, seconds=seconds, sql_url=sql_url)) as result:
             return SqlResult(result.columns, [tuple(row) for row in result.rows], result.more)
 
-    def open_answer(self, question: str, *, limit: int | None = None, seconds: float = 10.0) -> SpooledResult:
-        """Return the rows of a SELECT as an open file, for results of any size. Close it after use.
-
-        On Postgres the SELECT runs as the role of the store's URL. Raises the errors of `query`.
-        """
+    def open_answer(
+        self, question: str, *, limit: int | None = None, seconds: float = 10.0, sql_url: str | None = None
+    ) -> SpooledResult:
+        """Return the rows of a SELECT as an open file, for results of any size. Close it after use. See `query`."""
         from hierogram.storage.browsing.sql_runner import SqlRunner
 
-        with closing(SqlRunner(self.store.engine.url, own_role=True)) as sql_runner:
+        with closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None)) as sql_runner:
             return sql_runner.query(question, seconds, limit or _UNLIMITED, _UNLIMITED, _UNLIMITED)
 
     def export(

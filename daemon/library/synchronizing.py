@@ -88,11 +88,8 @@ class _Units:
         self._chunks = chunks
         self._positions = positions
 
-    def choose(self, languages: Languages | None) -> None:
-        """Do nothing, because the languages are already chosen."""
-
-    @property
-    def fields(self) -> Iterator[LineColumns]:
+    def fields(self, _languages: Languages | None) -> Iterator[LineColumns]:
+        """Yield the chosen units, whose languages were selected before."""
         position = count()
         for units in self._chunks:
             chosen = [next(position) in self._positions for _ in units.numbers]

@@ -1,9 +1,10 @@
 """Tables of rules in columns. pandas, polars, DuckDB and pyarrow read them without a copy."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,34 +27,26 @@ _SHOWN = 10
 
 
 class _Side(NamedTuple):
-    """Column of texts in Arrow's layout: the bytes of all texts, and offsets int32[N + 1]."""
+    """Column of texts in Arrow's layout: the bytes of all texts, and offsets int64[N + 1]."""
 
     content: Any
-    offsets: NDArray[np.int32]
+    offsets: NDArray[np.int64]
 
     def text(self, row: int) -> str:
         return bytes(self.content[self.offsets[row] : self.offsets[row + 1]]).decode()
 
 
-def _to_side(lines: bytes) -> _Side:
+def _to_side(blocks: Sequence[bytes]) -> _Side:
+    """Return the column of the lines of some blocks."""
+    lines = b"\n".join(blocks)
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
-    offsets = np.zeros(len(ends) + 2, np.int32)
-    offsets[1:-1] = ends
-    offsets[-1] = len(lines)
-    offsets[1:] -= np.arange(len(ends) + 1, dtype=np.int32)
-    return _Side(lines.replace(b"\n", b""), offsets)
+    offsets = np.concatenate(([0], ends, [len(lines)] if blocks else []))
+    offsets[1:] -= np.arange(len(offsets) - 1)
+    return _Side(lines.replace(b"\n", b""), offsets.astype(np.int64))
 
 
 COLUMNS = tuple(field.name for field in fields(RuleRow))
 """Names of the columns, which are the fields of `RuleRow`."""
-
-_Batch = dict[str, Any]
-"""Columns of up to some thousand rules by name: `_Side` for texts, arrays for numbers."""
-
-
-def _row(batch: _Batch, index: int) -> RuleRow:
-    return RuleRow(*(batch[name].text(index) if name in _TEXTS else batch[name][index].item() for name in COLUMNS))
-
 
 class RuleTable:
     """Immutable table of rules, stored in columns and usable as a sequence of `RuleRow`.
@@ -65,30 +58,28 @@ class RuleTable:
 
     columns = COLUMNS
 
-    def __init__(self, batches: Sequence[_Batch]) -> None:
-        self._batches = batches
-        self._starts = np.cumsum([0, *(len(batch["id"]) for batch in batches)])
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Store the columns by name: `_Side` for texts, arrays for numbers."""
+        self._values = values
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self._values["id"])
 
     def __iter__(self) -> Iterator[RuleRow]:
-        return (_row(batch, index) for batch in self._batches for index in range(len(batch["id"])))
+        return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, index: int) -> RuleRow:
         """Return the rule at a position; negative positions count from the end."""
         row = index + len(self) if index < 0 else index
         if not 0 <= row < len(self):
             raise IndexError(f"index {index} is out of range for a table of {len(self)} rules")
-        batch = int(np.searchsorted(self._starts, row, "right")) - 1
-        return _row(self._batches[batch], row - int(self._starts[batch]))
+        values = self._values
+        return RuleRow(*(values[name].text(row) if name in _TEXTS else values[name][row].item() for name in COLUMNS))
 
     def column(self, name: str) -> Any:
         """Return a column: a list of texts, or an array of numbers."""
-        parts = [batch[name] for batch in self._batches]
-        if name in _TEXTS:
-            return [side.text(row) for side in parts for row in range(len(side.offsets) - 1)]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        column = self._values[name]
+        return list(map(column.text, range(len(self)))) if name in _TEXTS else column
 
     def top(self, number: int, by: str = "expected_uses") -> list[RuleRow]:
         """Return the `number` rules with the largest values in column `by`, largest first; ties by their sides."""
@@ -102,14 +93,14 @@ class RuleTable:
         return rules[:number]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the table as an Arrow stream of batches, without a copy of the columns."""
+        """Return the table as an Arrow stream of one batch, without a copy of the columns."""
         import nanoarrow
         from nanoarrow.c_array_stream import CArrayStream
 
         kinds = {name: getattr(nanoarrow, kind)(nullable=False) for name, kind in _KINDS.items()}
         schema = nanoarrow.c_schema(nanoarrow.struct(kinds, nullable=False))
-        arrays = [_arrow(batch, kinds, schema) for batch in self._batches]
-        return CArrayStream.from_c_arrays(arrays, schema).__arrow_c_stream__(requested_schema)
+        array = _arrow(self._values, kinds, schema)
+        return CArrayStream.from_c_arrays([array], schema).__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the table as a pandas data frame. Needs pandas, not pyarrow."""
@@ -147,7 +138,7 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 _TEXTS = ("source", "target")
 _KINDS = dict(
-    zip(COLUMNS, ("int64", "string", "string", *["int32"] * 3, "bool_", *["float64"] * 2, "int64", *["float64"] * 2),
+    zip(COLUMNS, ("int64", *["large_string"] * 2, *["int32"] * 3, "bool_", *["float64"] * 2, "int64", *["float64"] * 2),
         strict=True)
 )  # fmt: skip
 """Arrow type of each column. Except for texts, numpy has a dtype of the same name."""
@@ -157,13 +148,13 @@ def _dtype(name: str) -> "np.dtype[Any]":
     return np.dtype(_KINDS[name].rstrip("_"))
 
 
-def _arrow(batch: _Batch, kinds: dict[str, Any], schema: Any) -> Any:
+def _arrow(values: Mapping[str, Any], kinds: dict[str, Any], schema: Any) -> Any:
     from nanoarrow import c_array_from_buffers
 
-    size = len(batch["id"])
+    size = len(values["id"])
     children = []
     for name, kind in kinds.items():
-        column = batch[name]
+        column = values[name]
         if name in _TEXTS:
             buffers = [None, column.offsets, column.content]
         elif name == "hiero":
@@ -176,27 +167,26 @@ def _arrow(batch: _Batch, kinds: dict[str, Any], schema: Any) -> Any:
 
 def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
     """Convert rules to a table in the same order."""
-    columns: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
-    return RuleTable([_batch(columns)] if rows else [])
+    return _table({name: [getattr(row, name) for row in rows] for name in COLUMNS})
 
 
-def _batch(columns: dict[str, Any]) -> _Batch:
-    return {
-        name: _to_side("\n".join(column).encode()) if name in _TEXTS else np.asarray(column, _dtype(name))
+def _table(columns: Mapping[str, Any]) -> RuleTable:
+    return RuleTable({
+        name: _to_side([text.encode() for text in column]) if name in _TEXTS else np.asarray(column, _dtype(name))
         for name, column in columns.items()
-    }
+    })  # fmt: skip
 
 
 def table_from_deltas(rules: RuleDeltas) -> RuleTable:
     """Convert counts in memory to a table of the rules in use, most used first, numbered from 1."""
     order = np.lexsort((-rules.counts, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
-        return RuleTable([])
+        return table_from_rows([])
     uses = rules.expected_uses[order]
     sides = {name: getattr(rules, f"{name}s").strings() for name in _TEXTS}
     columns = {name: [texts[row] for row in order.tolist()] for name, texts in sides.items()}
     hashes = {name: np.array([hash(text) for text in texts]) for name, texts in columns.items()}
-    return RuleTable([_batch({
+    return _table({
         "id": np.arange(1, len(order) + 1),
         **columns,
         "length": rules.lengths[order],
@@ -208,7 +198,7 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
         "count": rules.counts[order],
         "p_target_given_source": uses / _totals(hashes["source"], uses),
         "p_source_given_target": uses / _totals(hashes["target"], uses),
-    })])  # fmt: skip
+    })  # fmt: skip
 
 
 _SHAPE = ("length", "scope", "nonterminals", "hiero")
@@ -231,42 +221,33 @@ def table_from_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
     frequencies.
     """
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if drawn else "count"
-    batches: list[_Batch] = []
-    hashes: tuple[list[NDArray[np.int64]], ...] = ([], [])
-    uses: list[NDArray[np.int64]] = []
+    sides: tuple[list[bytes], list[bytes]] = [], []
+    numbers: list[NDArray[np.int64]] = []
     # Prefetch, so that the database reads the next block while this block is parsed.
     with closing(prefetch(snapshot.rule_blocks((*_READ, other_count), expected=not drawn))) as blocks:
         for _, block in blocks:
-            sides = [side.encode() for side in block[:2]]
-            source, target = map(_to_side, sides)
-            numbers = [np.fromstring(column, np.int64, sep="\n") for column in block[2:]]
-            ids, shapes, variances, other_counts, used = numbers
-            for side_hashes, lines in zip(hashes, sides, strict=True):
-                side_hashes.append(np.fromiter(map(hash, lines.split(b"\n")), np.int64, len(ids)))
-            uses.append(used)
-            expected, counts = (other_counts, used) if drawn else (used, other_counts)
-            length, scope, nonterminals, hiero = (
-                (shapes >> _SHAPE_BITS * k & (1 << _SHAPE_BITS) - 1).astype(np.int32) for k in range(len(_SHAPE))
-            )
-            batches.append({
-                "id": ids, "source": source, "target": target, "length": length, "scope": scope,
-                "nonterminals": nonterminals, "hiero": hiero.astype(np.bool_), "expected_uses": expected / ONE_USE,
-                "expected_uses_error": standard_errors(expected / ONE_USE, variances / ONE_SQUARE),
-                "count": counts,
-            })  # fmt: skip
-    if not batches:
-        return RuleTable([])
-    all_uses = np.concatenate(uses)
-    ends = np.cumsum([len(batch["id"]) for batch in batches])[:-1]
-    p_target, p_source = (
-        np.split(all_uses / _totals(np.concatenate(side_hashes), all_uses), ends) for side_hashes in hashes
+            for side, column in zip(sides, block[:2], strict=True):
+                side.append(column.encode())
+            numbers.append(np.stack([np.fromstring(column, np.int64, sep="\n") for column in block[2:]]))
+    if not numbers:
+        return table_from_rows([])
+    ids, shapes, variances, other_counts, used = np.concatenate(numbers, axis=1)
+    expected, counts = (other_counts, used) if drawn else (used, other_counts)
+    length, scope, nonterminals, hiero = (
+        (shapes >> _SHAPE_BITS * k & (1 << _SHAPE_BITS) - 1).astype(np.int32) for k in range(len(_SHAPE))
     )
-    return RuleTable(
-        [
-            batch | {"p_target_given_source": forward, "p_source_given_target": backward}
-            for batch, forward, backward in zip(batches, p_target, p_source, strict=True)
-        ]
+    source_hashes, target_hashes = (
+        np.fromiter(map(hash, chain.from_iterable(block.split(b"\n") for block in side)), np.int64, len(ids))
+        for side in sides
     )
+    source, target = map(_to_side, sides)
+    return RuleTable({
+        "id": ids, "source": source, "target": target, "length": length, "scope": scope, "nonterminals": nonterminals,
+        "hiero": hiero.astype(np.bool_), "expected_uses": expected / ONE_USE,
+        "expected_uses_error": standard_errors(expected / ONE_USE, variances / ONE_SQUARE), "count": counts,
+        "p_target_given_source": used / _totals(source_hashes, used),
+        "p_source_given_target": used / _totals(target_hashes, used),
+    })  # fmt: skip
 
 
 def _totals(hashes: NDArray[np.int64], uses: NDArray[Any]) -> NDArray[Any]:

@@ -25,6 +25,7 @@ from hierogram.daemon.text.rejections import (
     MISSING_FIELD,
     RejectionError,
 )
+from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.records import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES
@@ -158,11 +159,10 @@ class Dictionary(OpenFiles):
         self.format = _FORMATS[name]
         self._files = [self.enter_context(open_lines(path))]
 
-    @property
-    def fields(self) -> Iterator[LineColumns]:
-        """Yield the dictionary entries. May be called only once."""
+    def fields(self, languages: Languages | None) -> Iterator[LineColumns]:
+        """See `Source.fields`. May be called only once."""
         rejected: list[tuple[int, RejectionError, str]] = []
-        entries = self._of_concepts(rejected) if self.format == TBX_ENTRIES else self._of_rows(rejected)
+        entries = (self._of_concepts if self.format == TBX_ENTRIES else self._of_rows)(languages, rejected)
         while True:
             chunk = list(islice(entries, LINES_PER_CHUNK))
             if not chunk and not rejected:
@@ -180,8 +180,9 @@ class Dictionary(OpenFiles):
             )
             rejected.clear()
 
-    def _of_concepts(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
-        languages = self._languages
+    def _of_concepts(
+        self, languages: Languages | None, rejected: list[tuple[int, RejectionError, str]]
+    ) -> Iterator[_Entry]:
         for number, concept in enumerate(concepts(self._files[0].blocks(), self.origin), 1):
             if languages is None:
                 languages = xml_streams.unit_languages((term.language for term in concept), self.origin, "concept")
@@ -199,7 +200,9 @@ class Dictionary(OpenFiles):
             for source, target in product(*([term.term for term in side if term.status is None] for side in sides)):
                 yield number, source, target
 
-    def _of_rows(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
+    def _of_rows(
+        self, languages: Languages | None, rejected: list[tuple[int, RejectionError, str]]
+    ) -> Iterator[_Entry]:
         # Quotation marks are ordinary characters in TSV.
         rows_of = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
         lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
@@ -208,15 +211,12 @@ class Dictionary(OpenFiles):
         statuses: list[int] = []
         try:
             for row in rows:
-                if columns is None:
-                    if not any(map(str.strip, row)):
-                        continue
-                    columns = self._named(row)
-                    statuses = [k for k, name in enumerate(row) if k not in columns and _STATUS_TYPE.search(name)]
-                    continue
                 if not any(map(str.strip, row)):
                     continue
-                if len(row) <= max(columns):
+                if columns is None:
+                    columns = self._named(row, languages)
+                    statuses = [k for k, name in enumerate(row) if k not in columns and _STATUS_TYPE.search(name)]
+                elif len(row) <= max(columns):
                     fields = f"{len(row)} field{'s' * (len(row) > 1)}"
                     problem = RejectionError(FIELD_COUNT, f"expected source and target, got {fields}")
                     rejected.append((rows.line_num, problem, " ".join(row)))
@@ -231,17 +231,17 @@ class Dictionary(OpenFiles):
         except csv.Error as error:
             raise InputError(f"{self.origin}, line {rows.line_num}: cannot be read: {error}") from error
 
-    def _named(self, row: Sequence[str]) -> tuple[int, int]:
+    def _named(self, row: Sequence[str], languages: Languages | None) -> tuple[int, int]:
         """Return the indices of the source and target columns. Raises `InputError` if the first row lacks them."""
         names = [name.strip().removeprefix("\ufeff").lower() for name in row]
-        for source, target in (self._languages or (SOURCE, TARGET), (SOURCE, TARGET)):
+        for source, target in (languages or (SOURCE, TARGET), (SOURCE, TARGET)):
             columns = [
                 [k for k, name in enumerate(names) if xml_streams.matches_language(name, side)]
                 for side in (source, target)
             ]
             if all(columns):
                 return columns[0][0], columns[1][0]
-        accepted_headers = [(SOURCE, TARGET), *([self._languages] if self._languages else [])]
+        accepted_headers = [(SOURCE, TARGET), *([languages] if languages else [])]
         headers = " or ".join(
             f"`{_DELIMITERS[self.format].join(names).replace(chr(9), ' (tab) ')}`" for names in accepted_headers
         )

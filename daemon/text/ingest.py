@@ -1,7 +1,6 @@
 """Ingest: store an input's lines as pairs or as rejected lines, a few chunks per transaction."""
 
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, suppress
@@ -49,7 +48,7 @@ _SHOWN_REJECTIONS = 10
 
 
 _MAX_ODD_WORDS = 1_000
-"""Maximum number of words per side to look up: words not in NFC, and words with another normalization form."""
+"""Maximum number of words per side to list that are not in NFC."""
 _MAX_COUNTED_PAIRS = 2_000
 """Number of pairs, in a store of subwords, whose whole words are counted to detect swapped sides."""
 
@@ -176,7 +175,7 @@ class _VocabularyNotes:
         self._store = store
         self._looked = self._swapped = False
         self._odd: dict[str, dict[str, None]] = {}
-        """Words of each side that are not in NFC, or whose non-NFC form was in the store."""
+        """Words of each side that are not in NFC."""
 
     def inspect(self, pairs: NewPairs) -> None:
         """Inspect pairs before they are stored."""
@@ -190,9 +189,6 @@ class _VocabularyNotes:
             if len(self._odd) == len(texts):
                 words = WordSideCounts(self._store, _MAX_COUNTED_PAIRS)
                 self._swapped = are_swapped(words, pairs.sources, pairs.targets)
-            for side, odd in self._odd.items():
-                if decomposed := _decomposed(texts[side]):
-                    odd |= dict.fromkeys(self._store.word_counts(side, decomposed))
         for side, odd in self._odd.items():
             if len(odd) < _MAX_ODD_WORDS:
                 odd |= dict.fromkeys(words_not_in_nfc(texts[side], _MAX_ODD_WORDS - len(odd)))
@@ -214,36 +210,15 @@ class _VocabularyNotes:
             )
         odd = [word for words in self._odd.values() for word in words]
         if odd:
-            twins = sum(self._twins(side) for side in self._odd)
-            twins_text = f" ({twins:,} also stored in another form, as different words)" if twins else ""
             notes.append(
                 Note(
                     NOT_NFC,
                     f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'} not in Unicode form NFC, such as "
-                    f"{odd[0]!a}{twins_text}: convert the text (uconv -x nfc), or use --tokenize, which "
+                    f"{odd[0]!a}: convert the text (uconv -x nfc), or use --tokenize, which "
                     "normalizes it to NFC",
                 )
             )
         return notes
-
-    def _twins(self, side: str) -> int:
-        """Return the number of odd words that occur in another form on the same side."""
-        forms: Counter[str] = Counter(unicodedata.normalize("NFC", word) for word in self._odd[side])
-        stored = self._store.word_counts(side, forms) if forms else {}
-        return sum(number for form, number in forms.items() if number > 1 or form in stored)
-
-
-def _decomposed(texts: Sequence[str]) -> dict[str, None]:
-    """Return the decomposed forms (NFD) of a sample of the words that are in NFC and have a different NFD form."""
-    words: dict[str, None] = {}
-    if not all(map(str.isascii, texts)):
-        for word in dict.fromkeys(" ".join(texts).split(" ")):
-            form = unicodedata.normalize("NFD", word)
-            if form != word and unicodedata.is_normalized("NFC", word):
-                words[form] = None
-            if len(words) >= _MAX_ODD_WORDS:
-                break
-    return words
 
 
 def ingest(
@@ -264,9 +239,8 @@ def ingest(
     """
     check_input_kind(store, PAIRS)
     checks = InputValidator(store.settings(), options, format=source.format)
-    source.choose(checks.languages)
-    header = InputHeader(source.origin, source.format, source.bytes_total)
     chunks = checks.chunks(source)
+    header = InputHeader(source.origin, source.format, source.bytes_total)
     # Read ahead only in files: reading a stream may block, and an interrupt must not wait for it.
     chunks = chunks if header.bytes_total is None else prefetch(chunks)
     try:

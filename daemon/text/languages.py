@@ -9,7 +9,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import regex
@@ -152,8 +152,7 @@ def _jieba() -> WordFinder:
     import jieba
 
     jieba.setLogLevel(logging.WARNING)
-    divide: WordFinder = jieba.lcut
-    return divide
+    return partial(jieba.lcut)
 
 
 def _fugashi() -> WordFinder:
@@ -171,25 +170,19 @@ def _fugashi() -> WordFinder:
 def _pythainlp() -> WordFinder:
     from pythainlp.tokenize import word_tokenize
 
-    def divide(text: str) -> Sequence[str]:
-        words: list[str] = word_tokenize(text, engine="newmm", keep_whitespace=False)
-        return words
-
-    return divide
+    return partial(word_tokenize, engine="newmm", keep_whitespace=False)
 
 
 def _khmercut() -> WordFinder:
     from khmercut import tokenize
 
-    divide: WordFinder = tokenize
-    return divide
+    return partial(tokenize)
 
 
 def _laonlp() -> WordFinder:
     from laonlp.tokenize import word_tokenize
 
-    divide: WordFinder = word_tokenize
-    return divide
+    return partial(word_tokenize)
 
 
 def _burmesenlp() -> WordFinder:
@@ -197,13 +190,7 @@ def _burmesenlp() -> WordFinder:
     from burmesenlp.lexicon import Lexicon
 
     # Load the lexicon once. Otherwise, it is read for each text.
-    lexicon = Lexicon.default()
-
-    def divide(text: str) -> Sequence[str]:
-        words: list[str] = word_tokenize(text, lexicon=lexicon)
-        return words
-
-    return divide
+    return partial(word_tokenize, lexicon=Lexicon.default())
 
 
 class _Package(NamedTuple):

@@ -44,12 +44,8 @@ class GivenPairs:
         self.origin = origin
         self._pairs: Iterable[Any] = _rows(pairs) if isinstance(pairs, Frame) else pairs
 
-    def choose(self, languages: Languages | None) -> None:
-        """See `Source.choose`. In-memory pairs do not declare their languages."""
-
-    @property
-    def fields(self) -> Iterator[LineColumns]:
-        """Yield the pairs in chunks of some thousand."""
+    def fields(self, _languages: Languages | None) -> Iterator[LineColumns]:
+        """Yield the pairs in chunks of some thousand. They do not declare their languages."""
         numbered = enumerate(self._pairs, 1)
         while chunk := list(islice(numbered, LINES_PER_CHUNK)):
             yield collect_lines(chunk, lambda pair: members(_as_mapping(pair)), _as_json)

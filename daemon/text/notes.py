@@ -7,7 +7,7 @@ command line prints them, HTTP and the library return them, and `ingest_batches.
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from hierogram.daemon.text.texts import LOOKS_DIVIDED, LOOKS_RUNNING, Languages, looks_tokenized, words_advice
 from hierogram.daemon.text.validation import LineColumns
@@ -33,7 +33,8 @@ _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 _MAX_ODD_WORDS = 1_000
 
 
-class Note(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Note:
     """Note on an input: a stable code and a human-readable sentence."""
 
     code: str

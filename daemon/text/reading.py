@@ -55,12 +55,8 @@ class Source(Protocol):
     def format(self) -> str:
         """Name of the format."""
 
-    def choose(self, languages: Languages | None) -> None:
-        """Select the languages, before `fields` is called. Raises `UsageError` if the source has other languages."""
-
-    @property
-    def fields(self) -> Iterator[LineColumns]:
-        """Yield the parsed lines."""
+    def fields(self, languages: Languages | None) -> Iterator[LineColumns]:
+        """Return the parsed lines in these languages. Raises `UsageError` if the source has other languages."""
 
     @property
     def bytes_read(self) -> int:
@@ -72,14 +68,9 @@ class Source(Protocol):
 
 
 class OpenFiles(ExitStack):
-    """Open files of an input: names, progress, and selected languages. The files are closed with it."""
+    """Open files of an input: names and progress. The files are closed with it."""
 
     _files: list[LineFile]
-    _languages: Languages | None = None
-
-    def choose(self, languages: Languages | None) -> None:
-        """See `Source.choose`."""
-        self._languages = languages
 
     @property
     def origin(self) -> str:
@@ -143,21 +134,15 @@ class Input(OpenFiles):
         check_lines(first[0], self._paths[0], format)
         return format
 
-    def choose(self, languages: Languages | None) -> None:
-        """See `Source.choose`."""
-        super().choose(languages)
-        if self.format == PARALLEL:
-            check_names(self._paths, languages)
-
-    @property
-    def fields(self) -> Iterator[LineColumns]:
-        """Yield the parsed lines. May be called only once."""
+    def fields(self, languages: Languages | None = None) -> Iterator[LineColumns]:
+        """See `Source.fields`. May be called only once."""
         if self.format == TMX:
             # Import here because XML parsers load slowly and are rarely needed.
             from hierogram.daemon.text.translation_memories import memory_fields
 
-            return memory_fields(self._files[0].blocks(), self._files[0].name, self._languages)
+            return memory_fields(self._files[0].blocks(), self._files[0].name, languages)
         if self.format == PARALLEL:
+            check_names(self._paths, languages)
             return parallel_fields(*self._chunks)
         return parse_lines(self._chunks[0], _LINE_PARSERS[self.format])
 
@@ -182,7 +167,7 @@ def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
         )
     sources, targets = [], []
     with Input(paths) as pairs:
-        for fields in pairs.fields:
+        for fields in pairs.fields():
             for wrong in fields.rejected[:1]:
                 raise InputError(f"{pairs.origin}, line {wrong.line}: {wrong.message}")
             try:
@@ -282,7 +267,6 @@ class InputValidator:
         self._positions = None if options.words else LinkPositions()
         self._learns = settings.tokenize and not settings.orthographies
         self._orthographies: tuple[str, ...] = ()
-        self.languages = self._pipeline.languages
 
     def read(self, line_chunks: Iterable[LineColumns]) -> ValidatedChunk:
         """Validate chunks. The chunks of an input must be passed in order, each once."""
@@ -309,9 +293,9 @@ class InputValidator:
         )
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
-        """Validate an open input."""
-        for chunks in _group_chunks(source.fields):
-            yield self.read(chunks)._replace(bytes_read=source.bytes_read)
+        """Validate an open input. Raises `UsageError` if it has other languages."""
+        groups = _group_chunks(source.fields(self._pipeline.languages))
+        return (self.read(chunks)._replace(bytes_read=source.bytes_read) for chunks in groups)
 
     def close(self) -> None:
         """Delete temporary files."""
@@ -328,9 +312,9 @@ def read_in_sandbox(
     """
     with Input(paths, limits=options.limits, read_on=alive, within=options.within) as source:
         checks = InputValidator(settings, options, DuplicateCounter(REPEATS_IN_MEMORY), source.format)
-        source.choose(checks.languages)
+        chunks = checks.chunks(source)
         yield InputHeader(source.origin, source.format, source.bytes_total)
-        yield from checks.chunks(source)
+        yield from chunks
 
 
 def _group_chunks(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:

@@ -296,43 +296,20 @@ def read_alignments(
     rejections: dict[int, RejectionError],
 ) -> Sequence[str | None]:
     """Return the canonical lines, None for lines without an alignment. Adds rejections by the line's index."""
-    numbered = [(k, line) for k, line in enumerate(lines) if line is not None]
-    if len(numbered) == len(lines):
-        return _read_each_alignment([line for _, line in numbered], source_lengths, target_lengths, rejections)
-    line_numbers = [k for k, _ in numbered]
-    own_rejections: dict[int, RejectionError] = {
-        n: rejections[k] for n, k in enumerate(line_numbers) if k in rejections
-    }
-    lengths = [source_lengths[k] for k in line_numbers], [target_lengths[k] for k in line_numbers]
-    read = _read_each_alignment([line for _, line in numbered], *lengths, own_rejections)
-    for n, rejection in own_rejections.items():
-        rejections.setdefault(line_numbers[n], rejection)
     texts: list[str | None] = [None] * len(lines)
-    for k, text in zip(line_numbers, read, strict=True):
-        texts[k] = text
-    return texts
-
-
-def _read_each_alignment(
-    lines: Sequence[bytes],
-    source_lengths: Sequence[int],
-    target_lengths: Sequence[int],
-    rejections: dict[int, RejectionError],
-) -> list[str]:
-    if not lines:
-        return []
-    canonical = are_canonical(lines, source_lengths, target_lengths).tolist()
-    texts = []
+    if lines.count(None) == len(lines):
+        return texts
+    canonical = are_canonical([line or b"" for line in lines], source_lengths, target_lengths).tolist()
     for k, line in enumerate(lines):
-        text = ""
+        if line is None:
+            continue
         if canonical[k]:
-            text = line.decode("ascii")
+            texts[k] = line.decode("ascii")
         elif k not in rejections:
             try:
-                text = canonical_alignment(line, source_lengths[k], target_lengths[k])
+                texts[k] = canonical_alignment(line, source_lengths[k], target_lengths[k])
             except RejectionError as rejection:
                 rejections[k] = rejection
-        texts.append(text)
     return texts
 
 

@@ -1,14 +1,127 @@
-"""Extension that adds the command `demo`."""
+"""Command that runs the complete workflow on real data: demo."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from hierogram.daemon.cli.common import interruptible, named_store, open_or_create, plural
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.cli.learning import align_pending, learning_progress, print_aligned, print_learned
 from hierogram.daemon.extensions import LEARN, Command, Extension
+from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import OUTPUT, SWEEPS
+from hierogram.storage.options import Option
+
+if TYPE_CHECKING:
+    from hierogram.daemon.library.learning import Learning
+    from hierogram.daemon.library.store import GrammarStore
+    from hierogram.tools.demo.data import VersePair
 
 
-def _commands() -> "Iterable[Command]":
-    from hierogram.tools.demo.commands import demo
+DEMO_STORE = "sqlite:///hierogram-demo.db"
+DEMO_ALIGN_STORE = "sqlite:///hierogram-demo-align.db"
+DEMO_EXPORT = Path("hierogram-demo.cdec.gz")
+CORPUS = "new-testament"
 
-    yield Command(LEARN, demo, "hierogram demo --align")
+_SHOWN_RULES = 5
 
 
-EXTENSION = Extension(commands=_commands)
+@with_options
+def demo(
+    context: typer.Context,
+    sweeps: Annotated[int, SWEEPS] = 30,
+    output: Annotated[Path, OUTPUT] = DEMO_EXPORT,
+    align: Annotated[
+        bool,
+        Option(
+            "Ignore the manual links: align the pairs, evaluate against the manual links, and learn from the result."
+        ),
+    ] = False,
+) -> None:
+    """Learn a grammar of the New Testament. This takes one or two minutes.
+
+    Store 7,936 pairs of Greek and English verses with manual word alignments in hierogram-demo.db (or --store), learn,
+    export, and print rules. With --align, the pairs are aligned by the aligner in a separate store, and the alignment
+    error rate is printed.
+    """
+    from hierogram.tools.demo.data import CREDITS, read_verses
+
+    # HIEROGRAM_STORE is ignored, because it names the user's own store.
+    store = named_store(context) or (DEMO_ALIGN_STORE if align else DEMO_STORE)
+    with interruptible("run `hierogram demo` again to continue"):
+        verses = list(read_verses())
+        print(CREDITS)
+        with open_or_create(store) as opened:
+            _store_verses(opened, verses, align)
+            from hierogram.daemon.learning.learner import LearnOptions
+
+            learning = opened.learn(sweeps, options=LearnOptions())
+            if align:
+                _align(opened, learning, verses)
+            with progress("learn", "pairs") as bar:
+                learned = learning.sample(learning_progress(bar))
+                learning.finish()
+                print_learned(learned, opened.notation())
+            manifest = opened.export(output)
+            rules = f"{plural(manifest.rules, 'rule')} of scope {manifest.options['max_scope']} or less"
+            print(f"{output}: {rules}, {plural(manifest.bytes, 'byte')}")
+            _show_rules(opened)
+            _print_how_to_go_on(opened.url)
+
+
+def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", without_links: bool) -> None:
+    done = opened.add([verse.given(not without_links) for verse in verses], corpus=CORPUS, origin=CORPUS)
+    links = plural(sum(len(verse.links) for verse in verses), "manual link")
+    with_links = f"ignoring {links}" if without_links else f"with {links}"
+    duplicates = f" ({done.totals.duplicates:,} duplicates)" if done.totals.duplicates else ""
+    print(f"{plural(len(verses), 'pair')} of verses in {opened.url}{duplicates}, {with_links}")
+
+
+def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[VersePair]") -> None:
+    from hierogram.tools.alignment_scores import GoldLinks, evaluate
+
+    print_aligned(align_pending(learning))
+    links_by_texts = {(pair.source, pair.target): frozenset(pair.links) for pair in opened.pairs()}
+    gold, learned = [], []
+    for verse in verses:
+        links = links_by_texts.get((" ".join(verse.source), " ".join(verse.target)))
+        if links is not None:
+            gold.append(GoldLinks(frozenset(verse.links), frozenset(verse.links)))
+            learned.append(links)
+    result = evaluate(gold, learned)
+    print(
+        f"  compared with the manual links: AER {result.aer:.3f}, precision {result.precision:.3f}, recall "
+        f"{result.recall:.3f}"
+    )
+
+
+def _show_rules(opened: "GrammarStore") -> None:
+    from hierogram.tools.demo.showcase import most_informative
+
+    rules_by_kind = most_informative(opened.rules(), _SHOWN_RULES)
+    print()
+    print("Learned rules, the most used and most probable ones:")
+    for kind, best in rules_by_kind.items():
+        if best:
+            print(f"  {kind}")
+        for rule in best:
+            sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
+            print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {sure})")
+
+
+def _print_how_to_go_on(url: str) -> None:
+    print()
+    print("How is λόγος translated, and how often? Query the store:")
+    file = url.removeprefix("sqlite:///")
+    exact = "" if file != url else "::numeric"
+    query = (
+        f"SELECT source, target, round(expected_uses{exact}, 1) AS uses, round(p_target_given_source{exact}, 2) AS p "
+        "FROM word_rules WHERE token = 'λόγος' ORDER BY expected_uses DESC, source, target LIMIT 5"
+    )
+    print(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
+    print(f"  hierogram rules --store {url} --containing λόγος")
+
+
+EXTENSION = Extension(commands=lambda: [Command(LEARN, demo, "hierogram demo --align")])

@@ -3,14 +3,22 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError, install_extra
+from hierogram.daemon.library.options import resolve_options
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.progress import Steps
 from hierogram.samplers.diagnostics.convergence import FLAGS, R_HAT_LIMIT, count_flags, r_hat, summarize, verdicts
 from hierogram.samplers.diagnostics.overlap import TOTALS, mean_overlap
-from hierogram.tools.diagnosis.chains import ChainDraws
+from hierogram.tools.diagnosis.chains import ChainDraws, run_chains
+from hierogram.tools.diagnosis.options import ChainOptions
+
+if TYPE_CHECKING:
+    from hierogram.tools.keywords import ChainKeywords
 
 _MAX_SHOWN = 10
 _MIN_MEAN_USES = 0.5
@@ -74,7 +82,21 @@ class Diagnosis:
     flagged: list[str]
 
 
-def diagnose(chain_draws: ChainDraws) -> Diagnosis:
+def diagnose(
+    store: GrammarStore,
+    *,
+    options: ChainOptions | None = None,
+    progress: Steps = lambda *_: None,
+    **chosen: "Unpack[ChainKeywords]",
+) -> Diagnosis:
+    """Run several chains over the store's pairs, in memory, and return how well they agree.
+
+    Options are the fields of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` if the store has no pairs.
+    """
+    return summarize_chains(run_chains(store.store, resolve_options(ChainOptions, options, chosen), progress))
+
+
+def summarize_chains(chain_draws: ChainDraws) -> Diagnosis:
     """Return the diagnosis of chain draws."""
     started = time.perf_counter()
     names = [

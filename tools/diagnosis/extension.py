@@ -1,14 +1,86 @@
-"""Extension that adds the command `diagnose`."""
+"""Command `diagnose`."""
 
-from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from hierogram.daemon.cli.common import PROBLEMS_FOUND, open_chosen_store, plural, print_json, print_note, print_table
+from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.extensions import LEARN, Command, Extension
+from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import AsJson
+from hierogram.storage.options import Option
+from hierogram.tools.diagnosis.options import ChainOptions
+
+if TYPE_CHECKING:
+    from hierogram.tools.diagnosis.diagnosis import Diagnosis
 
 
-def _commands() -> "Iterable[Command]":
-    from hierogram.tools.diagnosis.commands import diagnose
+@with_options
+def diagnose(
+    context: typer.Context,
+    *,
+    run: ChainOptions,
+    draws: Annotated[Path | None, Option("Write all draws to FILE, an archive of numpy arrays (.npz).")] = None,
+    plot: Annotated[Path | None, Option("Plot the chains to a PNG file; requires the extra `plot`.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the convergence of several chains. The chains sample pairs of the store.
 
-    yield Command(LEARN, diagnose, "hierogram diagnose --pairs 2000 --plot chains.png")
+    Chains start far apart (all cut, joined, random) and run in memory with the model and schedule of the store, which
+    is not changed. Exit with 1 if chains are stuck, drift, or disagree.
+    """
+    from hierogram.tools.diagnosis.chains import run_chains
+    from hierogram.tools.diagnosis.diagnosis import summarize_chains
+
+    with open_chosen_store(context) as opened, progress("diagnose", "sweeps") as bar:
+        chain_draws = run_chains(opened.store, run, lambda done, total: bar.update(done, total, done))
+    if draws is not None:
+        chain_draws.save(draws)
+    diagnosis = summarize_chains(chain_draws)
+    if plot is not None:
+        from hierogram.tools.diagnosis.diagnosis import plot_chains
+
+        plot_chains(chain_draws, plot)
+    if as_json:
+        print_json(asdict(diagnosis))
+    else:
+        _print_diagnosis(diagnosis)
+    if diagnosis.flagged:
+        print_note(f"hierogram: the chains do not agree: {', '.join(diagnosis.flagged)}: run them longer (--sweeps)")
+        raise typer.Exit(PROBLEMS_FOUND)
 
 
-EXTENSION = Extension(commands=_commands)
+def _print_diagnosis(diagnosis: "Diagnosis") -> None:
+    from hierogram.tools.diagnosis.diagnosis import format_quantity
+
+    print(
+        f"{plural(diagnosis.chains, 'chain')} ({', '.join(diagnosis.starts)}), {plural(diagnosis.draws, 'draw')} each"
+    )
+    columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
+    print_table(columns, [format_quantity(quantity) for quantity in diagnosis.totals], numeric=(0, 1, 2, 3))
+    for many, name in ((diagnosis.rules, "frequent rule"), (diagnosis.links, "aligned link")):
+        if not many.watched and many is diagnosis.links:
+            continue
+        verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in many.verdicts.items())
+        print(f"{plural(many.watched, name)}: {verdicts or 'none'}")
+        if many.least and many.r_hat[0] is not None:
+            r_hat = ", ".join(f"{value:.3f}" for value in many.r_hat if value is not None)
+            sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
+            print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
+            print("worst agreement:")
+            print_table(columns, [format_quantity(quantity) for quantity in many.least], numeric=(0, 1, 2, 3))
+    for name, shares in diagnosis.overlap.items():
+        parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
+        print(f"overlap of two chains, {name.replace('_', ' ')}: {parts}")
+    rate = (
+        ""
+        if diagnosis.ess_per_second is None
+        else f", {diagnosis.ess_per_second:.1f} effective draws of the log-likelihood per second"
+    )
+    print(f"{diagnosis.seconds:.1f} s of sampling{rate}; {diagnosis.overhead:.1%} of the time spent on diagnosis")
+
+
+EXTENSION = Extension(commands=lambda: [Command(LEARN, diagnose, "hierogram diagnose --pairs 2000 --plot chains.png")])

@@ -1,20 +1,96 @@
-"""Extension that adds the evidence command and route."""
+"""Extension that adds the command and the route `evidence`."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import typer
+
+from hierogram.daemon.cli.common import open_chosen_store, print_json, print_note, print_table
+from hierogram.daemon.cli.flags import given, with_options
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.extensions import LOOK, Command, Extension
+from hierogram.daemon.shared_options import AsJson
+from hierogram.storage.options import Option
+from hierogram.tools.evidence.options import MAX_CHARACTERS, EvidenceOptions, candidate_limits
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from hierogram.daemon.web.protocol.context import WebContext
+    from hierogram.tools.evidence.retrieval import Evidence
+
+TABLE, PROMPT, JSON = "table", "prompt", "json"
 
 
-def _commands() -> "Iterable[Command]":
-    from hierogram.tools.evidence.commands import evidence
+@with_options
+def evidence(
+    context: typer.Context,
+    sentence: Annotated[str, Option("Sentence in the source language.", metavar="SENTENCE", positional=True)],
+    *,
+    options: EvidenceOptions,
+    format: Annotated[
+        Literal["table", "prompt", "json"] | None,
+        Option("Output format: a table, text for a prompt, or JSON.", shown=TABLE),
+    ] = None,
+    characters: Annotated[
+        int | None,
+        Option(
+            "With --format prompt: print rules and pairs only, chosen together to cover the sentence within N "
+            "characters.",
+            min=1,
+            max=MAX_CHARACTERS,
+            metavar="N",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show rules and stored pairs for a sentence. Rules match the sentence, and pairs cover most of it.
 
-    yield Command(LOOK, evidence, "hierogram evidence 'la maison blanche est vide .' --format prompt")
+    Rules with gaps are included. This works with and without a daemon, and changes nothing.
+    """
+    from hierogram.daemon.text.texts import make_pipeline
+    from hierogram.tools.evidence.budget import fit_budget
+    from hierogram.tools.evidence.retrieval import as_prompt
+    from hierogram.tools.evidence.retrieval import evidence as gather
+
+    if as_json and format not in (None, JSON):
+        raise UsageError(f"--json and --format {format} are mutually exclusive")
+    if characters is not None:
+        if format != PROMPT:
+            raise UsageError("--characters requires --format prompt")
+        if chosen := given(context, EvidenceOptions) - {"tokenized"}:
+            raise UsageError(f"--characters and --{min(chosen)} are mutually exclusive")
+        options = candidate_limits(tokenized=options.tokenized)
+    with open_chosen_store(context) as opened:
+        result, texts = gather(opened, sentence, options=options), make_pipeline(opened.settings())
+    if as_json or format == JSON:
+        print_json(asdict(result))
+    elif characters is not None:
+        print(fit_budget(result, characters, texts))
+    elif format == PROMPT:
+        print(as_prompt(result, sentence, texts), end="")
+    else:
+        _print_evidence(result)
+
+
+def _print_evidence(evidence: "Evidence") -> None:
+    from hierogram.tools.evidence.retrieval import format_rules
+
+    columns, *rows = format_rules(evidence)
+    print_table(columns, rows, numeric=(2, 3))
+    if evidence.pairs:
+        print()
+        pairs = [(str(pair.id), pair.corpus, pair.source, pair.target) for pair in evidence.pairs]
+        print_table(("pair", "corpus", "source", "target"), pairs, (0,))
+    if evidence.entries:
+        print()
+        entries = [(entry.corpus, entry.source, entry.target) for entry in evidence.entries]
+        print_table(("dictionary", "source", "target"), entries)
+    if not evidence.rules:
+        print_note("no matching rules: nothing learned yet, or no rule contains these words")
+    if evidence.unknown:
+        print_note(f"words in no stored pair: {' '.join(evidence.unknown)}")
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
@@ -23,4 +99,5 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
     yield evidence_routes(context.service)
 
 
-EXTENSION = Extension(commands=_commands, routes=_routes)
+_EXAMPLE = "hierogram evidence 'la maison blanche est vide .' --format prompt"
+EXTENSION = Extension(commands=lambda: [Command(LOOK, evidence, _EXAMPLE)], routes=_routes)

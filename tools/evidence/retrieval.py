@@ -5,8 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import log
+from typing import TYPE_CHECKING, Unpack
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
+from hierogram.daemon.library.options import resolve_options
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.segments import WordView, find_word_span
 from hierogram.daemon.text.texts import TOKENS, UNCHANGED_TEXT, TextPipeline, TextSide, make_pipeline
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_notation
@@ -18,6 +21,9 @@ from hierogram.storage.records import index_words
 from hierogram.tools.evidence.matching import CoveringPair, MatchedSentence, Pattern, SideMatch, choose_pairs
 from hierogram.tools.evidence.options import EvidenceOptions
 from hierogram.tools.evidence.sanitizing import EXPLANATION, enclose, quoted, visible
+
+if TYPE_CHECKING:
+    from hierogram.tools.keywords import EvidenceKeywords
 
 MAX_WORDS = 200
 """Maximum number of words in a sentence."""
@@ -53,6 +59,18 @@ class Evidence:
     rules: list[MatchedRule]
     pairs: list[CoveringPair]
     entries: list[SimilarPair]
+
+
+def evidence(
+    store: GrammarStore, sentence: str, *, options: EvidenceOptions | None = None, **chosen: "Unpack[EvidenceKeywords]"
+) -> Evidence:
+    """Return the store's evidence on a sentence: matching rules, similar pairs, dictionary entries.
+
+    Options are the fields of `EvidenceOptions`. Raises `InputError` if the sentence is empty or too long.
+    """
+    resolved = resolve_options(EvidenceOptions, options, chosen)
+    with store.reader.read() as transaction:
+        return find_evidence(transaction, sentence, resolved)
 
 
 def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOptions) -> Evidence:

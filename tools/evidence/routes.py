@@ -12,9 +12,9 @@ from hierogram.daemon.text.texts import make_pipeline
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.storage.options import OptionField
 from hierogram.tools.evidence.budget import fit_budget
-from hierogram.tools.evidence.library import evidence as evidence_of
 from hierogram.tools.evidence.options import MAX_CHARACTERS, EvidenceOptions, candidate_limits
 from hierogram.tools.evidence.retrieval import Evidence, as_prompt
+from hierogram.tools.evidence.retrieval import evidence as evidence_of
 
 _DECLARED = OptionField.of(EvidenceOptions)
 _LONGEST = 10_000

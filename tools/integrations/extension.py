@@ -3,6 +3,10 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import typer
+
+from hierogram.daemon.cli.common import open_chosen_store
+from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.extensions import SERVE, Command, Extension
 
 if TYPE_CHECKING:
@@ -11,10 +15,23 @@ if TYPE_CHECKING:
     from hierogram.daemon.web.protocol.context import ProtocolApp, WebContext
 
 
-def _commands() -> "Iterable[Command]":
-    from hierogram.tools.integrations.commands import mcp
+@with_options
+def mcp(context: typer.Context) -> None:
+    """Serve a store to language models (MCP). Speaks the Model Context Protocol on standard input and output.
 
-    yield Command(SERVE, mcp, "hierogram --store sqlite:///news.db mcp")
+    An MCP client starts this command. A daemon serves the same tools over HTTP at `/mcp` (`mcp` in [http]). The
+    environment variable HIEROGRAM_HTTP__MCP=add also allows models to store pairs, which are learned by a daemon of the
+    same store or by `hierogram learn`. HIEROGRAM_TRANSLATING__LM and similar variables configure translation.
+    """
+    from hierogram.daemon.configuration import load_configuration
+    from hierogram.daemon.web.protocol.threads import Threads
+    from hierogram.tools.integrations.mcp.server import make_server, make_tools
+    from hierogram.tools.translation.options import DecodingOptions
+
+    configuration = load_configuration()
+    with open_chosen_store(context) as opened:
+        tools = make_tools(opened, configuration.section(DecodingOptions).to_translate())
+        make_server(tools, Threads(), may_add=configuration.http.mcp == "add").run("stdio")
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
@@ -40,4 +57,6 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
         yield ProtocolApp(is_libretranslate, app, problem_response)
 
 
-EXTENSION = Extension(commands=_commands, routes=_routes, apps=_apps)
+EXTENSION = Extension(
+    commands=lambda: [Command(SERVE, mcp, "hierogram --store sqlite:///news.db mcp")], routes=_routes, apps=_apps
+)

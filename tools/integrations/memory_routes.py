@@ -12,8 +12,8 @@ from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.samplers.grammar.kinds import PAIRS
+from hierogram.tools.integrations.translation_memory import FuzzyMatch, nearest
 from hierogram.tools.integrations.translation_memory import memory as memory_of
-from hierogram.tools.integrations.translation_memory import nearest
 from hierogram.tools.translation.languages import base_language
 
 _LONGEST = 2_000
@@ -24,21 +24,6 @@ _LANGUAGES: dict[int | str, dict[str, object]] = {
     404: {"description": "The store has other languages."},
     409: {"description": "The store is monolingual."},
 }
-
-
-class NearAnswer(BaseModel):
-    """A stored pair that is similar to a text."""
-
-    source: str
-    target: str
-    quality: float = Field(
-        description="Similarity in percent: 100 minus the character edits in percent of the longer text."
-    )
-    rank: float = Field(
-        description="Share of the words of the text that the pair contains, in percent. Rare words "
-        "have a higher weight."
-    )
-    context: str = Field(description="Corpus of the pair.")
 
 
 class LanguagesAnswer(BaseModel):
@@ -72,7 +57,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
         text: Annotated[str, Path(max_length=_LONGEST, pattern=r"^[^\x00]*$", description="Text to look up.")],
         min_similarity: Annotated[float, Query(ge=0, le=100, description="Minimum quality.")] = 50,
         max_candidates: Annotated[int, Query(ge=1, le=50, description="Maximum number of pairs.")] = 5,
-    ) -> list[NearAnswer]:
+    ) -> list[FuzzyMatch]:
         """Return the pairs most similar to a text, best first."""
         stored = _languages(service)
         if stored and [base_language(source), base_language(target)] != [
@@ -82,13 +67,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
                 HTTPStatus.NOT_FOUND,
                 f"no memory from {source} to {target}: the languages of the store are {stored[0]} and {stored[1]}",
             )
-        matches = nearest(service.opened, text, min_similarity, max_candidates)
-        return [
-            NearAnswer(
-                source=match.source, target=match.target, quality=match.quality, rank=match.rank, context=match.corpus
-            )
-            for match in matches
-        ]
+        return nearest(service.opened, text, min_similarity, max_candidates)
 
     @router.get(
         "/v1/memory.tmx",

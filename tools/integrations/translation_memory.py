@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import log
+from typing import Annotated
+
+from pydantic import Field
 
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.texts import make_pipeline
@@ -27,11 +30,12 @@ class FuzzyMatch:
     """Fuzzy match: a stored pair similar to a text, detokenized.
 
     `quality` is the similarity of the source side in percent: 100 minus the edit distance in percent of the longer
-    text. `rank` is the percentage of the text's words that the pair contains; rare words have more weight.
+    text. `rank` is the percentage of the text's words that the pair contains; rare words have more weight. Over HTTP,
+    the corpus is called `context`, as in amagama.
     """
 
     id: int
-    corpus: str
+    corpus: Annotated[str, Field(serialization_alias="context")]
     source: str
     target: str
     quality: float

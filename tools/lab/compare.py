@@ -115,7 +115,7 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
         if held_out:
             # About the requested number of lines, up to a tenth of them.
             with Input(files) as counted:
-                every = max(sum(len(fields.numbers) for fields in counted.fields) // held_out, 10)
+                every = max(sum(len(fields.numbers) for fields in counted.fields()) // held_out, 10)
         with open(f"sqlite:///{path.absolute()}", create=True) as opened:
             with HeldOutInput(files, every) as source, progress("ingest", "lines") as bar:
                 done = opened.add(source, progress=lambda now: bar.update(now.bytes_read, now.bytes_total, now.lines))

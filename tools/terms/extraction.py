@@ -10,12 +10,14 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
+from hierogram.daemon.library.options import resolve_options
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.segments import WordView
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notation
@@ -42,6 +44,9 @@ from hierogram.tools.terms.phrases import (
     word_rows,
 )
 from hierogram.tools.terms.reports import GAP, Rendering, Term, TermReport, VariantUse
+
+if TYPE_CHECKING:
+    from hierogram.tools.keywords import TermKeywords
 
 FloatArray = NDArray[np.float64]
 
@@ -536,6 +541,22 @@ def _group_renderings(tally: HashCounter, vocabulary: TermVocabulary) -> dict[in
         ]
         renderings[term] = sorted(listed, key=lambda phrase: (-phrase.pairs, phrase.text))
     return renderings
+
+
+def terms(
+    store: GrammarStore,
+    *,
+    departures: int = 0,
+    options: TermOptions | None = None,
+    progress: Phases | None = None,
+    **chosen: "Unpack[TermKeywords]",
+) -> TermReport:
+    """Return phrases with consistent renderings, and up to `departures` exceptions of each term.
+
+    Options are the fields of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
+    `InputError`.
+    """
+    return extract_terms(store.store, resolve_options(TermOptions, options, chosen), departures, progress)
 
 
 def extract_terms(store: Store, options: TermOptions, departures: int = 0, report: Phases | None = None) -> TermReport:

@@ -1,10 +1,9 @@
 """Options of term extraction."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
-from hierogram.daemon.shared_options import OUTPUT, Corpus, Languages
+from hierogram.daemon.shared_options import Corpus
 from hierogram.storage.options import Option, OptionError
 
 MAX_WORDS = 8
@@ -46,21 +45,3 @@ GLOSSARY_DEFAULTS: dict[str, Any] = {"top": MAX_TERMS, "min_words": 1, "consiste
 Glossary entries are forced on every sentence, whatever the context. With the normal consistency of 0.5 they make
 translations worse (see docs/decisions/decoding.md).
 """
-
-
-@dataclass(frozen=True, slots=True)
-class TermOutput:
-    """Output format and file of the `terms` command."""
-
-    departures: Annotated[
-        int,
-        Option(
-            "List up to N pairs per term that do not use its usual rendering, instead of the terms.",
-            min=0, max=MAX_DEPARTURES, metavar="N",
-        ),
-    ] = 0  # fmt: skip
-    format: Annotated[str | None, Option("Output format", values=FORMATS, shown="from the file suffix, else table")] = (
-        None
-    )
-    languages: Languages = None
-    output: Annotated[Path | None, OUTPUT] = None

@@ -85,7 +85,7 @@ def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) 
     for note in result.notes:
         print_note(f"{note.code}: {note.text}")
     if as_json:
-        print_json({**asdict(result), "notes": [note._asdict() for note in result.notes]})
+        print_json(asdict(result))
         return
     print(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
     manual = f"{result.sure:,} sure, {result.possible:,} possible"

@@ -1,14 +1,69 @@
-"""Extension that adds the command `parse`."""
+"""Command `parse`."""
 
-from collections.abc import Iterable
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from hierogram.daemon.cli.common import grammar_and_sentences, interruptible, plural, print_note
+from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.exports.formats.registry import format_from_name
 from hierogram.daemon.extensions import TRANSLATE, Command, Extension
+from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import OUTPUT
+from hierogram.samplers.grammar.settings import PCFG
+from hierogram.storage.options import Option
+from hierogram.tools.treebanks.requests import ParseRequest
+
+STANDARD = "-"
 
 
-def _commands() -> "Iterable[Command]":
-    from hierogram.tools.treebanks.commands import parse
+@with_options
+def parse(
+    context: typer.Context,
+    request: ParseRequest,
+    files: Annotated[
+        list[str] | None,
+        Option(
+            "GRAMMAR: a file of fragments and counts, with lines such as `(NP (DT the) (NN)) ||| 17`, or a store of "
+            "trees. Default: the store. FILE: sentences, one per line. Default: standard input (-).",
+            metavar="[GRAMMAR] [FILE]",
+            positional=True,
+        ),
+    ] = None,
+    output: Annotated[str, OUTPUT] = STANDARD,
+) -> None:
+    """Parse sentences with tree fragments. Writes bracketed trees, one per line.
 
-    yield Command(TRANSLATE, parse, "hierogram parse grammar.txt news.en -o news.trees")
+    Tokens are separated by spaces. Unknown words are parsed as their class. A sentence without a parse gets a flat
+    tree; empty lines stay empty.
+    """
+    from hierogram.daemon.text.lines import read_sentences, write_lines
+    from hierogram.tools.treebanks.library import parse as find_trees
+
+    with interruptible("no trees were written"), ExitStack() as stack:
+        grammar, sentences = grammar_and_sentences(
+            context, files or (), stack, lambda file: format_from_name(file) is not None
+        )
+        lines = read_sentences(sentences)
+        if request.base is None and isinstance(grammar, str):
+            print_note(
+                f"{grammar}: the base distribution of a grammar file is unknown: smoothing with {PCFG} (use --base "
+                "for another)"
+            )
+        bar = stack.enter_context(progress("parse", "sentences"))
+        parsed = find_trees(lines, grammar, options=request, progress=lambda done: bar.update(done, len(lines), done))
+        flat = [number for number, result in enumerate(parsed, 1) if not result.found]
+        for number in flat:
+            print_note(f"{sentences}, line {number}: no parse: the output is a flat tree")
+        trees = [result.tree for result in parsed]
+        if output == STANDARD:
+            sys.stdout.writelines(tree + "\n" for tree in trees)
+            return
+        write_lines(Path(output), trees)
+    print_note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} without a parse")
 
 
-EXTENSION = Extension(commands=_commands)
+EXTENSION = Extension(commands=lambda: [Command(TRANSLATE, parse, "hierogram parse grammar.txt news.en -o news.trees")])

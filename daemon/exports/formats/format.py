@@ -135,8 +135,8 @@ class Format:
     name: str
     meaning: str
     suffix: str
-    compression: Compression
     features: tuple[str, ...]
+    compression: Compression = Compression.NONE
     line: Callable[[FeatureSet], str] | None = None
     read: Callable[[str, FeatureSet], ReadRule] | None = None
     fixed: bool = False
@@ -162,7 +162,9 @@ class Format:
                 raise ValueError(f"{self.name} has no feature {name!r}: expected {', '.join(self.features)}")
 
     def check_compression(self, compression: Compression) -> None:
-        """Raise `ValueError` if programs that read the format cannot read the compression."""
+        """Raise `ValueError` if the format or programs that read it do not support the compression."""
+        if self.line is None and compression is not Compression.NONE:
+            raise ValueError(f"{self.name} has its own compression: leave out --compression")
         if compression is Compression.ZSTD and self.compression is not Compression.ZSTD:
             raise ValueError(f"readers of {self.name} do not support zstd: use gzip (.gz) or no compression")
 

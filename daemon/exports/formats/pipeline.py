@@ -31,30 +31,28 @@ _CANDIDATES = f"""(
 
 _phrase_format = partial(Format, fixed=True, needs=LINKS, lexicon=True)
 _word_format = partial(_phrase_format, words=True)
+_dictionary = partial(_word_format, compression=Compression.GZIP)
 
-BICLEANER = _word_format(
+BICLEANER = _dictionary(
     name="bicleaner",
     meaning="Bicleaner dictionary from source to target",
     suffix=".bicleaner",
-    compression=Compression.GZIP,
     features=(_BY_SOURCE,),
     line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
     read=partial(_read, source=1, target=0),
 )
-BICLEANER_REVERSE = _word_format(
+BICLEANER_REVERSE = _dictionary(
     name="bicleaner-reverse",
     meaning="Bicleaner dictionary from target to source",
     suffix=".bicleaner-reverse",
-    compression=Compression.GZIP,
     features=(_BY_TARGET,),
     line=lambda _: spaced("source", "target", plain(_BY_TARGET)),
     read=partial(_read, source=0, target=1),
 )
-SHORTLIST = _word_format(
+SHORTLIST = _dictionary(
     name="shortlist",
     meaning="Marian lexical shortlist",
     suffix=".s2t",
-    compression=Compression.GZIP,
     features=(_BY_SOURCE,),
     line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
     read=partial(_read, source=1, target=0),
@@ -63,7 +61,6 @@ PRIORS = _word_format(
     name="priors",
     meaning="eflomal lexical priors",
     suffix=".priors",
-    compression=Compression.NONE,
     features=("count",),
     line=lambda _: concatenated(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, plain("count")),
     read=partial(_read, source=1, target=2),
@@ -72,7 +69,6 @@ TTABLE = _word_format(
     name="ttable",
     meaning="fast_align table of conditional probabilities",
     suffix=".ttable",
-    compression=Compression.NONE,
     features=(_BY_SOURCE,),
     line=lambda _: concatenated("source", _TAB, "target", _TAB, plain(f"ln({_BY_SOURCE})")),
     read=partial(_read, source=0, target=1),
@@ -81,7 +77,6 @@ VMAP = _phrase_format(
     name="vmap",
     meaning="CTranslate2 vocabulary map",
     suffix=".vmap",
-    compression=Compression.NONE,
     features=("count",),
     line=lambda _: concatenated("source", _TAB, "target"),
     read=partial(_read, source=0, target=1),

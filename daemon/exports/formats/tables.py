@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import partial
 
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exports.formats.format import FEATURES, FeatureSet, Format, ReadRule, concatenated
@@ -49,38 +50,23 @@ def _read_tabs(line: str, features: FeatureSet) -> ReadRule:
     return ReadRule(values["source"], values["target"], float(values["count"]) if "count" in values else None)
 
 
-JSONL = Format(
+_table = partial(Format, features=_FEATURES, needs=None, alignments=True, shape=_SHAPE)
+
+JSONL = _table(
     name="jsonl",
     meaning="one JSON object per line",
     suffix=".jsonl",
     compression=Compression.ZSTD,
-    features=_FEATURES,
-    needs=None,
     line=_json_line,
     read=_read_json,
-    alignments=True,
-    shape=_SHAPE,
 )
-TSV = Format(
+TSV = _table(
     name="tsv",
     meaning="tab-separated columns with a header line",
     suffix=".tsv",
     compression=Compression.ZSTD,
-    features=_FEATURES,
-    needs=None,
     line=_tab_line,
     read=_read_tabs,
     header=lambda features: "\t".join(columns(features)),
-    alignments=True,
-    shape=_SHAPE,
 )
-PARQUET = Format(
-    name="parquet",
-    meaning="Parquet with internal compression",
-    suffix=".parquet",
-    compression=Compression.NONE,
-    features=_FEATURES,
-    needs=None,
-    alignments=True,
-    shape=_SHAPE,
-)
+PARQUET = _table(name="parquet", meaning="Parquet with internal compression", suffix=".parquet")

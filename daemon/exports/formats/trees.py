@@ -1,5 +1,7 @@
 """Formats of tree grammars: fragments in brackets, and the CFG that has the same probabilities."""
 
+from functools import partial
+
 from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exports.formats.format import FeatureSet, Format, ReadRule, plain
 from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
@@ -30,28 +32,22 @@ def _root(fragment: str) -> str:
     return fragment[1:].split(" ", 1)[0]
 
 
-FRAGMENTS = Format(
+_tree_format = partial(Format, compression=Compression.ZSTD, features=_FEATURES, fixed=True, needs=TREE_FRAGMENTS)
+
+FRAGMENTS = _tree_format(
     name="fragments",
     meaning="bracketed fragment, its count, and its relative frequency given its root label",
     suffix=".fragments",
-    compression=Compression.ZSTD,
-    features=_FEATURES,
-    fixed=True,
     line=lambda _: f"target || ' ||| ' || {plain('count')} || ' ||| ' || {plain('p_target_given_source')}",
     read=_read_fragment,
-    needs=TREE_FRAGMENTS,
 )
-PCFG = Format(
+PCFG = _tree_format(
     name="pcfg",
     meaning="fragment as a CFG rule: root label, frontier, probability, count, and the fragment",
     suffix=".pcfg",
-    compression=Compression.ZSTD,
-    features=_FEATURES,
-    fixed=True,
     line=lambda _: (
         f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || {plain('p_target_given_source')}"
         f" || ' ' || {plain('count')} || ' ||| ' || target"
     ),
     read=_read_flat,
-    needs=TREE_FRAGMENTS,
 )

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from hierogram.daemon.shared_options import RuleQuery
@@ -16,7 +16,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import OptionField
-from hierogram.storage.records import PairRecord
+from hierogram.storage.records import PairRecord, RuleRow
 
 _NO_NUL = r"^[^\x00]+$"
 _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
@@ -37,28 +37,10 @@ _DERIVED: dict[int | str, dict[str, object]] = {
 }
 
 
-class RuleAnswer(BaseModel):
-    """A rule with its counts and probabilities."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    source: str
-    target: str
-    expected_uses: float = Field(description="Expected uses (posterior mean).")
-    expected_uses_error: float = Field(description="Monte Carlo standard error of the expected uses.")
-    count: int = Field(description="Uses in the current derivations.")
-    p_target_given_source: float
-    p_source_given_target: float
-    length: int
-    scope: int
-    nonterminals: int
-    hiero: bool
-
-
 class RulesAnswer(BaseModel):
     """A page of rules, most used first."""
 
-    rules: list[RuleAnswer]
+    rules: list[RuleRow]
     next: str | None = Field(description="Cursor of the next page, or null.")
 
 
@@ -106,14 +88,13 @@ def grammar_routes(context: WebContext) -> APIRouter:
         )
         view = WordView(store.settings().word_parts)
         rows = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in rules[:limit]]
-        page = [RuleAnswer.model_validate(rule) for rule in rows]
         following = None
         if len(rules) > limit:
             # The cursor holds uses in the store's integer units, because the store sorts by them.
             last = rules[limit - 1]
             after_uses = last.count if current_sample else round(last.expected_uses * unit)
             following = f"{after_uses}\t{last.source}\t{last.target}"
-        return RulesAnswer(rules=page, next=following)
+        return RulesAnswer(rules=rows, next=following)
 
     @router.get("/pairs/{pair_id}", responses=_MISSING)
     def pair(pair_id: PairId) -> PairRecord:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
@@ -74,16 +74,16 @@ class RequestMetrics:
         self._lines.labels("rejected").inc(totals.rejected)
 
 
+@dataclass(eq=False)
 class _CurrentMetrics(Collector):
     """Collector of current metrics of the daemon, its store and its export jobs."""
 
-    def __init__(self, condition: DaemonStatus, status: StoreStatus | None, jobs: Sequence[JobStatus]) -> None:
-        self._condition = condition
-        self._status = status
-        self._jobs = jobs
+    condition: DaemonStatus
+    status: StoreStatus | None
+    jobs: Sequence[JobStatus]
 
     def collect(self) -> Iterator[Metric]:
-        condition, status = self._condition, self._status
+        condition, status = self.condition, self.status
         lag, spool = condition.lag, condition.spool
         yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime_seconds)
         yield _gauge("hierogram_degraded", "1 if the daemon is degraded.", bool(condition.degraded))
@@ -117,7 +117,7 @@ class _CurrentMetrics(Collector):
         yield _gauge("hierogram_store_up", "1 if the store responds.", status is not None)
         if status is None:
             return
-        yield from _export_metrics(self._jobs)
+        yield from _export_metrics(self.jobs)
         yield _by_state("hierogram_pairs", "Stored pairs, by state.", status.pairs)
         yield _gauge("hierogram_rules_in_use", "Rules in use by the current derivations.", status.rules_in_use)
         yield _gauge("hierogram_rules_expected", "Rules with expected uses.", status.rules_expected)

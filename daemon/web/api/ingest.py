@@ -24,6 +24,7 @@ from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.formats import JSONL, ParsedLine, json_object, parse_lines
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestBatch, check_input_kind
 from hierogram.daemon.text.lines import detect_data_type
+from hierogram.daemon.text.notes import Note
 from hierogram.daemon.text.reading import IngestOptions, InputValidator
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, MAX_LINE_BYTES, InputLimits, RejectionError
 from hierogram.daemon.text.texts import make_pipeline, two_languages
@@ -50,40 +51,26 @@ class RejectedAnswer(BaseModel):
     message: str
 
 
-class NoteAnswer(BaseModel):
-    """Note on the body as a whole."""
-
-    code: str
-    text: str
-
-
 class IngestAnswer(BaseModel):
     """Report on a body of pairs."""
 
-    batch: int
+    batch: int = 0
     corpus: str
-    lines: int
-    accepted: int
-    duplicates: int = Field(description="Lines whose pairs were already in the corpus.")
-    rejected: int
-    reasons: dict[str, int]
+    lines: int = 0
+    accepted: int = 0
+    duplicates: int = Field(default=0, description="Lines whose pairs were already in the corpus.")
+    rejected: int = 0
+    reasons: dict[str, int] = {}
     rejected_lines: list[RejectedAnswer] = Field(
-        description="The first rejected lines. All are in the table rejected_lines."
+        default=[], description="The first rejected lines. All are in the table rejected_lines."
     )
-    more_rejected: int
+    more_rejected: int = 0
     unused_fields: dict[str, int] = Field(
-        description="Unknown members of the JSON objects, with the number of lines that have them, up to 20 members."
+        default={},
+        description="Unknown members of the JSON objects, with the number of lines that have them, up to 20 members.",
     )
-    more_unused_fields: int = Field(description="Occurrences of further unknown members.")
-    notes: list[NoteAnswer] = Field(description="Warnings about the body as a whole.")
-
-    @classmethod
-    def empty(cls, corpus: str) -> "IngestAnswer":
-        """Return the answer before any line was ingested."""
-        return cls(
-            batch=0, corpus=corpus, lines=0, accepted=0, duplicates=0, rejected=0, reasons={}, rejected_lines=[],
-            more_rejected=0, unused_fields={}, more_unused_fields=0, notes=[],
-        )  # fmt: skip
+    more_unused_fields: int = Field(default=0, description="Occurrences of further unknown members.")
+    notes: list[Note] = Field(default=[], description="Warnings about the body as a whole.")
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IngestAnswer":
         """Return the answer with another chunk added; `unused` counts the lines that have each unused member."""
@@ -103,19 +90,18 @@ class IngestAnswer(BaseModel):
                 fields[short] = fields.get(short, 0) + times
             else:
                 repeats += times
-        return IngestAnswer(
-            batch=self.batch,
-            corpus=self.corpus,
-            lines=self.lines + totals.accepted + totals.duplicates + totals.rejected,
-            accepted=self.accepted + totals.accepted,
-            duplicates=self.duplicates + totals.duplicates,
-            rejected=self.rejected + totals.rejected,
-            reasons=dict(reasons),
-            rejected_lines=self.rejected_lines + problems_shown,
-            more_rejected=self.more_rejected + sum(run.lines for run in rejected[room:]),
-            unused_fields=fields,
-            more_unused_fields=self.more_unused_fields + repeats,
-            notes=self.notes,
+        return self.model_copy(
+            update={
+                "lines": self.lines + totals.accepted + totals.duplicates + totals.rejected,
+                "accepted": self.accepted + totals.accepted,
+                "duplicates": self.duplicates + totals.duplicates,
+                "rejected": self.rejected + totals.rejected,
+                "reasons": dict(reasons),
+                "rejected_lines": self.rejected_lines + problems_shown,
+                "more_rejected": self.more_rejected + sum(run.lines for run in rejected[room:]),
+                "unused_fields": fields,
+                "more_unused_fields": self.more_unused_fields + repeats,
+            }
         )
 
 
@@ -138,7 +124,7 @@ class IngestRequest:
         self._earlier = self._store.find_request(key) if key is not None else None
         self._since = self._earlier.lines if self._earlier else None
         self.answer = (
-            IngestAnswer.model_validate_json(self._earlier.response) if self._earlier else IngestAnswer.empty(corpus)
+            IngestAnswer.model_validate_json(self._earlier.response) if self._earlier else IngestAnswer(corpus=corpus)
         )
         if self._earlier and self._earlier.corpus != corpus:
             raise self._other(f"the earlier request used the corpus {self._earlier.corpus!r}")
@@ -199,8 +185,7 @@ class IngestRequest:
         if not self.repeated:
             checks, batch = self._open()
             checks.close()
-            notes = [NoteAnswer(**note._asdict()) for note in batch.notes()]
-            self.answer = self.answer.model_copy(update={"notes": notes})
+            self.answer = self.answer.model_copy(update={"notes": batch.notes()})
             record = self._record(self.answer, self._digest.digest(), done=True)
             batch.finish((record, self._since) if self._key is not None else None)
         return self.answer

@@ -13,9 +13,8 @@ from starlette.responses import Response
 
 from hierogram.daemon.exports.schedule import job_statuses
 from hierogram.daemon.web.pages.forms import texts
-from hierogram.daemon.web.pages.rendering import PageContext, split_symbols
+from hierogram.daemon.web.pages.rendering import PageContext
 from hierogram.samplers.diagnostics.convergence import effective_size
-from hierogram.samplers.grammar.kinds import find_notation
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress
 from hierogram.storage.records import Settings
@@ -37,13 +36,12 @@ def activity_routes(page: PageContext) -> APIRouter:
     def now_page(request: Request) -> Response:
         """Return the state of the store and of the daemon."""
         texts(request)
-        with page.reader.read() as transaction:
+        with page.read() as reading:
+            transaction, settings = reading.transaction, reading.settings
             status = progress.store_status(transaction, page.reader.url)
             sweeps = progress.last_sweeps(transaction, _SWEEPS)
             batches = progress.last_batches(transaction, _ROWS)
-            settings = transaction.settings()
             curve = _curve(sweeps, settings)
-            notation = find_notation(settings.grammar)
             exports, changes = progress.last_exports(transaction, _ROWS), progress.last_changes(transaction, _ROWS)
             daemon, time = _daemon(page, status.pairs), datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
@@ -64,14 +62,10 @@ def activity_routes(page: PageContext) -> APIRouter:
                 "jobs": job_statuses(progress.scheduled_jobs(transaction)),
                 "changes": changes,
                 "at": time,
-                "sql": transaction.statements,
-                "_one": notation.one,
-                "_many": notation.many,
-                "_symbols": lambda side: split_symbols(side, settings),
                 "_exported": next((row for row in exports if row["state"] == "done"), None),
                 "_failures": _failures(daemon, progress.recent_failures(transaction), time - _RECENT),
             }
-        return page.answer(request, "now", content)
+        return page.answer(request, "now", content, reading)
 
     return router
 
@@ -153,16 +147,7 @@ def _daemon(page: PageContext, pairs: dict[str, int]) -> dict[str, Any] | None:
         "degraded": condition.degraded,
         "lag": asdict(condition.lag.by(pairs)),
         "spool": asdict(condition.spool),
-        "loops": [
-            {
-                "name": loop.name,
-                "age_seconds": loop.age_seconds,
-                "running": loop.running,
-                "restarts": loop.restarts,
-                "error": loop.error,
-            }
-            for loop in condition.loops
-        ],
+        "loops": list(map(asdict, condition.loops)),
     }
 
 

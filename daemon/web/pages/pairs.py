@@ -9,18 +9,16 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.pages.forms import check_form_token, form_values, texts
-from hierogram.daemon.web.pages.rendering import PageContext, sentences, split_symbols
+from hierogram.daemon.web.pages.rendering import PageContext, Reading, sentences
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET
 from hierogram.storage.browsing.details import count_uses, find_neighbors, find_pair, is_withdrawal_pending
-from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.records import PairRecord
 
 
@@ -33,18 +31,18 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
     def pair_page(request: Request, pair_id: PairId) -> Response:
         """Return the page of a pair."""
         texts(request)
-        with page.reader.read() as transaction:
-            content = _content(transaction, _found(transaction, pair_id))
+        with page.read() as reading:
+            content = _content(reading, _found(reading, pair_id))
         content["_may_leave"] = page.service is not None
-        return page.answer(request, "pair", content)
+        return page.answer(request, "pair", content, reading)
 
     @router.get("/pairs/{pair_id:int}/withdraw")
     def ask_whether(request: Request, pair_id: PairId) -> Response:
         """Return the form that withdraws a pair."""
         texts(request)
         _service(page)
-        with page.reader.read() as transaction:
-            pair, unit = _found(transaction, pair_id), find_notation(transaction.settings().grammar).one
+        with page.read() as reading:
+            pair, unit = _found(reading, pair_id), reading.notation.one
         action = request.url.path
         token = page.sessions.form_token(request.cookies.get(COOKIE), action)
         return page.html(request, "withdraw", {"pair": pair, "one": unit, "action": action, "form_token": token})
@@ -61,12 +59,12 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
     @router.get("/withdrawn/{pair_id:int}")
     def withdrawn(request: Request, pair_id: PairId) -> Response:
         """Return whether a pair has been withdrawn. Redirect to its page if no withdrawal was requested."""
-        with page.reader.read() as transaction:
-            still_there = is_withdrawal_pending(transaction, pair_id)
+        with page.read() as reading:
+            still_there = is_withdrawal_pending(reading.transaction, pair_id)
             if still_there is None:
-                return RedirectResponse(f"/pairs/{_found(transaction, pair_id).id}", HTTPStatus.SEE_OTHER)
-            unit = find_notation(transaction.settings().grammar).one
-        return page.html(request, "withdrawn", {"id": pair_id, "one": unit, "still_there": still_there})
+                return RedirectResponse(f"/pairs/{_found(reading, pair_id).id}", HTTPStatus.SEE_OTHER)
+        content = {"id": pair_id, "one": reading.notation.one, "still_there": still_there}
+        return page.html(request, "withdrawn", content)
 
     return router
 
@@ -79,22 +77,20 @@ def _service(page: PageContext) -> Service:
     return page.service
 
 
-def _found(transaction: ReadTransaction, pair_id: int) -> PairRecord:
-    pair = find_pair(transaction, pair_id)
+def _found(reading: Reading, pair_id: int) -> PairRecord:
+    pair = find_pair(reading.transaction, pair_id)
     if pair is None:
-        unit = find_notation(transaction.settings().grammar).one
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"{unit} {pair_id} not found")
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"{reading.notation.one} {pair_id} not found")
     return pair
 
 
-def _content(transaction: ReadTransaction, pair: PairRecord) -> dict[str, Any]:
+def _content(reading: Reading, pair: PairRecord) -> dict[str, Any]:
     # Import lazily: other pages do not need the compiler.
     from hierogram.daemon.learning.derivations import expected_rules, read_derivation
     from hierogram.daemon.web.pages.drawing import grid, picture
     from hierogram.storage.pairs.pairs import pairs_by_id
 
-    settings = transaction.settings()
-    notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
+    transaction, settings, notation, view = reading
     two_texts = notation.takes == PAIRS
     alignment = pair.alignment if two_texts else ""
     word_pair = view.pair(pair.source, pair.target if two_texts else "", alignment)
@@ -140,13 +136,10 @@ def _content(transaction: ReadTransaction, pair: PairRecord) -> dict[str, Any]:
         "words": len(sides[SOURCE]) + len(sides[TARGET]),
         "expected": expected,
         "trouble": trouble,
-        "sql": transaction.statements,
-        "_one": notation.one,
         "_before": before,
         "_after": after,
         "_sides": sides,
         "_two_texts": two_texts,
         "_picture": picture(rules, tokens, alignment),
         "_grid": grid(rules, tokens, alignment) if alignment else None,
-        "_symbols": lambda side: split_symbols(side, settings),
     }  # fmt: skip

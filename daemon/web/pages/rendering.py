@@ -2,7 +2,8 @@
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from functools import cache
@@ -24,9 +25,9 @@ from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.segments import WITHIN, WordView
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
-from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, find_notation
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, Notation, find_notation
 from hierogram.samplers.grammar.rules import parse_side
-from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.browsing.reader import Reader, ReadTransaction
 from hierogram.storage.records import Settings
 from hierogram.storage.records.pairs import parse_links
 
@@ -128,6 +129,15 @@ def _environment() -> Environment:
     return made
 
 
+class Reading(NamedTuple):
+    """One state of the store for a page: its transaction, settings, notation and words."""
+
+    transaction: ReadTransaction
+    settings: Settings
+    notation: Notation
+    view: WordView
+
+
 class PageContext:
     """Renderer of a site's pages.
 
@@ -135,7 +145,7 @@ class PageContext:
     lists name, path and title of each page that extensions add.
     """
 
-    def __init__(self, reader: Reader, sessions: Sessions, service: Service | None, *, asks: bool) -> None:
+    def __init__(self, reader: Reader, sessions: Sessions, service: "Service | None", *, asks: bool) -> None:
         self.reader = reader
         self.sessions = sessions
         self.service = service
@@ -143,8 +153,28 @@ class PageContext:
         self.navigation: list[tuple[str, str, str]] = []
         self._templates = _environment()
 
-    def answer(self, request: Request, name: str, content: Mapping[str, Any]) -> Response:
-        """Render a page as HTML, or as JSON, without keys that begin with `_`, if the path ends in `.json`."""
+    @contextmanager
+    def read(self) -> Iterator[Reading]:
+        """Yield one state of the store."""
+        with self.reader.read() as transaction:
+            settings = transaction.settings()
+            yield Reading(transaction, settings, find_notation(settings.grammar), WordView(settings.word_parts))
+
+    def answer(
+        self, request: Request, name: str, content: Mapping[str, Any], reading: Reading | None = None
+    ) -> Response:
+        """Render a page as HTML, or as JSON, without keys that begin with `_`, if the path ends in `.json`.
+
+        Pages of a state of the store have its statements, the names of its units, and the symbols of its rules.
+        """
+        if reading is not None:
+            content = {
+                **content,
+                "sql": reading.transaction.statements,
+                "_one": reading.notation.one,
+                "_many": reading.notation.many,
+                "_symbols": lambda side: split_symbols(side, reading.settings),
+            }
         if request.url.path.endswith(JSON_ENDING):
             values = {key: plain(value) for key, value in content.items() if not key.startswith("_")}
             return JSONResponse(values, headers=HEADERS)

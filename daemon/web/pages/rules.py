@@ -6,10 +6,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.pages.forms import texts, whole_number
-from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences, split_symbols
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
+from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES
 from hierogram.storage.browsing import details
 
 _COMPETING_RULES = 12
@@ -26,9 +25,8 @@ def rule_routes(page: PageContext) -> APIRouter:
         """Return the page of a rule."""
         parameters = texts(request, "source", "target", "after")
         source, target = parameters.get("source", ""), parameters.get("target", "")
-        with page.reader.read() as transaction:
-            settings = transaction.settings()
-            notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
+        with page.read() as reading:
+            transaction, view = reading.transaction, reading.view
             rule = details.find_rule(transaction, source, target)
             history: list[dict[str, Any]] = []
             if rule is not None:
@@ -43,16 +41,12 @@ def rule_routes(page: PageContext) -> APIRouter:
                     SOURCE: details.find_competing_rules(transaction, SOURCE, source, _COMPETING_RULES),
                     TARGET: details.find_competing_rules(transaction, TARGET, target, _COMPETING_RULES),
                 },
-                "two_sides": TWO_SIDES in notation.offers,
-                "sql": transaction.statements,
-                "_symbols": lambda side: split_symbols(side, settings),
+                "two_sides": TWO_SIDES in reading.notation.offers,
                 "_sides": (view.side(source), view.side(target)),
-                "_many": notation.many,
-                "_one": notation.one,
                 "_here": address("/rule", source=source, target=target),
                 "_pairs": address("/rule/pairs", source=source, target=target),
             }
-        return page.answer(request, "rule", content)
+        return page.answer(request, "rule", content, reading)
 
     @router.get("/rule/pairs")
     @router.get("/rule/pairs.json")
@@ -63,9 +57,8 @@ def rule_routes(page: PageContext) -> APIRouter:
 
         parameters = texts(request, "source", "target", "after")
         source, target = parameters.get("source", ""), parameters.get("target", "")
-        with page.reader.read() as transaction:
-            settings = transaction.settings()
-            notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
+        with page.read() as reading:
+            transaction, view = reading.transaction, reading.view
             rule = details.find_rule(transaction, source, target)
             start = whole_number(parameters.get("after", "")) or 0
             # A pair may use a rule that is not stored yet, but only one with valid notation.
@@ -79,7 +72,6 @@ def rule_routes(page: PageContext) -> APIRouter:
                 "source": source,
                 "target": target,
                 **lines._asdict(),
-                "sql": transaction.statements,
                 "_sentences": {
                     line.id: sentences(
                         *pairs[line.id][:3],
@@ -93,10 +85,7 @@ def rule_routes(page: PageContext) -> APIRouter:
                 "_sides": (view.side(source), view.side(target)),
                 "_after": start,
                 "_next": address("/rule/pairs", source=source, target=target, after=lines.next),
-                "_symbols": lambda side: split_symbols(side, settings),
-                "_many": notation.many,
-                "_one": notation.one,
             }
-            return page.answer(request, "rule_pairs", content)
+        return page.answer(request, "rule_pairs", content, reading)
 
     return router

@@ -12,12 +12,11 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.daemon.web.pages.forms import options
-from hierogram.daemon.web.pages.rendering import PageContext, address, split_symbols
+from hierogram.daemon.web.pages.rendering import PageContext, Reading, address
 from hierogram.daemon.web.protocol.bodies import MAX_ID
-from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, find_notation
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.browsing import progress, words
-from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import (
     MATCHES,
     ORDERS,
@@ -34,7 +33,7 @@ from hierogram.storage.browsing.search import (
 from hierogram.storage.browsing.words import count_word
 from hierogram.storage.options import OptionField
 from hierogram.storage.pairs.vocabulary import similar_words
-from hierogram.storage.records import Settings, is_part
+from hierogram.storage.records import is_part
 
 _EXAMPLES = 12
 _MOST = 200
@@ -57,11 +56,10 @@ def search_routes(page: PageContext) -> APIRouter:
         query, parameters = options(request, Query, "q", "after")
         query = replace(query, limit=min(query.limit, _MOST))
         phrase = read_phrase(parameters.get("q", ""))
-        with page.reader.read() as transaction:
+        with page.read() as reading:
+            transaction, _, notation, view = reading
             status = progress.store_status(transaction, page.reader.url)
-            settings = transaction.settings()
-            phrase = _in_tokens(transaction, phrase, settings)
-            notation = find_notation(settings.grammar)
+            phrase = _in_tokens(reading, phrase)
             content: dict[str, Any] = {
                 "typed": parameters.get("q", ""),
                 "asked": bool(phrase.words),
@@ -72,29 +70,23 @@ def search_routes(page: PageContext) -> APIRouter:
                 "_values": {name: field.option.values for name, field in OptionField.of(Query).items()},
                 "_orders": ORDERS,
                 "_matches": MATCHES,
-                "_one": notation.one,
-                "_many": notation.many,
                 "_as_typed": lambda word: Phrase((word,)).typed(),
             }
             if phrase.words:
-                view = WordView(settings.word_parts)
                 divided = {side: _divided(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
                 if "side" not in request.query_params:
                     query = replace(query, side=guess_side(transaction, divided))
                 results = search(transaction, divided[query.side], query, _read_place(parameters.get("after")))
-                content |= _results(transaction, request, results, phrase, divided, query) | {
-                    "query": asdict(query),
-                    "_symbols": lambda side: split_symbols(side, settings),
-                }
+                content |= _results(reading, request, results, phrase, divided, query) | {"query": asdict(query)}
             else:
-                content |= _beginning(transaction) | {"rules": []}
-            content["sql"] = transaction.statements
-        return page.answer(request, "search", content)
+                content |= _beginning(reading) | {"rules": []}
+        return page.answer(request, "search", content, reading)
 
     return router
 
 
-def _in_tokens(transaction: ReadTransaction, phrase: Phrase, settings: Settings) -> Phrase:
+def _in_tokens(reading: Reading, phrase: Phrase) -> Phrase:
+    transaction, settings, _, view = reading
     if not settings.tokenize:
         return phrase
     try:
@@ -102,7 +94,6 @@ def _in_tokens(transaction: ReadTransaction, phrase: Phrase, settings: Settings)
     except UsageError:
         # The tokenizer's package may be missing where a store is only browsed.
         return phrase
-    view = WordView(settings.word_parts)
 
     def known(side: str, words: Sequence[str]) -> bool:
         return phrase_occurs(transaction, side, _divided(Phrase(tuple(words)), view, side == TARGET))
@@ -123,7 +114,7 @@ def _divided(phrase: Phrase, view: WordView, side: int) -> Phrase:
 
 
 def _results(
-    transaction: ReadTransaction,
+    reading: Reading,
     request: Request,
     results: RulePage,
     phrase: Phrase,
@@ -131,8 +122,7 @@ def _results(
     query: Query,
 ) -> dict[str, Any]:
     side = query.side
-    settings = transaction.settings()
-    notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
+    transaction, settings, notation, view = reading
     vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     parameters = {name: value for name, value in request.query_params.items() if name != "after"}
@@ -174,10 +164,11 @@ def _results(
     }
 
 
-def _beginning(transaction: ReadTransaction) -> dict[str, Any]:
+def _beginning(reading: Reading) -> dict[str, Any]:
+    transaction = reading.transaction
     frequent = {side: words.common_words(transaction, side, _EXAMPLES) for side in (SOURCE, TARGET)}
     telling = words.characteristic_words(transaction, _EXAMPLES) if any(frequent.values()) else {}
-    trees = FRAGMENTS in find_notation(transaction.settings().grammar).offers
+    trees = FRAGMENTS in reading.notation.offers
     return {
         "common_words": frequent,
         "characteristic_words": {side: telling.get(side, []) for side in (SOURCE, TARGET)},

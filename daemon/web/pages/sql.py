@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from http import HTTPStatus
 from threading import BoundedSemaphore
 from typing import Any
@@ -18,7 +19,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.sessions import is_cross_site
 from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.storage.browsing.cookbook import described_relations, fill_cookbook
-from hierogram.storage.browsing.sql_runner import SpooledResult, SqlRunner
+from hierogram.storage.browsing.sql_runner import MAX_CELLS, SpooledResult, SqlRunner
 from hierogram.storage.exceptions import QueryError, SlowQueryError
 
 _AT_PER_TIME = 2
@@ -39,48 +40,39 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
     router = APIRouter()
     turns = BoundedSemaphore(_AT_PER_TIME)
 
-    def take_turn(request: Request) -> None:
+    def run(request: Request, question: str, rows: int, cells: int = MAX_CELLS) -> SpooledResult:
+        if sql_runner.refusal is not None:
+            raise ProblemError(HTTPStatus.FORBIDDEN, sql_runner.refusal)
         if is_cross_site(request):
             raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed: open /ask instead")
         if not turns.acquire(blocking=False):
             raise try_later("other queries are running: try again in a moment", _RETRY_SECONDS)
-
-    def whole(request: Request) -> SpooledResult:
-        question = texts(request, "sql").get("sql", "")
-        if sql_runner.refusal is not None:
-            raise ProblemError(HTTPStatus.FORBIDDEN, sql_runner.refusal)
-        take_turn(request)
         try:
-            return sql_runner.query(question, seconds, _MAX_ROWS, _MAX_CELLS)
+            return sql_runner.query(question, seconds, rows, cells)
         except (QueryError, SlowQueryError) as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
         finally:
             turns.release()
 
+    def whole(request: Request) -> SpooledResult:
+        return run(request, texts(request, "sql").get("sql", ""), _MAX_ROWS, _MAX_CELLS)
+
     @router.get("/ask")
     def ask_page(request: Request) -> Response:
         """Show a query and its result, or the cookbook without a query."""
         question = texts(request, "sql").get("sql", "")
-        page_values: dict[str, Any] = {"answer": None, "trouble": sql_runner.refusal}
-        status = HTTPStatus.OK
-        if question and sql_runner.refusal is not None:
-            status = HTTPStatus.FORBIDDEN
-        elif question:
-            take_turn(request)
+        shown, trouble, status = None, sql_runner.refusal, HTTPStatus.OK
+        if question:
             try:
-                answer = sql_runner.query(question, seconds, _SHOWN_ROWS)
-                page_values["answer"] = {
-                    "rows": answer.rows,
-                    "columns": answer.columns,
-                    "more": answer.more,
-                    "cut": answer.cut,
-                }
-                answer.close()
-            except (QueryError, SlowQueryError) as error:
-                page_values["trouble"], status = str(error), HTTPStatus.UNPROCESSABLE_ENTITY
-            finally:
-                turns.release()
-        content = page_values | {
+                with closing(run(request, question, _SHOWN_ROWS)) as answer:
+                    shown = {name: getattr(answer, name) for name in ("rows", "columns", "more", "cut")}
+            except ProblemError as problem:
+                trouble, status = problem.detail, problem.status
+                if status != HTTPStatus.UNPROCESSABLE_ENTITY and trouble != sql_runner.refusal:
+                    raise
+        content = {
+            "answer": shown,
+            "trouble": trouble,
             "sql": question,
             **_starting_points(page),
             "seconds": seconds,

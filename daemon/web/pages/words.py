@@ -12,12 +12,11 @@ from starlette.responses import Response
 
 from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.pages.forms import texts
-from hierogram.daemon.web.pages.rendering import PageContext, sentences, split_symbols
+from hierogram.daemon.web.pages.rendering import PageContext, Reading, sentences
 from hierogram.daemon.web.protocol.problems import ProblemError
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation
 from hierogram.storage.browsing import details, words
 from hierogram.storage.browsing.details import CompetingRule
-from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import Phrase, most_used_rules
 from hierogram.storage.pairs.vocabulary import similar_words
 from hierogram.storage.records import PairRow, is_part
@@ -47,16 +46,15 @@ def word_routes(page: PageContext) -> APIRouter:
         side, token = parameters.get("side", SOURCE), parameters.get("token", "")
         if side not in (SOURCE, TARGET):
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"side: must be {SOURCE} or {TARGET}")
-        with page.reader.read() as transaction:
-            content = _content(transaction, side, token)
-        return page.answer(request, "word", content)
+        with page.read() as reading:
+            content = _content(reading, side, token)
+        return page.answer(request, "word", content, reading)
 
     return router
 
 
-def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, Any]:
-    settings = transaction.settings()
-    notation, view = find_notation(settings.grammar), WordView(settings.word_parts)
+def _content(reading: Reading, side: str, token: str) -> dict[str, Any]:
+    transaction, _, notation, view = reading
     two_sides = TWO_SIDES in notation.offers
     parts = view.parts(side == TARGET, token)
     phrase = Phrase(tuple(parts.split(" ")))
@@ -88,10 +86,7 @@ def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, A
             if not is_part(word.token)
         ],
         "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus, view),
-        "sql": transaction.statements,
         "_two_sides": two_sides,
-        "_pair": notation.one,
-        "_pairs": notation.many,
         "_sentences": {
             line["id"]: sentences(
                 line["source"], line["target"], line["alignment"],
@@ -99,7 +94,6 @@ def _content(transaction: ReadTransaction, side: str, token: str) -> dict[str, A
             )
             for line in lines
         },
-        "_symbols": lambda text: split_symbols(text, settings),
     }  # fmt: skip
 
 

@@ -1,47 +1,25 @@
 """Objects shared by routes, pages and protocols, and the types with which extensions add their own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
 from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.serving.health import DaemonStatus
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.rates import Rates
 from hierogram.daemon.web.protocol.sessions import Sessions
 from hierogram.daemon.web.protocol.threads import Threads
-from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.store import Store
+
+if TYPE_CHECKING:
+    from hierogram.daemon.serving.service import Daemon
 
 
-class Service(Protocol):
-    """The daemon as seen by the HTTP server. All methods are thread-safe."""
-
-    opened: GrammarStore
-    configuration: Configuration
-
-    @property
-    def store(self) -> Store:
-        """The database of the store."""
-
-    def status(self) -> DaemonStatus:
-        """Return the daemon's condition, quickly and without a database query."""
-
-    def stopping(self) -> bool:
-        """Return whether the daemon is shutting down, so that long requests should end."""
-
-    def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """See `Daemon.withdraw`."""
-
-    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """See `Daemon.correct`."""
-
-
+Service: TypeAlias = "Daemon"
+"""The daemon behind the HTTP server. Its module is not imported, because pages without a daemon need no compiler."""
 Shared = TypeVar("Shared")
 
 

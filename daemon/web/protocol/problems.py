@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -58,25 +57,6 @@ def unknown_pair(pair_id: int) -> ProblemError:
     return ProblemError(HTTPStatus.NOT_FOUND, f"pair {pair_id} not found")
 
 
-_TYPES = {
-    "string": "a string", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list",
-    "dict": "an object", "model": "an object", "model_attributes": "an object", "decimal": "a number",
-    "tuple": "a list", "datetime": "a date with a time", "date": "a date",
-}  # fmt: skip
-_BOUNDS = {
-    "greater_than_equal": ">= {ge}",
-    "greater_than": "> {gt}",
-    "less_than_equal": "<= {le}",
-    "less_than": "< {lt}",
-    "string_too_short": "a string of at least {min_length} characters",
-    "string_too_long": "a string of up to {max_length} characters (split longer texts)",
-    "too_short": "a list of at least {min_length} items",
-    "too_long": "a list of up to {max_length} items (send the rest in another request)",
-    "literal_error": "one of {expected}",
-    "enum": "one of {expected}",
-    "string_pattern_mismatch": "a string that matches {pattern}",
-    "finite_number": "a finite number",
-}
 _SHOWN_CHARACTERS = 60
 
 
@@ -88,22 +68,11 @@ def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    kind, context = str(error["type"]), error.get("ctx", {})
-    if kind == "missing":
-        return "missing"
-    if kind == "extra_forbidden":
-        return "unknown member: check its spelling or leave it out"
-    if kind in _BOUNDS:
-        expected = _BOUNDS[kind].format_map({name: str(value) for name, value in context.items()})
-    else:
-        expected = _TYPES.get(kind.removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float"), "")
-    if not expected:
-        return str(error["msg"]).removeprefix("Value error, ")
-    value = error.get("input")
-    value_text = json.dumps(value, ensure_ascii=False, default=str)
-    if len(value_text) > _SHOWN_CHARACTERS:
-        value_text = f"{value_text[:_SHOWN_CHARACTERS]}…"
-    return f"must be {expected}, got {value_text}"
+    reason = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] in ("missing", "extra_forbidden", "value_error"):
+        return reason
+    value = json.dumps(error.get("input"), ensure_ascii=False, default=str)
+    return f"{reason}, got {value if len(value) <= _SHOWN_CHARACTERS else value[:_SHOWN_CHARACTERS] + '…'}"
 
 
 def make_problem(request: Request, error: Exception) -> ProblemError:
@@ -113,9 +82,7 @@ def make_problem(request: Request, error: Exception) -> ProblemError:
             return error
         case RequestValidationError():
             return wrong_values(error.errors())
-        case WrongKindError() | NothingLearnedError() | AlignerUntrainedError():
-            return ProblemError(HTTPStatus.CONFLICT, str(error))
-        case DerivationError():
+        case WrongKindError() | NothingLearnedError() | AlignerUntrainedError() | DerivationError():
             return ProblemError(HTTPStatus.CONFLICT, str(error))
         case InputError():
             return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
@@ -154,9 +121,6 @@ def install_problem_handlers(
 
 
 _MAX_PARAMETERS = 100
-_SHOWN_NAME = 100
-_NEAR = 0.5
-"""Similarity, as measured by `difflib`, from which a parameter name is suggested for a misspelled one."""
 
 
 def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
@@ -172,7 +136,9 @@ def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[st
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"the query cannot be read: {error}") from error
     for name, times in Counter(name for name, _ in pairs).items():
         if name not in accepted:
-            raise _unknown_parameter(name, list(accepted))
+            hint = f"expected {', '.join(map(repr, accepted))}" if accepted else "this path has no parameters"
+            name = name[:_SHOWN_CHARACTERS]
+            raise ProblemError(HTTPStatus.BAD_REQUEST, f"unknown query parameter {name!r}: {hint}", parameter=name)
         if times > 1 and not accepted[name]:
             raise ProblemError(
                 HTTPStatus.BAD_REQUEST,
@@ -186,20 +152,3 @@ async def check_query(request: Request) -> None:
     """Raise `ProblemError` (400) if the query has an unknown parameter or repeats one that is not repeatable."""
     path = getattr(request.scope["route"], "path_format", request.url.path)
     parse_query(request, query_parameters(request.app.openapi(), request.method, path))
-
-
-def _unknown_parameter(name: str, accepted: list[str]) -> ProblemError:
-    near = get_close_matches(name[:_SHOWN_NAME].lower(), accepted, 1, _NEAR)
-    if near:
-        hint = f"did you mean {near[0]!r}?"
-    elif accepted:
-        hint = f"expected {', '.join(map(repr, accepted))}"
-    else:
-        hint = "this path has no parameters"
-    short_name = name[:_SHOWN_NAME]
-    return ProblemError(
-        HTTPStatus.BAD_REQUEST,
-        f"unknown query parameter {short_name!r}: {hint}",
-        parameter=short_name,
-        nearest=near[0] if near else None,
-    )

@@ -45,8 +45,7 @@ def entries(path: Path, content: str, languages: tuple[str, str] | None) -> tupl
     path.write_text(content)
     pairs, reasons = [], []
     with Dictionary(str(path)) as source:
-        source.choose(languages)
-        for fields in source.fields:
+        for fields in source.fields(languages):
             pairs += [(s.decode(), t.decode()) for s, t in zip(fields.sources, fields.targets, strict=True)]
             reasons += [one.reason for one in fields.rejected]
     return pairs, reasons

@@ -118,15 +118,15 @@ def test_libraries_do_not_log_each_webhook() -> None:
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        ("align", {"pairs": [{"source": 3, "target": "a"}]}, "pairs.0.source: must be a string, got 3"),
-        ("align", {"pairs": [{"source": "a"}]}, "pairs.0.target: missing"),
-        ("align", {"pairs": [], "min_probability": 2}, "min_probability: must be <= 1"),
-        ("align", {"pairs": [], "symmetrization": "x"}, "symmetrization: must be one of 'posterior'"),
-        ("translate", {"sentences": "la"}, 'sentences: must be a list, got "la"'),
-        ("translate", {"sentences": [], "text": "a"}, "text: unknown member"),
-        ("translate", {"sentences": ["a"] * 101}, "sentences: must be a list of up to 100"),
-        ("translate?best=0", {"sentences": []}, 'query.best: must be >= 1, got "0"'),
-        ("translate?best=x", {"sentences": []}, 'query.best: must be a whole number, got "x"'),
+        ("align", {"pairs": [{"source": 3, "target": "a"}]}, "pairs.0.source: Input should be a valid string, got 3"),
+        ("align", {"pairs": [{"source": "a"}]}, "pairs.0.target: Field required"),
+        ("align", {"pairs": [], "min_probability": 2}, "min_probability: Input should be less than or equal to 1"),
+        ("align", {"pairs": [], "symmetrization": "x"}, "symmetrization: Input should be 'posterior'"),
+        ("translate", {"sentences": "la"}, 'sentences: Input should be a valid list, got "la"'),
+        ("translate", {"sentences": [], "text": "a"}, "text: Extra inputs are not permitted"),
+        ("translate", {"sentences": ["a"] * 101}, "sentences: List should have at most 100 items"),
+        ("translate?best=0", {"sentences": []}, 'query.best: Input should be greater than or equal to 1, got "0"'),
+        ("translate?best=x", {"sentences": []}, 'query.best: Input should be a valid integer'),
     ],
 )
 def test_invalid_requests_are_explained(

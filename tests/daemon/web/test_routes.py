@@ -4,6 +4,7 @@ import re
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Semaphore
 
@@ -63,18 +64,7 @@ def test_rules_are_found_by_their_sides(learned_client: TestClient, learned: Sto
     best = learned.find_rules(words=["maison"], limit=1)[0]
     sides = {"source": best.source, "target": best.target}
     [rule] = learned_client.get("/v1/rules", params=sides).json()["rules"]
-    assert rule == {
-        **sides,
-        "expected_uses": best.expected_uses,
-        "expected_uses_error": pytest.approx(best.expected_uses_error),
-        "count": best.count,
-        "p_target_given_source": pytest.approx(best.p_target_given_source),
-        "p_source_given_target": pytest.approx(best.p_source_given_target),
-        "length": best.length,
-        "scope": best.scope,
-        "nonterminals": best.nonterminals,
-        "hiero": best.hiero,
-    }
+    assert rule == pytest.approx(asdict(best))
     assert learned_client.get("/v1/rules?source=nowhere").json() == {"rules": [], "next": None}
 
 
@@ -142,8 +132,7 @@ def test_unknown_parameters_are_refused(empty_client: TestClient, method: str, p
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
     problem = answer.json()
     assert problem["detail"].startswith("unknown query parameter 'corpsu': ")
-    nearest = {"/v1/pairs": "corpus", "/v1/memory.tmx": "corpus", "/v1/rules": "cursor"}.get(path)
-    assert (problem["parameter"], problem["nearest"]) == ("corpsu", nearest)
+    assert problem["parameter"] == "corpsu"
     assert not any(empty_client.get("/v1/status").json()["store"]["pairs"].values())
 
 
@@ -157,8 +146,6 @@ def test_every_route_is_tested(empty_client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("sorce=a", "unknown query parameter 'sorce': did you mean 'source'?"),
-        ("Limit=3", "unknown query parameter 'Limit': did you mean 'limit'?"),
         (
             "x",
             "unknown query parameter 'x': expected 'source', 'target', 'containing', 'limit', 'cursor', "

@@ -13,7 +13,7 @@ from hierogram.samplers.diagnostics.convergence import APART, CONSTANT, DRIFTING
 from hierogram.samplers.diagnostics.overlap import KEY, GrammarCounts
 from hierogram.storage.store import open_store
 from hierogram.tools.diagnosis.chains import ChainDraws, LinkDraws, run_chains
-from hierogram.tools.diagnosis.diagnosis import diagnose
+from hierogram.tools.diagnosis.diagnosis import summarize_chains
 from hierogram.tools.diagnosis.options import ChainOptions
 
 STORE = "sqlite:///hierogram.db"
@@ -73,7 +73,7 @@ def test_the_most_frequent_rules_are_recorded(hierogram: Run, corpus: Path, tmp_
 def test_chains_over_a_treebank(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK_TREES) as store:
         put(store, TREES)
-        found = diagnose(run_chains(store, ChainOptions(chains=2, sweeps=40)))
+        found = summarize_chains(run_chains(store, ChainOptions(chains=2, sweeps=40)))
     assert found.rules.watched > 5
     assert all(one.mean is not None for one in found.totals)
 
@@ -105,7 +105,7 @@ def test_pairs_with_given_links_have_no_aligner_chains(hierogram: Run, corpus: P
     with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
         taken = run_chains(store, ChainOptions(chains=2, sweeps=10))
     assert not taken.links.names
-    assert diagnose(taken).links.watched == 0
+    assert summarize_chains(taken).links.watched == 0
 
 
 def test_links_on_which_chains_disagree_are_listed() -> None:
@@ -115,7 +115,7 @@ def test_links_on_which_chains_disagree_are_listed() -> None:
     drifting = (np.arange(150) + random.integers(-40, 40, (4, 150)) > 75).astype(np.float64)
     names = ["a - b", "c - d", "e - f"]
     taken = make_draws(NOISE)._replace(links=LinkDraws(np.stack([apart, sound, drifting]), names, 1.0, 0.0))
-    found = diagnose(taken)
+    found = summarize_chains(taken)
     assert found.links.verdicts == {SOUND: 1, APART: 1, DRIFTING: 1}
     assert [one.name for one in found.links.least[:2]] == ["a - b", "e - f"]
     assert found.seconds == 3.0
@@ -147,7 +147,7 @@ NOISE = np.random.default_rng(2).normal(size=(4, 150))
     ],
 )
 def test_unreliable_totals_are_flagged(likelihood: np.ndarray, verdict: str) -> None:
-    found = diagnose(make_draws(likelihood))
+    found = summarize_chains(make_draws(likelihood))
     assert found.totals[0].verdict == verdict
     assert found.flagged == (["log_likelihood"] if verdict in (DRIFTING, APART, STUCK) else [])
     assert (found.totals[0].r_hat is None) == (verdict == CONSTANT)

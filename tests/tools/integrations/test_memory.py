@@ -60,6 +60,7 @@ def test_amagama_requests_are_answered(opened: hg.GrammarStore, connect: Connect
     client: TestClient = connect(FakeService(opened.store))
     assert client.get("/tmserver/languages/").json() == {"sourceLanguages": ["fr"], "targetLanguages": ["en"]}
     [found] = client.get(f"/tmserver/fr/en/unit/{quote(PAIRS[2][0], safe='')}").json()
+    assert found.pop("id") == 3
     assert found == {"source": PAIRS[2][0], "target": PAIRS[2][1], "quality": 100, "rank": 100, "context": "news"}
     assert len(client.get("/tmserver/fr/en_GB/unit/La maison?min_similarity=1&max_candidates=1").json()) == 1
     assert client.get("/tmserver/fr/en/unit/").json() == []

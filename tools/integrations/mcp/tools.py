@@ -92,7 +92,7 @@ class McpTools:
 
     def terms(self, containing: str, limit: int) -> list[TermSummary]:
         """Return up to `limit` terms that contain a text on either side, best first. Raises `InputError`."""
-        from hierogram.tools.terms.library import terms
+        from hierogram.tools.terms.extraction import terms
         from hierogram.tools.terms.options import MAX_TERMS
 
         def wanted(term: "Term") -> bool:

@@ -13,6 +13,7 @@ from hierogram.daemon.exports.options import MIN_EXPECTED, CountKind
 from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
 from hierogram.daemon.text.lines import open_lines
 from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import LINKS, find_notation
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
@@ -43,10 +44,9 @@ class HeldOutInput(Input):
         self._every = every
         self.held_out: list[str] = []
 
-    @property
-    def fields(self) -> Iterator[LineColumns]:
+    def fields(self, languages: Languages | None = None) -> Iterator[LineColumns]:
         """Yield the lines that are not held out."""
-        for fields in super().fields:
+        for fields in super().fields(languages):
             if not self._every:
                 yield fields
                 continue

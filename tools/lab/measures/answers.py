@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -18,6 +18,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.health import DaemonStatus, Lag
+from hierogram.daemon.serving.service import Daemon
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
@@ -159,8 +160,8 @@ class _Quiet:
 
 @contextmanager
 def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
-    """Yield a connection to a server of the store. The server ends afterwards."""
-    loop = HttpLoop(_Quiet(store))
+    """Yield a connection to a server of the store, which ends afterwards."""
+    loop = HttpLoop(cast("Daemon", _Quiet(store)))
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
     thread.start()

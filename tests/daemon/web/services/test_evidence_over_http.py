@@ -68,7 +68,7 @@ def test_invalid_requests_are_refused(reading_client: TestClient, query: str, co
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ("", "source: missing"),
+        ("", "source: Field required"),
         ("source=", "source: must contain a word"),
         ("source=%20%E2%80%8B", "source: must contain a word"),
         ("source=la%00", "source: must not contain NUL"),
