@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import update
 
 import hierogram as hg
 from hierogram.daemon.text.detokenizer import NO_BREAK
@@ -148,14 +148,6 @@ def test_text_with_links_and_stores_of_tokens_teach_nothing(tmp_path: Path) -> N
     with hg.open(tmp_path / "b.db", create=True) as store:
         store.add(SPACED)
         assert store.settings().orthographies == ()
-
-
-def test_a_store_without_orthographies_uses_the_rules_alone(tmp_path: Path) -> None:
-    with hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True) as store:
-        with store.store.engine.begin() as connection:
-            connection.execute(delete(settings_table).where(settings_table.c.name == "orthographies"))
-        store.add(SPACED)
-        assert store.settings().orthographies == ("", "")
 
 
 def test_an_input_tokenized_before_another_set_the_orthography_is_refused(
