@@ -82,11 +82,14 @@ def align(
             sources, targets = read_pairs(files)
         for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
             advise_tokenization(side, name, lines, tokenized)
+        # The aligner reads the sentences once. Without other references, each iterator then frees its list.
+        unread = iter(sources), iter(targets)
+        del sources, targets, lines
         if store is not None and not store.store.aligner_counts(((), ()), ((), ())).jumps:
             print_note(f"{store.url}: the aligner has not seen any pairs yet: aligning without the store")
         with progress("align", "sweeps") as bar:
             aligned = sample(
-                sources, targets, priors=store, tokenize=languages, tokenized=tokenized, options=request,
+                *unread, priors=store, tokenize=languages, tokenized=tokenized, options=request,
                 progress=lambda done, total: bar.update(done, total, done),
             )  # fmt: skip
         for pair, words in sorted(aligned.skipped.items()):

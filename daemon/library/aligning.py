@@ -42,13 +42,14 @@ def align(
     from hierogram.daemon.learning.alignment.requests import AlignOptions
 
     texts = resolve_text_pipeline(priors, tokenize, tokenized)
-    sources, targets = (
-        [side.tokens(line) for line in open_sentences(lines)]
-        for side, lines in ((texts.source, source), (texts.target, target))
-    )
+    sides = [
+        map(side.tokens, open_sentences(lines)) for side, lines in ((texts.source, source), (texts.target, target))
+    ]
+    # Lines of word parts are read twice.
+    source_lines, target_lines = [list(side) for side in sides] if texts.merges else sides
     read_prior = None if priors is None else _counts_loader(priors)
-    aligned = align(sources, targets, resolve_options(AlignOptions, options, overrides), progress, read_prior)
-    return aligned.to_words(sources, targets) if texts.merges else aligned
+    aligned = align(source_lines, target_lines, resolve_options(AlignOptions, options, overrides), progress, read_prior)
+    return aligned.to_words(source_lines, target_lines) if texts.merges else aligned
 
 
 def resolve_text_pipeline(

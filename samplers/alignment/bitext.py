@@ -3,6 +3,7 @@
 Words are numbered from 0 on each side.
 """
 
+from array import array
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -34,8 +35,6 @@ class Sides(NamedTuple):
     # int32[M], int64[P + 1]: conditioning words, and the start of each pair's.
     conditioning: NDArray[np.int32]
     conditioning_offset: NDArray[np.int64]
-    # int64[P + 1]: start of each pair's (emitted, conditioning) positions in an array of all of them.
-    cell_offset: NDArray[np.int64]
 
     @property
     def pairs(self) -> int:
@@ -74,15 +73,14 @@ def fold(word: str) -> str:
 def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
     """Assign numbers to the words of sentences. Raises `AlignmentInputError` for more than `MAX_WORDS` words."""
     numbers = numbering()
-    words: list[int] = []
-    offset = [0]
+    words, offset = array("i"), array("q", [0])
     for number, sentence in enumerate(sentences, 1):
         # Lowercase each word separately: lowercasing may change the number of characters but not the number of words.
         words_here = split_tokens(sentence)
         folded = words_here if keep_case else [fold(word) for word in words_here]
         if len(folded) > MAX_WORDS:
             raise AlignmentInputError(f"line {number}: {len(folded):,} words, the limit is {MAX_WORDS:,}")
-        words += map(numbers.__getitem__, folded)
+        words.extend(map(numbers.__getitem__, folded))
         offset.append(len(words))
     return Side(np.array(words, np.int32), np.array(offset, np.int64), tuple(numbers))
 
@@ -94,10 +92,7 @@ def make_sides(emitted: Side, conditioning: Side) -> Sides:
             f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: sentences "
             "and translations must be aligned line by line"
         )
-    cells = np.diff(emitted.offset) * np.diff(conditioning.offset)
-    cell_offset = np.zeros(len(emitted.offset), np.int64)
-    np.cumsum(cells, out=cell_offset[1:])
-    return Sides(emitted.words, emitted.offset, conditioning.words, conditioning.offset, cell_offset)
+    return Sides(emitted.words, emitted.offset, conditioning.words, conditioning.offset)
 
 
 STEM = 4

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Sides
 from hierogram.samplers.alignment.counts import WordPairs
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.grammar.known_links import KnownLinks
 
@@ -212,32 +212,31 @@ class AlignmentScratch(NamedTuple):
     hashed: NDArray[np.uint64]
     # Indexed by candidate.
     seen: NDArray[np.int16]
-    # int16[M], precomputed: next position with the same conditioning word in the sentence, cyclically.
+    # Indexed by conditioning position: next position with the same conditioning word in the sentence, cyclically.
     alike: NDArray[np.int16]
 
 
-@njit
-def _link_equal_words(sides, first, last, alike):
-    """Fill `alike`; `first`, `last` int64 by conditioning word are scratch memory, initially 0."""
-    for pair in range(len(sides.conditioning_offset) - 1):
-        start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
-        for k in range(start, stop):
-            word = sides.conditioning[k]
-            # Positions are stored from 1, since 0 means not yet seen.
-            if first[word] <= start:
-                first[word] = k + 1
-            else:
-                alike[last[word] - 1] = k - start
-            last[word] = k + 1
-            alike[k] = first[word] - 1 - start
+@njit_inline
+def link_equal_words(words, start, length, scratch):
+    """Fill `alike` for the conditioning sentence of `length` words from `start`, given the hashes of its words."""
+    alike = scratch.alike
+    # Most words do not occur twice, which a filter of 64 bits shows.
+    met = np.uint64(0)
+    for i in range(length):
+        bit = np.uint64(1) << (scratch.hashed[i] >> np.uint64(58))
+        before = i - 1 if met & bit else -1
+        met |= bit
+        while before >= 0 and words[start + before] != words[start + i]:
+            before -= 1
+        # The last position points to the first.
+        alike[i] = i if before < 0 else alike[before]
+        if before >= 0:
+            alike[before] = i
 
 
 def make_scratch(sides: Sides) -> AlignmentScratch:
     """Allocate scratch memory for the pairs of a direction."""
     longest = sides.longest_conditioning
-    alike = np.zeros(len(sides.conditioning), np.int16)
-    words = int(sides.conditioning.max(initial=-1)) + 1
-    _link_equal_words(sides, np.zeros(words, np.int64), np.zeros(words, np.int64), alike)
     return AlignmentScratch(
         np.zeros(longest + 1, np.int16),
         np.zeros(longest + 1, np.float64),
@@ -246,7 +245,7 @@ def make_scratch(sides: Sides) -> AlignmentScratch:
         np.zeros(longest + 1, np.float64),
         np.zeros(longest + 1, np.uint64),
         np.zeros(longest + 1, np.int16),
-        alike,
+        np.zeros(longest + 1, np.int16),
     )
 
 

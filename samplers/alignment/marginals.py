@@ -16,6 +16,13 @@ from hierogram.samplers.alignment.symmetrization import LinkList, symmetrize
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 CELL = np.float32
+WHOLE = 65520
+"""Stored form of probability 1. It is divisible by 1 to 10, so frequencies among few samples are exact."""
+_SLOTS_OF_ALL = 8_000_000
+_MIN_SLOTS, _MAX_SLOTS = 2, 8
+"""Number of stored probabilities per emitted word: it falls as a corpus grows, since posteriors become sharper."""
+_NEGLIGIBLE = 0.001
+"""Probabilities below this are dropped first if not all of a pair fit."""
 LIKELY = 0.5
 """Decoding threshold for one-to-one links: no two links above it share a word."""
 LIKELY_IN_MEAN = 0.35
@@ -30,14 +37,21 @@ _MIN_LIKELY = 0.1
 
 
 class Marginals(NamedTuple):
-    """Sums over samples of the posterior probabilities of links (linear)."""
+    """Mean posterior probabilities of links over samples (linear), of each pair only the largest.
 
-    # float32[C]: indexed by (emitted, conditioning) position of each pair.
-    cells: NDArray[np.float32]
-    # float32[N]: posterior of an unlinked or collocated word.
-    unlinked: NDArray[np.float32]
+    `cells` float32[words of the longest pair] are scratch memory for all of one pair: a row for each emitted word, with
+    the probability that it is unlinked or collocated, then those of its links by conditioning position.
+    """
+
+    # uint32[slots * N]: the pair's entries from slots * its first emitted position, up to the first 0. An entry has the
+    # distance from the previous entry's cell in its high half, and the probability times WHOLE in its low half.
+    entries: NDArray[np.uint32]
     # int64[1].
     samples: NDArray[np.int64]
+    cells: NDArray[np.float32]
+    # int32 scratch memory, indexed like `cells`.
+    kept: NDArray[np.int32]
+    slots: int
 
 
 class DirectionLinks(NamedTuple):
@@ -48,68 +62,132 @@ class DirectionLinks(NamedTuple):
 
 
 def empty_marginals(sides: Sides) -> Marginals:
-    """Return sums over no samples."""
-    return Marginals(
-        np.zeros(int(sides.cell_offset[-1]), np.float32),
-        np.zeros(len(sides.emitted), np.float32),
-        np.zeros(1, np.int64),
-    )
+    """Return marginals without samples."""
+    words = len(sides.emitted)
+    slots = min(max(_SLOTS_OF_ALL // max(words, 1), _MIN_SLOTS), _MAX_SLOTS)
+    lengths = np.diff(sides.emitted_offset), np.diff(sides.conditioning_offset)
+    largest = int((lengths[0] * (lengths[1] + 1)).max(initial=0))
+    entries = np.zeros(slots * words, np.uint32)
+    return Marginals(entries, np.zeros(1, np.int64), np.zeros(largest, CELL), np.zeros(largest, np.int32), slots)
 
 
 @njit
-def add_marginals(total: Marginals, added: Marginals) -> None:
-    """Add the sums of another chain, in place. Add chains in a fixed order, since float sums depend on it."""
-    for k in range(len(total.cells)):
-        total.cells[k] += added.cells[k]
-    for g in range(len(total.unlinked)):
-        total.unlinked[g] += added.unlinked[g]
-    total.samples[0] += added.samples[0]
+def load_pair(emitted_offset, conditioning_offset, pair, factor, marginals):
+    """Set `cells` to the mean probabilities of a pair, times `factor`."""
+    start, stop = emitted_offset[pair], emitted_offset[pair + 1]
+    for k in range((stop - start) * (conditioning_offset[pair + 1] - conditioning_offset[pair] + 1)):
+        marginals.cells[k] = CELL(0.0)
+    cell = -1
+    scale = factor / WHOLE
+    for k in range(marginals.slots * start, marginals.slots * stop):
+        entry = np.int64(marginals.entries[k])
+        if entry == 0:
+            break
+        cell += entry >> 16
+        marginals.cells[cell] = CELL(scale * (entry & 0xFFFF))
 
 
 @njit_inline
-def add_sample(marginals, cell, g, i):
-    """Count the current link of emitted position g: position i or UNLINKED."""
-    if i == UNLINKED:
-        marginals.unlinked[g] += CELL(1.0)
-    else:
-        marginals.cells[cell + i] += CELL(1.0)
+def load_sums(sides, pair, marginals):
+    """Set `cells` to the sums of a pair over all samples."""
+    load_pair(sides.emitted_offset, sides.conditioning_offset, pair, np.float64(marginals.samples[0]), marginals)
+
+
+@njit
+def store_sums(sides, pair, samples, marginals):
+    """Store the sums over `samples` that are in `cells`; if there are too many, only the largest."""
+    start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
+    size = (stop - start) * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair] + 1)
+    first, end = marginals.slots * start, marginals.slots * stop
+    lowest = CELL(samples * (_NEGLIGIBLE if size > end - first else 0.5 / WHOLE))
+    kept = 0
+    for k in range(size):
+        marginals.kept[kept] = k
+        kept += marginals.cells[k] >= lowest
+    while kept > end - first:
+        lowest *= CELL(1.5)
+        candidates, kept = kept, 0
+        for k in range(candidates):
+            marginals.kept[kept] = marginals.kept[k]
+            kept += marginals.cells[marginals.kept[k]] >= lowest
+    before = np.int64(-1)
+    scale = WHOLE / samples
+    for k in range(kept):
+        cell = np.int64(marginals.kept[k])
+        while cell - before > 0xFFFF and first < end:
+            marginals.entries[first] = 0xFFFF << 16
+            before += 0xFFFF
+            first += 1
+        if first < end:
+            mass = min(np.int64(marginals.cells[cell] * scale + 0.5), WHOLE)
+            marginals.entries[first] = np.uint32((cell - before) << 16 | mass)
+            before = cell
+            first += 1
+    if first < end:
+        marginals.entries[first] = 0
+
+
+@njit
+def add_marginals(sides: Sides, total: Marginals, added: Marginals) -> None:
+    """Add the samples of other chains, in place. Add chains in a fixed order, since rounding depends on it."""
+    samples = total.samples[0] + added.samples[0]
+    for pair in range(len(sides.emitted_offset) - 1):
+        load_sums(sides, pair, total)
+        load_sums(sides, pair, added)
+        words = sides.emitted_offset[pair + 1] - sides.emitted_offset[pair]
+        for k in range(words * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair] + 1)):
+            total.cells[k] += added.cells[k]
+        store_sums(sides, pair, samples, total)
+    total.samples[0] = samples
 
 
 @njit_inline
-def add_conditional(marginals, cell, g, scratch, number):
+def add_sample(marginals, row, i):
+    """Count the current link of the emitted word whose cells start at `row`: position i or UNLINKED."""
+    marginals.cells[row + 1 + i] += CELL(1.0)
+
+
+@njit_inline
+def add_conditional(marginals, row, scratch, number):
     """Add the conditional distribution of a link, which has less variance than the draw [Rao-Blackwell]."""
     total = scratch.weight[number - 1]
     below = 0.0
     for k in range(number):
-        share = CELL((scratch.weight[k] - below) / total)
+        marginals.cells[row + 1 + scratch.candidate[k]] += CELL((scratch.weight[k] - below) / total)
         below = scratch.weight[k]
-        if scratch.candidate[k] == UNLINKED:
-            marginals.unlinked[g] += share
-        else:
-            marginals.cells[cell + scratch.candidate[k]] += share
+
+
+def pair_posteriors(sides: Sides, pair: int, marginals: Marginals) -> NDArray[np.float32]:
+    """Return the posteriors of a pair's links, float32[emitted words, conditioning words]."""
+    load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
+    words, length = (
+        int(offset[pair + 1] - offset[pair]) for offset in (sides.emitted_offset, sides.conditioning_offset)
+    )
+    posteriors = marginals.cells[: words * (length + 1)].reshape(words, length + 1)
+    return posteriors[:, 1:].copy()
 
 
 @njit
 def _decode(sides, marginals, by_half, links, posterior):
-    samples = marginals.samples[0]
     for pair in range(len(sides.emitted_offset) - 1):
-        start = sides.emitted_offset[pair]
+        load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
-        for g in range(start, sides.emitted_offset[pair + 1]):
-            cell = sides.cell_offset[pair] + (g - start) * length
+        row = 0
+        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             best = UNLINKED
             max_cell = np.float32(0.0)
             for i in range(length):
-                if marginals.cells[cell + i] > max_cell:
+                if marginals.cells[row + 1 + i] > max_cell:
                     best = i
-                    max_cell = marginals.cells[cell + i]
-            unlinked = marginals.unlinked[g]
-            if best == UNLINKED or (2 * unlinked > samples if by_half else unlinked > max_cell):
+                    max_cell = marginals.cells[row + 1 + i]
+            unlinked = marginals.cells[row]
+            if best == UNLINKED or unlinked > (np.float32(0.5) if by_half else max_cell):
                 links[g] = UNLINKED
-                posterior[g] = unlinked / samples
+                posterior[g] = unlinked
             else:
                 links[g] = best
-                posterior[g] = max_cell / samples
+                posterior[g] = max_cell
+            row += length + 1
 
 
 def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
@@ -120,17 +198,36 @@ def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> Directi
     return DirectionLinks(links, posterior)
 
 
+@njit_inline
+def _load_both(source_offset, target_offset, pair, forward, backward):
+    load_pair(target_offset, source_offset, pair, 1.0, forward)
+    load_pair(source_offset, target_offset, pair, 1.0, backward)
+
+
+@njit_inline
+def _mean_at(forward, backward, height, width, s, t):
+    # Each direction's cells are ordered by its emitted words.
+    target_probability = forward.cells[t * (height + 1) + s + 1]
+    source_probability = backward.cells[s * (width + 1) + t + 1]
+    return np.float32((target_probability + source_probability) / 2)
+
+
+@njit
+def _link_means(source_offset, target_offset, forward, backward, links, means):
+    for pair in range(len(source_offset) - 1):
+        _load_both(source_offset, target_offset, pair, forward, backward)
+        height = source_offset[pair + 1] - source_offset[pair]
+        width = target_offset[pair + 1] - target_offset[pair]
+        for k in range(links.offset[pair], links.offset[pair + 1]):
+            s, t = np.int64(links.source[k]), np.int64(links.target[k])
+            means[k] = _mean_at(forward, backward, height, width, s, t)
+
+
 def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Sequence[Marginals]) -> NDArray[np.float32]:
     """Return each link's posterior, float32[L]: the mean over both directions."""
-    numbers = np.diff(links.offset)
-    s, t = links.source.astype(np.int64), links.target.astype(np.int64)
-    widths = np.diff(source.offset), np.diff(target.offset)
-    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(widths[0] * widths[1])])
-    cells = np.repeat(cell_offset[:-1], numbers)
-    forward = marginals[0].cells[cells + t * np.repeat(widths[0], numbers) + s] / marginals[0].samples[0]
-    backward = marginals[1].cells[cells + s * np.repeat(widths[1], numbers) + t] / marginals[1].samples[0]
-    mean: NDArray[np.float32] = ((forward + backward) / 2).astype(np.float32)
-    return mean
+    means = np.zeros(len(links.source), np.float32)
+    _link_means(source.offset, target.offset, marginals[0], marginals[1], links, means)
+    return means
 
 
 class Thresholds(NamedTuple):
@@ -167,27 +264,18 @@ def _grows(means, height, width, s, t, likely, beside):
     return _is_likely(means, height, width, s, t - 1, likely) or _is_likely(means, height, width, s, t + 1, likely)
 
 
-@njit_inline
-def _mean_at(forward, backward, cell, height, width, s, t):
-    # Each direction's cells are ordered by its emitted words.
-    target_probability = forward.cells[cell + t * height + s] / forward.samples[0]
-    source_probability = backward.cells[cell + s * width + t] / backward.samples[0]
-    return np.float32((target_probability + source_probability) / 2)
-
-
 @njit
 def _sum_by_mean(source_offset, target_offset, forward, backward, number, total):
-    cell = 0
     for pair in range(len(source_offset) - 1):
+        _load_both(source_offset, target_offset, pair, forward, backward)
         height = source_offset[pair + 1] - source_offset[pair]
         width = target_offset[pair + 1] - target_offset[pair]
         for s in range(height):
             for t in range(width):
-                mean = _mean_at(forward, backward, cell, height, width, s, t)
+                mean = _mean_at(forward, backward, height, width, s, t)
                 step = min(np.int64(mean * _STEPS), _STEPS - 1)
                 number[step] += 1
                 total[step] += mean
-        cell += height * width
 
 
 def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginals]) -> Thresholds:
@@ -204,15 +292,15 @@ def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginal
 @njit
 def _decode_mean(source_offset, target_offset, forward, backward, likely, beside, means, links):
     written = 0
-    cell = 0
     for pair in range(len(source_offset) - 1):
+        _load_both(source_offset, target_offset, pair, forward, backward)
         height = source_offset[pair + 1] - source_offset[pair]
         width = target_offset[pair + 1] - target_offset[pair]
         means.source_free[:height] = 1
         means.target_free[:width] = 1
         for s in range(height):
             for t in range(width):
-                means.mean[s * width + t] = _mean_at(forward, backward, cell, height, width, s, t)
+                means.mean[s * width + t] = _mean_at(forward, backward, height, width, s, t)
                 if _is_likely(means, height, width, s, t, likely):
                     means.source_free[s] = 0
                     means.target_free[t] = 0
@@ -223,7 +311,6 @@ def _decode_mean(source_offset, target_offset, forward, backward, likely, beside
                     links.source[written] = s
                     links.target[written] = t
                     written += 1
-        cell += height * width
         links.offset[pair + 1] = written
 
 
@@ -232,8 +319,8 @@ def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thre
 
     An adjacent link needs a word without a likely link, and a likely link of the other word next to it.
     """
-    # A word's posteriors sum to at most 1 in either direction, which bounds the number of links.
-    max_links = int((len(source.words) + len(target.words)) / (2 * thresholds.beside)) + 1
+    # A word's posteriors sum to at most 1 in either direction, except for rounding, which bounds the number of links.
+    max_links = int((len(source.words) + len(target.words)) / (1.9 * thresholds.beside)) + 1
     output = LinkList(
         np.zeros(max_links, np.int16), np.zeros(max_links, np.int16), np.zeros(len(source.offset), np.int64)
     )

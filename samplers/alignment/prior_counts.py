@@ -16,6 +16,7 @@ from hierogram.samplers.exceptions import AlignmentInputError
 
 MAX_EVENTS = furthest_event(MAX_WORDS)
 """Largest event of a jump in any sentence."""
+_WORDS_AT_ONCE = 1_000_000
 
 
 class PriorCounts(NamedTuple):
@@ -59,6 +60,20 @@ def count_direction_links(
 
     Word pairs are sorted by (conditioning, emitted); those with a count of 0 are omitted.
     """
+    middle = sides.pairs // 2
+    if middle and len(links) > _WORDS_AT_ONCE:
+        # Counting takes a hundred bytes per word.
+        halves = []
+        for first, last in ((0, middle), (middle, sides.pairs)):
+            emitted = sides.emitted_offset[first : last + 1]
+            conditioning = sides.conditioning_offset[first : last + 1]
+            words = slice(emitted[0], emitted[-1])
+            half = Sides(
+                sides.emitted[words], emitted - emitted[0],
+                sides.conditioning[conditioning[0] : conditioning[-1]], conditioning - conditioning[0],
+            )  # fmt: skip
+            halves.append(count_direction_links(half, links[words], weight[first:last], conditioning_words))
+        return _add_counts(*halves)
     lengths = np.diff(sides.emitted_offset)
     pair = np.repeat(np.arange(sides.pairs), lengths)
     linked = links >= 0
@@ -83,6 +98,23 @@ def count_direction_links(
         of_word,
         fertility,
         _count_jumps(sides, links[linked].astype(np.int64), pair[linked], lengths, weight),
+        0,
+    )
+
+
+def _add_counts(one: PriorCounts, other: PriorCounts) -> PriorCounts:
+    keys = [counts.conditioning.astype(np.int64) << 32 | counts.emitted for counts in (one, other)]
+    distinct, which = np.unique(np.concatenate(keys), return_inverse=True)
+    count = np.zeros(len(distinct), np.int64)
+    np.add.at(count, which, np.concatenate([one.counts, other.counts]))
+    nonzero = count != 0
+    return PriorCounts(
+        (distinct[nonzero] >> 32).astype(np.int32),
+        (distinct[nonzero] & 0xFFFFFFFF).astype(np.int32),
+        count[nonzero],
+        one.links + other.links,
+        one.fertility + other.fertility,
+        one.jumps + other.jumps,
         0,
     )
 

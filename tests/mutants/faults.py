@@ -793,8 +793,8 @@ FAULTS = (
     Fault(
         "other positions of a word keep its old weight",
         "alignment/chain.py",
-        "if first[word] <= start:",
-        "if first[word] >= 0:",
+        "alike[i] = i if before < 0 else alike[before]",
+        "alike[i] = i",
         (ALIGNMENT, "-k", "twin_does and bhmm-f-0"),
     ),
     Fault(
@@ -814,8 +814,8 @@ FAULTS = (
     Fault(
         "posteriors are averaged before one direction is transposed",
         "alignment/marginals.py",
-        "forward.cells[cell + t * height + s] / forward.samples[0]",
-        "forward.cells[cell + s * width + t] / forward.samples[0]",
+        "forward.cells[t * (height + 1) + s + 1]",
+        "forward.cells[s * (width + 1) + t + 1]",
         (DECODING,),
     ),
     Fault(

@@ -3,10 +3,10 @@
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWARD, AlignOptions
-from hierogram.daemon.learning.alignment.robust import assign_roles, some_pairs
+from hierogram.daemon.learning.alignment.robust import assign_roles, empty_pairs, some_pairs
 from hierogram.daemon.learning.stored_links import LinkedTexts, Links, words_and_stems
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import MAX_WORDS, Direction, Side, make_direction, read_side, split_tokens
@@ -44,6 +44,9 @@ from hierogram.storage.records import index_words
 _INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
 _TEXT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1}
 _REALIGNMENT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0}
+_PAIRS_AT_ONCE = 10_000
+_WORDS_OF_LANES = 20_000_000
+"""Sum over the lanes of a corpus of their emitted words: a lane needs about 40 bytes a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,14 @@ class AlignedCorpus:
         return self.pairs
 
     def __iter__(self) -> Iterator[list[tuple[int, int, float]]]:
-        links = zip(self.links.source.tolist(), self.links.target.tolist(), self.posterior.tolist(), strict=True)
-        for start, stop in pairwise(self.links.offset.tolist()):
-            yield list(islice(links, stop - start))
+        # Python objects take much more memory than arrays, so convert some pairs at a time.
+        for first in range(0, self.pairs, _PAIRS_AT_ONCE):
+            offset = self.links.offset[first : first + _PAIRS_AT_ONCE + 1]
+            rows = slice(int(offset[0]), int(offset[-1]))
+            columns = (column[rows].tolist() for column in (self.links.source, self.links.target, self.posterior))
+            links = zip(*columns, strict=True)
+            for number in np.diff(offset).tolist():
+                yield list(islice(links, number))
 
     def to_words(self, sources: Iterable[str], targets: Iterable[str]) -> "AlignedCorpus":
         """Return word links from lines of linked word parts, each with the highest probability of its parts' links."""
@@ -112,12 +120,10 @@ class AlignedCorpus:
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
         """Yield Pharaoh lines `0-0 1-2`; scores append ` ||| ` and the links' posteriors in the same order."""
-        source, target = self.links.source.tolist(), self.links.target.tolist()
-        offset, posterior = self.links.offset.tolist(), self.posterior.tolist()
-        for start, stop in pairwise(offset):
-            line = " ".join([f"{source[k]}-{target[k]}" for k in range(start, stop)])
+        for links in self:
+            line = " ".join([f"{s}-{t}" for s, t, _ in links])
             if with_scores:
-                line += " ||| " + " ".join([f"{p:.4f}" for p in posterior[start:stop]])
+                line += " ||| " + " ".join([f"{p:.4f}" for _, _, p in links])
             yield line
 
 
@@ -231,9 +237,7 @@ def align(
     if request.symmetrization not in SYMMETRIZATIONS:
         names = ", ".join(SYMMETRIZATIONS)
         raise UsageError(f"unknown symmetrization {request.symmetrization!r}: expected {names}")
-    sources, targets = list(source), list(target)
-    skipped = _without_long(sources, targets)
-    source_side, target_side = read_side(sources), read_side(targets)
+    sides, skipped = _read_sides(source, target)
     if request.model in JOINT_MODELS:
         if request.direction != BOTH or read_prior is not None:
             incompatible = "--store" if read_prior is not None else f"--direction {request.direction}"
@@ -241,46 +245,54 @@ def align(
                 f"the model {request.model} aligns both directions jointly, without prior counts: "
                 f"remove {incompatible}"
             )
-        options = corpus_options(request, len(sources))
-        samples = _sample_jointly(source_side, target_side, options, request.threads, report)
-        return replace(AlignedCorpus(*decode_links(samples, source_side, target_side, implied=False)), skipped=skipped)
-    prior = read_prior(source_side, target_side) if read_prior is not None else None
+        options = corpus_options(request, len(sides[0].offset) - 1)
+        samples = _sample_jointly(sides[0], sides[1], options, request.threads, report)
+        return replace(AlignedCorpus(*decode_links(samples, *sides, implied=False)), skipped=skipped)
+    prior = read_prior(*sides) if read_prior is not None else None
     # Raises if the sides have different numbers of lines.
-    make_direction(source_side, target_side)
-    aligned = _align_robustly(source_side, target_side, request, report, prior)
+    make_direction(*sides)
+    aligned = _align_robustly(sides, request, report, prior)
     return replace(aligned, skipped=skipped)
 
 
-def _without_long(sources: list[str], targets: list[str]) -> dict[int, int]:
-    """Replace both sides of pairs that are too long to align by empty ones; return their indices and lengths."""
+def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side], dict[int, int]]:
+    """Read both sides; return also indices and lengths of the pairs that are too long to align, which become empty."""
     skipped: dict[int, int] = {}
-    for lines in (sources, targets):
+
+    def without_long(lines: Iterable[str]) -> Iterator[str]:
         for pair, line in enumerate(lines):
             # Counting characters is faster than splitting.
             if len(line) > MAX_WORDS and (words := len(split_tokens(line))) > MAX_WORDS:
                 skipped[pair] = max(words, skipped.get(pair, 0))
-    for pair in skipped:
-        for lines in (sources, targets):
-            if pair < len(lines):
-                lines[pair] = ""
-    return skipped
+                yield ""
+            else:
+                yield line
+
+    sides = [read_side(without_long(lines)) for lines in (source, target)]
+    return [empty_pairs(side, list(skipped)) for side in sides] if skipped else sides, skipped
 
 
 def _align_robustly(
-    source: Side, target: Side, request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
+    sides: list[Side], request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
 ) -> AlignedCorpus:
-    """Align the counted pairs together, then the uncounted pairs given their counts or the `prior`."""
-    roles = assign_roles(source, target)
-    sides = some_pairs(source, roles.counted), some_pairs(target, roles.counted)
+    """Align the counted pairs together, then the uncounted pairs given the counts of the former or the `prior`.
+
+    Clears `sides`, since it copies them.
+    """
+    roles = assign_roles(*sides)
+    source, target = sides
+    uncounted = some_pairs(source, roles.uncounted), some_pairs(target, roles.uncounted)
+    counted = some_pairs(source, roles.counted), some_pairs(target, roles.counted)
+    del source, target
+    sides.clear()
     options = corpus_options(request, len(roles.counted))
-    aligned, thresholds, links = _align_subset(*sides, request, options, report, prior)
+    aligned, thresholds, links = _align_subset(*counted, request, options, report, prior)
     if len(roles.uncounted):
         if MODELS[request.model].prior_counts:
             if prior is None:
-                prior = _count_part_links(*sides, links, request.direction)
+                prior = _count_part_links(*counted, links, request.direction)
             options = replace(options, thinning=1, **_INCREMENTAL)
-        sides = some_pairs(source, roles.uncounted), some_pairs(target, roles.uncounted)
-        aligned = aligned.concatenate(_align_subset(*sides, request, options, None, prior, thresholds)[0])
+        aligned = aligned.concatenate(_align_subset(*uncounted, request, options, None, prior, thresholds)[0])
     if len(roles.counted) == len(roles.same_as):
         return aligned
     position = np.zeros(len(roles.same_as), np.int64)
@@ -465,11 +477,15 @@ def run_direction(
     chain: int,
     report: Callable[[], None] | None = None,
     key: int | None = None,
+    marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run all sweeps of a direction's chain, numbered from 0, with the given `key` or the chain's own."""
+    """Run all sweeps of a direction's chain, numbered from 0, with the given `key` or the chain's own.
+
+    Samples are added to `marginals` of earlier chains if given.
+    """
     view = task.views[options.knows_stems(chain)]
     key = chain_seed(options.seed, task.number, chain) if key is None else key
-    return run_chain(build(options, view.direction, view.prior, task.evidence), key, task.links, report)
+    return run_chain(build(options, view.direction, view.prior, task.evidence), key, task.links, report, marginals)
 
 
 def _sample(
@@ -478,32 +494,35 @@ def _sample(
     threads: int | None,
     report: Steps | None,
 ) -> list[Marginals]:
-    """Run all chains of the directions; each direction's samples are added in the order of its chains."""
-    jobs = [(k, chain) for chain in range(options.chains) for k in range(len(tasks))]
-    sweeps = _SweepCounter(len(jobs) * options.sweeps, report)
-    totals = [empty_marginals(task.direction.sides) for task in tasks]
-    workers = min(threads or os.cpu_count() or 1, len(jobs))
-    pending: list[tuple[int, Future[Marginals]]] = []
+    """Run all chains of the directions in lanes. A lane runs its chains one after another and adds up their samples.
 
-    with ThreadPoolExecutor(workers, "align") as pool:
+    Lanes run in parallel. Their number depends only on the corpus: a large one has one for each direction, since
+    their counts and samples are the largest objects.
+    """
+    words = sum(len(task.direction.sides.emitted) for task in tasks)
+    lanes = min(options.chains, max(1, _WORDS_OF_LANES // max(words, 1)))
+    jobs = [(task, lane) for lane in range(lanes) for task in tasks]
+    sweeps = _SweepCounter(len(tasks) * options.chains * options.sweeps, report)
+
+    def run(job: tuple[DirectionTask, int]) -> Marginals:
+        task, lane = job
+        marginals = empty_marginals(task.direction.sides)
+        for chain in range(lane, options.chains, lanes):
+            run_direction(task, options, chain, sweeps.count_sweep, marginals=marginals)
+        return marginals
+
+    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(jobs)), "align") as pool:
         try:
-            for k, chain in jobs:
-                pending.append((k, pool.submit(run_direction, tasks[k], options, chain, sweeps.count_sweep)))
-                # Limit the number of marginals in memory to about the number of workers: they are the largest objects.
-                if len(pending) > workers:
-                    _collect_samples(pending, totals)
-            while pending:
-                _collect_samples(pending, totals)
+            sampled = list(pool.map(run, jobs))
         except BaseException:
             sweeps.stopped = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    totals = sampled[: len(tasks)]
+    for number in range(len(tasks), len(jobs)):
+        k = number % len(tasks)
+        add_marginals(tasks[k].direction.sides, totals[k], sampled[number])
     return totals
-
-
-def _collect_samples(pending: list[tuple[int, Future[Marginals]]], totals: list[Marginals]) -> None:
-    k, future = pending.pop(0)
-    add_marginals(totals[k], future.result())
 
 
 def _one_direction(name: str, direction: Direction, decoded: DirectionLinks) -> AlignedCorpus:

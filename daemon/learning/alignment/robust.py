@@ -4,6 +4,8 @@ A pair with an empty side, or with sides of very different lengths, is rarely a 
 spoil the counts of all pairs. Only a few copies of a repeated pair are counted; all its copies have the same links.
 """
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -50,24 +52,44 @@ def _is_extreme(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray
 
 
 def _copies(source: Side, target: Side) -> NDArray[np.int64]:
-    same_as = np.arange(len(source.offset) - 1)
-    copies_by_words: dict[tuple[bytes, bytes], list[int]] = {}
-    s, t = source.offset.tolist(), target.offset.tolist()
-    for pair in range(len(same_as)):
-        words = source.words[s[pair] : s[pair + 1]].tobytes(), target.words[t[pair] : t[pair + 1]].tobytes()
-        copies = copies_by_words.setdefault(words, [0, pair])
-        copies[0] += 1
-        if copies[0] > COUNTED_COPIES and copies[0] & (copies[0] - 1):
-            same_as[pair] = copies[1]
+    pairs = len(source.offset) - 1
+    both = zip(_sentences(source), _sentences(target), strict=True)
+    # Hashes take a tenth of the memory of a dictionary of texts. Among ten million pairs, the probability that
+    # different ones have the same 64-bit hash is 3 in a million.
+    hashes = np.fromiter((hash(words) for words in both), np.int64, pairs)
+    order = np.argsort(hashes, kind="stable")
+    is_first = np.ones(pairs, np.bool_)
+    is_first[1:] = hashes[order[1:]] != hashes[order[:-1]]
+    begin = np.maximum.accumulate(np.where(is_first, np.arange(pairs), 0))
+    copies = np.arange(pairs) - begin + 1
+    is_surplus = (copies > COUNTED_COPIES) & (copies & (copies - 1) != 0)
+    same_as = np.arange(pairs)
+    same_as[order[is_surplus]] = order[begin[is_surplus]]
     return same_as
 
 
+def _sentences(side: Side) -> Iterator[bytes]:
+    for start, stop in pairwise(side.offset):
+        yield side.words[start:stop].tobytes()
+
+
+def empty_pairs(side: Side, pairs: Sequence[int]) -> Side:
+    """Return the side without the words of some pairs."""
+    lengths = np.diff(side.offset)
+    is_kept = np.ones(len(lengths), np.bool_)
+    is_kept[[pair for pair in pairs if pair < len(lengths)]] = False
+    offset = np.zeros_like(side.offset)
+    np.cumsum(lengths * is_kept, out=offset[1:])
+    return Side(side.words[np.repeat(is_kept, lengths)], offset, side.vocabulary)
+
+
 def some_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
-    """Return the side of some pairs, in this order, with the same vocabulary."""
+    """Return the side of some pairs, given by ascending indices, with the same vocabulary."""
     if len(pairs) == len(side.offset) - 1:
         return side
-    lengths = np.diff(side.offset)[pairs]
+    lengths = np.diff(side.offset)
+    is_chosen = np.zeros(len(lengths), np.bool_)
+    is_chosen[pairs] = True
     offset = np.zeros(len(pairs) + 1, np.int64)
-    np.cumsum(lengths, out=offset[1:])
-    word_rows = np.arange(offset[-1]) + np.repeat(side.offset[pairs] - offset[:-1], lengths)
-    return Side(side.words[word_rows], offset, side.vocabulary)
+    np.cumsum(lengths[pairs], out=offset[1:])
+    return Side(side.words[np.repeat(is_chosen, lengths)], offset, side.vocabulary)

@@ -13,7 +13,13 @@ from hierogram.daemon.learning.stored_links import NamedCounts, Names, unit_name
 from hierogram.daemon.text.texts import IN_REQUESTS, TextPipeline, make_pipeline, text_advice
 from hierogram.samplers.alignment.bitext import Side, read_side, split_tokens
 from hierogram.samplers.alignment.chain import make_evidence
-from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, join_directions
+from hierogram.samplers.alignment.marginals import (
+    DirectionLinks,
+    Marginals,
+    add_marginals,
+    join_directions,
+    pair_posteriors,
+)
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
 from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.alignment.prior_counts import LearnedCounts
@@ -142,7 +148,8 @@ def _align_pair(
     options = text_options(AlignOptions(seed=seed, chains=_CHAINS))
     marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
-    for task in make_direction_tasks(source, target, options, prior, stems=stems):
+    tasks = make_direction_tasks(source, target, options, prior, stems=stems)
+    for task in tasks:
         evidence = make_evidence(task.direction.sides, {0: human_links}, task.number == 0) if any(human_links) else None
         keys: tuple[list[int], list[int]] = ([], [])
         for chain in range(options.chains):
@@ -151,13 +158,14 @@ def _align_pair(
             build(options, *view, evidence).run(view_keys) for view, view_keys in zip(task.views, keys, strict=True)
         )
         for marginals_of_other_kind in others:
-            add_marginals(total, marginals_of_other_kind)
+            add_marginals(task.direction.sides, total, marginals_of_other_kind)
         marginals.append(total)
         decoded.append(decode(task.direction, options.model, total))
     joined = join_directions(symmetrization, decoded, marginals, source, target)
-    cells = [total.cells / np.float32(total.samples[0]) for total in marginals]
-    height, width = len(source.words), len(target.words)
-    forward, backward = cells[0].reshape(width, height).T, cells[1].reshape(height, width)
+    forward, backward = (
+        pair_posteriors(task.direction.sides, 0, total) for task, total in zip(tasks, marginals, strict=True)
+    )
+    forward = forward.T
     for link in human_links.fixed:
         forward[link] = backward[link] = 1
     return AlignedPair(

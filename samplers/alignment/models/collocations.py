@@ -12,7 +12,7 @@ import numpy as np
 from hierogram.samplers.alignment.bitext import Direction, number_bigrams
 from hierogram.samplers.alignment.chain import AlignmentChain, choose_candidates, jump_event, jump_share, pick
 from hierogram.samplers.alignment.counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
-from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode
+from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
@@ -102,6 +102,8 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
         if not has_room(chain.pairs, stop - start):
             return pair
         state = stream(key, pair, plan.sweep)
+        if plan.sampled:
+            load_sums(sides, pair, marginals)
         previous = len(chain.before) - 1
         before = -1
         for g in range(start, stop):
@@ -149,15 +151,17 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
                 link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
                 chain.before[previous]["plain"] += 1
             if plan.sampled:
-                cell = sides.cell_offset[pair] + (g - start) * length
+                cell = (g - start) * (length + 1)
                 if number == length:
-                    add_conditional(marginals, cell, g, scratch, number)
-                    marginals.unlinked[g] += CELL(share)
+                    add_conditional(marginals, cell, scratch, number)
+                    marginals.cells[cell] += CELL(share)
                 else:
-                    add_sample(marginals, cell, g, new)
-                    marginals.unlinked[g] += CELL(chain.collocated[g])
+                    add_sample(marginals, cell, new)
+                    marginals.cells[cell] += CELL(chain.collocated[g])
             previous = f
             before = new
+        if plan.sampled:
+            store_sums(sides, pair, marginals.samples[0] + 1, marginals)
     return len(sides.emitted_offset) - 1
 
 

@@ -19,6 +19,7 @@ from hierogram.samplers.alignment.chain import (
     choose_candidates,
     jump_event,
     jump_share,
+    link_equal_words,
     pick,
 )
 from hierogram.samplers.alignment.counts import (
@@ -35,7 +36,7 @@ from hierogram.samplers.alignment.counts import (
     tidy,
     unlink_pair,
 )
-from hierogram.samplers.alignment.marginals import CELL, add_marginals, add_sample, decode
+from hierogram.samplers.alignment.marginals import CELL, add_marginals, add_sample, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import random_links
 from hierogram.samplers.alignment.options import AlignmentPlan
 from hierogram.samplers.alignment.steps import Steps
@@ -118,12 +119,12 @@ def _conditioning_factor(word, i, stage, chain, settings, scratch):
 
 
 @njit_inline
-def _refresh_factors(word, i, e_start, stage, chain, settings, scratch):
+def _refresh_factors(word, i, stage, chain, settings, scratch):
     """Recompute the factors at all positions of the conditioning word at i, whose counts changed."""
     at = i
     while True:
         scratch.factor[at] = _conditioning_factor(word, at, stage, chain, settings, scratch)
-        at = np.int64(scratch.alike[e_start + at])
+        at = np.int64(scratch.alike[at])
         if at == i:
             break
 
@@ -261,6 +262,8 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
         if not has_room(chain.pairs, stop - start):
             return pair
         state = stream(key, pair, plan.sweep)
+        if plan.sampled:
+            load_sums(sides, pair, marginals)
         _look_around(start, stop, length, links, scratch)
         # Cache factors only if all positions are weighed; for few candidates it is cheaper to compute them on demand.
         exact = settings["candidates"] == 0 or settings["candidates"] > length
@@ -270,6 +273,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
                 scratch.factor[i] = _conditioning_factor(word, i, plan.stage, chain, settings, scratch)
                 # The hash of a pair's key is the sum of both words' hashes.
                 scratch.hashed[i] = pair_key(word, 0) * GOLDEN
+            link_equal_words(sides.conditioning, e_start, length, scratch)
         before = np.int64(-1)
         coming = np.int64(0)
         for g in range(start, stop):
@@ -286,7 +290,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
             if exact and old != UNLINKED:
-                _refresh_factors(old_word, old, e_start, plan.stage, chain, settings, scratch)
+                _refresh_factors(old_word, old, plan.stage, chain, settings, scratch)
 
             place = EmittedPlace(np.int64(g), f, e_start, length, before, after)
             if exact:
@@ -322,18 +326,20 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
                 tidy(chain.pairs, row)
                 link_pair(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f))
             if exact and new != UNLINKED:
-                _refresh_factors(new_word, new, e_start, plan.stage, chain, settings, scratch)
+                _refresh_factors(new_word, new, plan.stage, chain, settings, scratch)
             links[g] = new
             if plan.sampled:
-                cell = sides.cell_offset[pair] + (g - start) * length
+                row_of_word = (g - start) * (length + 1)
                 if exact:
                     # Conditional distribution of the link, over no link and all positions.
                     scale = 1.0 / scratch.weight[length]
-                    marginals.unlinked[g] += CELL(scratch.weight[0] * scale)
-                    for i in range(length):
-                        marginals.cells[cell + i] += CELL((scratch.weight[i + 1] - scratch.weight[i]) * scale)
+                    marginals.cells[row_of_word] += CELL(scratch.weight[0] * scale)
+                    for i in range(1, length + 1):
+                        marginals.cells[row_of_word + i] += CELL((scratch.weight[i] - scratch.weight[i - 1]) * scale)
                 else:
-                    add_sample(marginals, cell, g, new)
+                    add_sample(marginals, row_of_word, new)
+        if plan.sampled:
+            store_sums(sides, pair, marginals.samples[0] + 1, marginals)
     return len(sides.emitted_offset) - 1
 
 
@@ -398,14 +404,12 @@ def run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total)
     """Run the chains from `number` in sequence; returns the chain for which counts lack room, or their number."""
     while number < len(runs.keys):
         _begin(blank, runs.links[number], chain)
-        own.cells[:] = CELL(0.0)
-        own.unlinked[:] = CELL(0.0)
         own.samples[0] = 0
         if count_fertility(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:
             return number
         if not _sweeps(sides, chain, runs.keys[number], runs.plans, scratch, own):
             return number
-        add_marginals(total, own)
+        add_marginals(sides, total, own)
         number += 1
     return number
 

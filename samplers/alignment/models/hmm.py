@@ -28,7 +28,7 @@ from hierogram.samplers.alignment.counts import (
     tidy,
     unlink_pair,
 )
-from hierogram.samplers.alignment.marginals import add_conditional, add_sample, decode
+from hierogram.samplers.alignment.marginals import add_conditional, add_sample, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.steps import Steps
@@ -84,6 +84,8 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
         if not has_room(chain.pairs, stop - start):
             return pair
         state = stream(key, pair, plan.sweep)
+        if plan.sampled:
+            load_sums(sides, pair, marginals)
         for g in range(start, stop):
             f = sides.emitted[g]
             old = links[g]
@@ -118,11 +120,12 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
             if after != _START:
                 jumps[_event(jumps, new, after)] += 1
             if plan.sampled:
-                cell = sides.cell_offset[pair] + (g - start) * length
                 if number == length + 1:
-                    add_conditional(marginals, cell, g, scratch, number)
+                    add_conditional(marginals, (g - start) * (length + 1), scratch, number)
                 else:
-                    add_sample(marginals, cell, g, new)
+                    add_sample(marginals, (g - start) * (length + 1), new)
+        if plan.sampled:
+            store_sums(sides, pair, marginals.samples[0] + 1, marginals)
     return len(sides.emitted_offset) - 1
 
 

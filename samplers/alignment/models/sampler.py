@@ -79,11 +79,16 @@ class AlignmentKernel:
         self._steps = model.steps()
         self._scratch = make_scratch(direction.sides)
 
-    def init(self, key: int, links: NDArray[np.int16] | None = None) -> AlignmentState:
-        """Return the state before the first sweep, with `links` int16[N] or the model's own initial links."""
+    def init(
+        self, key: int, links: NDArray[np.int16] | None = None, marginals: Marginals | None = None
+    ) -> AlignmentState:
+        """Return the state before the first sweep, with `links` int16[N] or the model's own initial links.
+
+        Samples are added to `marginals` of earlier chains if given.
+        """
         if links is None:
             links = self._steps.start(self.direction, self.options, np.uint64(key))
-        return AlignmentState(self.chain_of(links), empty_marginals(self.direction.sides))
+        return AlignmentState(self.chain_of(links), marginals or empty_marginals(self.direction.sides))
 
     def chain_of(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
         """Return the chain with these links and collocations uint8[N] (or none), and their counts."""
@@ -118,7 +123,7 @@ class AlignmentKernel:
         chains = self._steps.chains
         if chains is None:
             for key in keys:
-                add_marginals(total, run_chain(self, key))
+                add_marginals(self.direction.sides, total, run_chain(self, key))
             return total
         sides, options = self.direction.sides, self.options
         links = np.array([self._steps.start(self.direction, options, np.uint64(key)) for key in keys])
@@ -232,9 +237,13 @@ def run_chain(
     key: int,
     links: NDArray[np.int16] | None = None,
     report: Callable[[], None] | None = None,
+    marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run all sweeps of one chain, from `links` if given; `report` is called after each sweep."""
-    state = kernel.init(key, links)
+    """Run all sweeps of one chain, from `links` if given; `report` is called after each sweep.
+
+    Samples are added to `marginals` of earlier chains if given.
+    """
+    state = kernel.init(key, links, marginals)
     for sweep in range(1, kernel.options.sweeps + 1):
         state, _ = kernel.step(key, state, kernel.options.plan(sweep))
         if report is not None:

@@ -1,13 +1,14 @@
 """Conversions between the aligner's kernels and its twin: corpora, settings and states."""
 
+from collections.abc import Iterable
 from random import Random
 
 import numpy as np
 from tests.reference.alignment import BHMM_Z, Corpus, Pair, Settings, State, Word
 
-from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
+from hierogram.samplers.alignment.bitext import Direction, Sides, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED, AlignmentChain, make_evidence
-from hierogram.samplers.alignment.marginals import Marginals, empty_marginals
+from hierogram.samplers.alignment.marginals import Marginals, empty_marginals, load_pair, store_sums
 from hierogram.samplers.alignment.models.sampler import AlignmentState, build
 from hierogram.samplers.alignment.options import AlignerOptions
 
@@ -92,6 +93,26 @@ class KernelChain:
         self.chain.settings[0]["s"], self.chain.settings[0]["r"] = self.settings.s, self.settings.r
         self.state, _ = self.kernel.step(self.seed, self.state, self.options.plan(self.sweeps))
         return from_chain(self.corpus, self.chain)
+
+
+def to_marginals(sides: Sides, means: Iterable[np.ndarray], samples: int = 1) -> Marginals:
+    """Return marginals with these means: for each pair and emitted word, of no link and of each link."""
+    marginals = empty_marginals(sides)
+    for pair, rows in enumerate(means):
+        marginals.cells[: rows.size] = (samples * rows).ravel()
+        store_sums(sides, pair, samples, marginals)
+    marginals.samples[0] = samples
+    return marginals
+
+
+def from_marginals(sides: Sides, marginals: Marginals) -> list[np.ndarray]:
+    """Return the means of `to_marginals`."""
+    means = []
+    for pair in range(sides.pairs):
+        words, length = (np.diff(offset)[pair] for offset in (sides.emitted_offset, sides.conditioning_offset))
+        load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
+        means.append(marginals.cells[: words * (length + 1)].reshape(words, length + 1).copy())
+    return means
 
 
 def counted(chain: AlignmentChain) -> dict[int, tuple[int, float]]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.samplers.alignment.kernels import counted, same_counts
 
+from hierogram.samplers.alignment import prior_counts
 from hierogram.samplers.alignment.bitext import Direction, Side, fold, make_direction, read_side, split_tokens
 from hierogram.samplers.alignment.chain import SINGLE_WIDTHS
 from hierogram.samplers.alignment.models.sampler import build
@@ -45,6 +46,16 @@ def part(side: Side, first: int, last: int) -> Side:
 def words_of(prior: PriorCounts) -> dict[tuple[int, int], int]:
     pairs = zip(prior.conditioning.tolist(), prior.emitted.tolist(), strict=True)
     return dict(zip(pairs, prior.counts.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("words", [1, 7, 12])
+def test_links_of_many_pairs_are_counted_in_parts(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    direction, links = random_direction(Random(3))
+    weight = [2, 1, -1, 0, 3, 1]
+    whole = counts_for(direction, links, weight)
+    monkeypatch.setattr(prior_counts, "_WORDS_AT_ONCE", words)
+    for column, expected in zip(counts_for(direction, links, weight), whole, strict=True):
+        assert np.array_equal(column, expected)
 
 
 def counts_for(direction: Direction, links: np.ndarray, weight: list[int] | None = None) -> PriorCounts:

@@ -9,7 +9,7 @@ import pytest
 
 from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.samplers.alignment.marginals import decode
+from hierogram.samplers.alignment.marginals import decode, load_sums, store_sums
 from hierogram.samplers.alignment.models.registry import (
     DEFAULT_MODEL,
     MODELS,
@@ -34,10 +34,12 @@ def last_words() -> Steps:
 
     def sweep(first, sides, chain, key, plan, scratch, marginals):
         for pair in range(sides.pairs):
+            load_sums(sides, pair, marginals)
             length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
             for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
-                cell = sides.cell_offset[pair] + (g - sides.emitted_offset[pair]) * length
-                marginals.cells[cell + chain.links[g]] += plan.sampled
+                row = (g - sides.emitted_offset[pair]) * (length + 1)
+                marginals.cells[row + 1 + chain.links[g]] += plan.sampled
+            store_sums(sides, pair, marginals.samples[0] + 1, marginals)
         return sides.pairs
 
     return Steps(start, lambda first, sides, chain, scratch: sides.pairs, sweep, decode)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference.alignment import expected_threshold, links_of_means
+from tests.samplers.alignment.kernels import from_marginals, to_marginals
 
 from hierogram.samplers.alignment.bitext import make_sides, read_side
 from hierogram.samplers.alignment.marginals import (
@@ -122,20 +123,15 @@ def test_likely_links_are_decoded_from_the_mean(seed: int) -> None:
     target = read_side(" ".join("b" * width) for _, width in lengths)
     rows: list[tuple[np.ndarray, np.ndarray]] = []
     for height, width in lengths:
-        # For each word, the probabilities of all links and of none.
-        of_target = random.dirichlet(np.full(height + 1, 0.2), width)[:, :height].astype(np.float32)
-        of_source = random.dirichlet(np.full(width + 1, 0.2), height)[:, :width].astype(np.float32)
+        of_target = random.dirichlet(np.full(height + 1, 0.2), width)
+        of_source = random.dirichlet(np.full(width + 1, 0.2), height)
         rows.append((of_target, of_source))
     samples = 3, 5
-    marginals = [
-        Marginals(
-            np.concatenate([(samples[k] * row[k]).ravel() for row in rows]),
-            np.zeros(len(side.words), np.float32),
-            np.array([samples[k]]),
-        )
-        for k, side in enumerate((target, source))
-    ]
-    assert [len(m.cells) for m in marginals] == [int(make_sides(source, target).cell_offset[-1])] * 2
+    sides = make_sides(target, source), make_sides(source, target)
+    marginals = [to_marginals(sides[k], [row[k] for row in rows], samples[k]) for k in (0, 1)]
+    # Stored probabilities are rounded.
+    stored = zip(*map(from_marginals, sides, marginals), strict=True)
+    rows = [(of_target[:, 1:], of_source[:, 1:]) for of_target, of_source in stored]
     found = pairs_of(decode_mean(source, target, marginals))
     expected = [sorted(links_of_means(f.tolist(), b.tolist(), LIKELY_IN_MEAN, LIKELY_BESIDE)) for f, b in rows]
     assert found == expected
@@ -172,12 +168,9 @@ def test_pairs_without_words_have_a_threshold() -> None:
 
 def of_one_pair(mean: np.ndarray) -> list[Marginals]:
     """Return both directions' marginals of one sample with these means; `mean` has a row for each source word."""
-    height, width = mean.shape
-    cells = mean.T.astype(np.float32).ravel(), mean.astype(np.float32).ravel()
-    return [
-        Marginals(own, np.zeros(words, np.float32), np.ones(1, np.int64))
-        for own, words in zip(cells, (width, height), strict=True)
-    ]
+    source, target = (read_side([" ".join("a" * words)]) for words in mean.shape)
+    sides = make_sides(target, source), make_sides(source, target)
+    return [to_marginals(sides[k], [np.pad(own, ((0, 0), (1, 0)))]) for k, own in enumerate((mean.T, mean))]
 
 
 def test_a_link_grows_next_to_a_likely_one_to_a_free_word() -> None:
@@ -200,7 +193,7 @@ def test_a_link_grows_next_to_a_likely_one_to_a_free_word() -> None:
 def test_the_maximum_number_of_likely_links_fits() -> None:
     # Each word has two links just above half of the decoding probability.
     source, target = read_side(["a b"]), read_side(["x y"])
-    even = [Marginals(np.full(4, 0.45, np.float32), np.full(2, 0.1, np.float32), np.ones(1, np.int64)) for _ in "fb"]
+    even = of_one_pair(np.full((2, 2), 0.45))
     assert pairs_of(decode_mean(source, target, even)) == [[(0, 0), (0, 1), (1, 0), (1, 1)]]
 
 

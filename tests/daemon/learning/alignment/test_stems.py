@@ -68,7 +68,7 @@ def test_two_of_three_chains_use_stems() -> None:
         for chain, unit in enumerate((0, 1, 1, 0, 1)):
             one, other = units[unit]
             direction = make_direction(one, other) if number else make_direction(other, one)
-            add_marginals(total, run_chain(build(options, direction), chain_seed(options.seed, number, chain)))
+            add_marginals(sides, total, run_chain(build(options, direction), chain_seed(options.seed, number, chain)))
         sums.append(total)
     expected = mean_posterior(aligned.links, source, target, sums)
     assert np.array_equal(aligned.posterior, expected)
