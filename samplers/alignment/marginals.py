@@ -37,10 +37,10 @@ _MIN_LIKELY = 0.1
 
 
 class Marginals(NamedTuple):
-    """Mean posterior probabilities of links over samples (linear), of each pair only the largest.
+    """Mean posterior probabilities of links over samples (linear). Only the largest of each pair are stored.
 
-    `cells` float32[words of the longest pair] are scratch memory for all of one pair: a row for each emitted word, with
-    the probability that it is unlinked or collocated, then those of its links by conditioning position.
+    `cells` are float32 scratch memory for one pair, as large as the longest pair needs. An emitted word has a row: the
+    probability that the word is unlinked or collocated, then the probability of each link by conditioning position.
     """
 
     # uint32[slots * N]: the pair's entries from slots * its first emitted position, up to the first 0. An entry has the

@@ -85,7 +85,7 @@ class TrialOptions:
 
 
 class PhraseTrial:
-    """Chain over sentence pairs from its own initial state; `resample` is that of `PhraseKernel`."""
+    """Chain over sentence pairs from its own initial state; `resample` is as in `PhraseKernel`."""
 
     def __init__(
         self,
