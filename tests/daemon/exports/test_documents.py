@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ def first_cells(title: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_commands_run(hierogram: Run, corpus: Path) -> None:
+def test_the_commands_run(hierogram: Run, corpus: Path, make_bucket: Callable[[str], object]) -> None:
+    make_bucket("bucket")
     make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")

@@ -3,14 +3,12 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.exporting import publish
@@ -23,23 +21,9 @@ from hierogram.storage.store import Store
 pytestmark = [pytest.mark.slow, pytest.mark.database("sqlite")]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    yield f"http://{host}:{port}"
-    moto.stop()
-
-
 @pytest.fixture
-def bucket(server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "user")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    name = request.node.originalname.replace("_", "-")[:60].rstrip("-")
-    return boto3.resource("s3").create_bucket(Bucket=name)
+def bucket(make_bucket: Callable[[str], Any], request: pytest.FixtureRequest) -> Any:
+    return make_bucket(request.node.originalname.replace("_", "-")[:60].rstrip("-"))
 
 
 def job(name: str, to: str) -> ExportJob:
