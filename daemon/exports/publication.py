@@ -141,6 +141,16 @@ def is_object_storage(folder: Path) -> bool:
     return "://" in str(folder)
 
 
+def _storage(folder: Path) -> Any:
+    """Return the fsspec file system of a URL."""
+    return cast("Any", folder).fs
+
+
+def _key(path: Path) -> str:
+    """Return the name of a URL within its file system: bucket and key."""
+    return str(cast("Any", path).path)
+
+
 def canonical_folder(to: str | Path) -> str:
     """Return the path without links, or the URL. Two names of the same folder have the same one."""
     return str(to).rstrip("/") if "://" in str(to) else os.path.realpath(to)
@@ -218,7 +228,7 @@ def publish_folder(written: Path, final: Path) -> None:
     """
     if is_object_storage(final):
         for file in sorted(written.iterdir(), key=lambda file: file.name == MANIFEST):
-            final.fs.put_file(str(file), (final / file.name).path)  # type: ignore[attr-defined]
+            _storage(final).put_file(str(file), _key(final / file.name))
         (final.parent / LATEST).write_text(final.name, encoding="utf-8")
         return
     for file in written.iterdir():
@@ -250,7 +260,8 @@ def _timestamped(folder: Path, name: str, *, whole: bool = True) -> list[tuple[s
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
     if is_object_storage(folder):
         # One request lists a thousand objects.
-        objects = (found[len(folder.path) :].strip("/").split("/") for found in folder.fs.find(folder.path))  # type: ignore[attr-defined]
+        prefix = _key(folder)
+        objects = (key.removeprefix(prefix).strip("/").split("/") for key in _storage(folder).find(prefix))
         paths = {folder / parts[0] for parts in objects if len(parts) > 1 and (not whole or parts[1:] == [MANIFEST])}
     else:
         entries = folder.iterdir() if folder.is_dir() else ()
@@ -300,7 +311,7 @@ def prune_versions(versions: Versions, now: datetime) -> list[Path]:
         for path in expired:
             (path / MANIFEST).unlink()
         for path in (*expired, *(path for path in uploaded if now - _written_at(name, path) > _UPLOAD_LIMIT)):
-            path.fs.rm(path.path, recursive=True)  # type: ignore[attr-defined]
+            _storage(path).rm(_key(path), recursive=True)
         return expired
     for link in folder.glob(f".{LATEST}.*.tmp"):
         if link.is_symlink():

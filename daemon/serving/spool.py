@@ -160,7 +160,7 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
 
 
 def _is_recent(moment: float, seconds: float) -> bool:
-    """Return whether a moment is within `seconds` of now. A later moment was set by a clock that was ahead."""
+    """Return whether a moment is at most `seconds` before or after now. A clock that was ahead sets later moments."""
     return abs(time.time() - moment) < seconds
 
 

@@ -114,7 +114,7 @@ class CompoundSegmenter(Segmenter):
         self._splitter = CompoundSplitter(counts)
 
     def known_word(self, part: str) -> str:
-        """Return the known word of a part without its linking letters, or "" if there is no such word."""
+        """Return the known word in a part, without linking letters. Empty if it is unknown."""
         return self._splitter.known_word(part.removesuffix(PART_MARK).lower())
 
     def _divided(self, word: str) -> str:

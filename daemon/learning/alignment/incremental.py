@@ -150,7 +150,7 @@ class IncrementalAligner:
         return number
 
     def needs_realignment(self) -> bool:
-        """Return whether enough pairs have only been aligned on arrival that all pairs should be re-aligned."""
+        """Return whether to re-align all pairs, because many were only aligned on arrival."""
         stalest = self._store.stalest_links(1)
         if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:
             return False

@@ -55,7 +55,7 @@ def count_processors() -> int:
 
 
 def is_cache_writable() -> bool:
-    """Return whether the cache is writable. Otherwise the kernels of a second process would be lost."""
+    """Return whether a second process can pass its kernels on, which requires a writable cache."""
     try:
         make_folder(cache_folder())
         with tempfile.TemporaryFile(dir=cache_folder()):
