@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.running import Running
 
@@ -22,6 +23,8 @@ ARGUMENTS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 CHROMIUM = "/usr/bin/chromium"
+TIMEOUT = 30_000
+"""Milliseconds until an action or an expectation fails; the first translation compiles the decoder."""
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +36,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         if os.environ.get("CI") == "true":
             pytest.fail(missing)
         pytest.skip(missing)
-    from playwright.sync_api import sync_playwright
-
+    expect.set_options(timeout=TIMEOUT)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
@@ -72,7 +74,7 @@ def visit(chromium: Any) -> Iterator[Visit]:
         def open_page(address: str, complaints: tuple[str, ...] = (), **options: object) -> Any:
             context = chromium.new_context(**options)
             stack.callback(context.close)
-            context.set_default_timeout(30_000)
+            context.set_default_timeout(TIMEOUT)
             wanted.add(urlsplit(address).netloc)
             context.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
             page = context.new_page()

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 from tests.conftest import CopyStore
 from tests.daemon.conftest import QUICK
 from tests.daemon.web.pages.browser.conftest import Serve, Visit
@@ -84,7 +85,7 @@ def look_at_translations(store: Store, serve: Serve, visit: Visit, looks: Iterab
         page = visit(address, viewport={"width": width, "height": 800}, color_scheme=scheme)
         look_everywhere(page, ["/translate", "/translate?q=La+maison+verte.%0A%0ALa+maison.+Xyz&corrected=stored"])
         page.locator(".translated .w").first.hover()
-        assert page.locator(".phrases tr.lit").count() >= 1
+        expect(page.locator(".phrases tr.lit").first).to_be_attached()
         page.locator(".phrases").first.scroll_into_view_if_needed()
         assert violations(page) == []
 
@@ -104,8 +105,8 @@ def test_pages_are_accessible_in_every_appearance(many: Store, serve: Serve, vis
 @pytest.mark.slow
 def test_pages_of_an_empty_store_are_accessible(store: Store, serve: Serve, visit: Visit) -> None:
     page = visit(serve(store), **MOODS["dark" if store.url.startswith("sqlite") else "narrow"])
-    assert page.get_by_role("heading", name="Nothing learned yet").count() == 1
-    assert "ingest" in page.locator(".empty pre").first.text_content()
+    expect(page.get_by_role("heading", name="Nothing learned yet")).to_have_count(1)
+    expect(page.locator(".empty pre").first).to_contain_text("ingest")
     look_everywhere(page, ["/", "/now"])
 
 
@@ -146,21 +147,21 @@ def test_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("ArrowLeft")
-    assert page.locator("#said").text_content() == "הלבן – white"
+    expect(page.locator("#said")).to_have_text("הלבן – white")
 
 
 @pytest.mark.slow
 def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/pairs/{LONG_PAIR}")
-    assert page.locator(".texts .sentence").first.locator(".w").count() == 200
-    assert page.locator("svg.trees .arc").count() == 200
-    assert page.locator("[role=alert]").count() == 0
-    assert page.locator("tr.expected").count() > 0
+    expect(page.locator(".texts .sentence").first.locator(".w")).to_have_count(200)
+    expect(page.locator("svg.trees .arc")).to_have_count(200)
+    expect(page.locator("[role=alert]")).to_have_count(0)
+    expect(page.locator("tr.expected").first).to_be_attached()
     page.locator(".texts .sentence").first.focus()
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("End")
-    assert page.locator("#said").text_content() == "word199 – wort199"
+    expect(page.locator("#said")).to_have_text("word199 – wort199")
     page.locator(".texts .sentence .w").nth(150).hover()
     assert set(page.locator(".texts .w.lit").all_text_contents()) == {"word150", "wort150"}
     boxes = [word.bounding_box() for word in page.locator("svg.trees .word").all()[:200:10]]

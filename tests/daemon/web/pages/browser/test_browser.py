@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 from tests.daemon.web.pages.browser.conftest import Serve, Visit
 
 from hierogram.daemon.learning.learning import learn
@@ -40,7 +41,7 @@ def test_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> N
     tab_to(page, "a.rule")
     page.keyboard.press("Enter")
     page.wait_for_url("**/rule?*")
-    assert page.locator("dt:has-text('Current uses') + dd").text_content() == str(uses)
+    expect(page.locator("dt:has-text('Current uses') + dd")).to_have_text(str(uses))
 
     page.wait_for_selector(".concordance")
     marked = page.locator(".concordance li").first.locator(".marked").all_text_contents()
@@ -53,15 +54,15 @@ def test_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> N
     while "pas" not in lit(page):
         page.keyboard.press("ArrowRight")
     assert lit(page) == {"pas", "not"}
-    assert page.locator("#said").text_content() == "pas – not"
+    expect(page.locator("#said")).to_have_text("pas – not")
 
     tab_to(page, ".concordance .number")
     number = page.evaluate("document.activeElement.closest('.pair').dataset.pair")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/pairs/{number}")
     rules = len(page.request.get(f"{page.url}.json").json()["rules"])
-    assert page.locator("svg.trees .node").count() == 2 * rules
-    assert page.locator("tr.expected").count() >= 1
+    expect(page.locator("svg.trees .node")).to_have_count(2 * rules)
+    expect(page.locator("tr.expected").first).to_be_attached()
 
     tab_to(page, "a.danger")
     page.keyboard.press("Enter")
@@ -69,7 +70,7 @@ def test_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> N
     tab_to(page, "button.danger")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/withdrawn/{number}")
-    assert page.locator("h1").text_content() == f"Pair {number} was withdrawn"
+    expect(page.locator("h1")).to_have_text(f"Pair {number} was withdrawn")
     assert learned.find_pair(int(number)) is None
 
 
@@ -90,19 +91,19 @@ def test_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     page.goto(f"{address}/pairs/1")
     page.locator(".sentence .w", has_text="blanche").hover()
     assert lit(page) == {"blanche", "white"}
-    assert page.locator("svg.trees .word.lit").count() == 2
-    assert page.locator("svg.trees .arc.lit").count() == 1
+    expect(page.locator("svg.trees .word.lit")).to_have_count(2)
+    expect(page.locator("svg.trees .arc.lit")).to_have_count(1)
     page.locator("svg.trees .node").first.hover()
-    assert page.locator("svg.trees .node.lit").count() == 2
+    expect(page.locator("svg.trees .node.lit")).to_have_count(2)
     assert lit(page) == set()
 
     page.get_by_role("link", name="Withdraw this pair").click()
     page.get_by_role("button", name="Withdraw").click()
-    assert page.locator("h1").text_content() == "Pair 1 was withdrawn"
+    expect(page.locator("h1")).to_have_text("Pair 1 was withdrawn")
     assert learned.find_pair(1) is None
     page.get_by_role("link", name="SQL").click()
     page.get_by_role("link", name="How many pairs are in each state of sampling?").click()
-    assert page.locator("#answer tbody td").first.text_content() == "settled"
+    expect(page.locator("#answer tbody td").first).to_have_text("settled")
 
 
 @pytest.mark.slow
@@ -115,7 +116,7 @@ def test_results_update_while_typing(learned: Store, serve: Serve, visit: Visit)
     page.locator("select[name=match]").select_option("whole")
     page.wait_for_url("**match=whole*")
     page.wait_for_function("document.querySelectorAll('tbody .rule').length <= 2")
-    assert page.locator("#q").input_value() == "maison"
+    expect(page.locator("#q")).to_have_value("maison")
 
 
 DRAWN = "[...document.querySelectorAll('.plot')].map(plot => Number(plot.dataset.points || 0))"
@@ -141,7 +142,7 @@ def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> N
     assert now.locator("#now").get_attribute("data-sweeps") == str(sweeps)
     assert now.evaluate(DRAWN)[1] == sweeps
     # The same canvas shows the new points, and nothing was drawn twice.
-    assert now.locator("#first").count() == 1
+    expect(now.locator("#first")).to_have_count(1)
     assert now.locator(".curve canvas").count() == now.locator(".curve").count() == 2
 
     rule.wait_for_selector(".curve canvas")
@@ -157,7 +158,7 @@ def test_a_cookbook_query_with_the_keyboard(learned: Store, serve: Serve, visit:
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("#answer")
-    assert page.locator("#answer tbody td").first.text_content() == "settled"
+    expect(page.locator("#answer tbody td").first).to_have_text("settled")
     assert "GROUP BY state" in page.locator("#sql").input_value()
 
 
@@ -168,7 +169,7 @@ def test_a_typed_query(learned: Store, serve: Serve, visit: Visit) -> None:
     page.locator("#sql").fill("SELECT 2 + 3 AS sum")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("#answer")
-    assert page.locator("#answer td").text_content() == "5"
+    expect(page.locator("#answer td")).to_have_text("5")
 
 
 @pytest.mark.slow
@@ -181,8 +182,8 @@ def test_a_text_is_translated_with_the_keyboard_and_corrected(learned: Store, se
     tab_to(page, ".sentence")
     page.keyboard.press("End")
     assert lit(page) == {"verte", "green"}
-    assert page.locator(".phrases tr.lit").count() >= 1
-    assert page.locator("#said").text_content() == "verte – green"
+    expect(page.locator(".phrases tr.lit").first).to_be_attached()
+    expect(page.locator("#said")).to_have_text("verte – green")
     page.wait_for_selector("#near .concordance")
 
     tab_to(page, "summary")
@@ -203,14 +204,14 @@ def test_a_text_is_translated_without_javascript(learned: Store, serve: Serve, v
     page = visit(f"{serve(learned)}/translate", java_script_enabled=False)
     page.locator("#text").fill("la maison verte\n\nla maison")
     page.get_by_role("button", name="Translate").click()
-    assert page.locator(".translated").count() == 2
+    expect(page.locator(".translated")).to_have_count(2)
     page.locator("summary", has_text="Correct this").first.click()
     page.locator("#target1").fill("the lawn")
     page.get_by_role("button", name="Store correction").first.click()
-    assert "The correction was stored" in page.locator("[role=status]").text_content()
-    assert page.locator("#text").input_value() == "la maison verte\n\nla maison"
+    expect(page.locator("[role=status]")).to_contain_text("The correction was stored")
+    expect(page.locator("#text")).to_have_value("la maison verte\n\nla maison")
     page.get_by_role("link", name="Show similar pairs").click()
-    assert page.locator(".concordance li").count() >= 1
+    expect(page.locator(".concordance li").first).to_be_attached()
 
 
 @pytest.mark.slow
@@ -220,23 +221,23 @@ def test_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
     page.keyboard.press("Enter")
     page.locator("a.rule").first.click()
     page.get_by_role("link", name="Show the pairs").click()
-    assert page.locator(".concordance li").count() == learned.find_rules("ne [X,1] pas", "not [X,1]")[0].count
+    expect(page.locator(".concordance li")).to_have_count(learned.find_rules("ne [X,1] pas", "not [X,1]")[0].count)
     page.locator(".concordance .number").first.click()
-    assert page.locator("svg.trees").count() == 1
+    expect(page.locator("svg.trees")).to_have_count(1)
     page.get_by_role("link", name="Now").click()
-    assert page.locator("h1").text_content() == "Now"
+    expect(page.locator("h1")).to_have_text("Now")
 
 
 @pytest.mark.slow
 def test_the_token_is_requested_once(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned, token=TOKEN)}/search?q={quote('ne _ pas')}")
-    assert page.locator("h1").text_content() == "Sign in"
+    expect(page.locator("h1")).to_have_text("Sign in")
     page.keyboard.type(TOKEN)
     page.keyboard.press("Enter")
     page.wait_for_selector("table.rules")
-    assert page.locator("#q").input_value() == "ne _ pas"
+    expect(page.locator("#q")).to_have_value("ne _ pas")
     [cookie] = page.context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     page.get_by_role("link", name="Sign out").click()
     page.get_by_role("button", name="Sign out").click()
-    assert page.locator("h1").text_content() == "Sign in"
+    expect(page.locator("h1")).to_have_text("Sign in")
