@@ -148,13 +148,9 @@ class TranslateKeywords(TypedDict, total=False):
     format: str | None
     """Format of GRAMMAR. Required if GRAMMAR has no manifest and no known suffix (default: none)."""
 
-    oov_similarity: float | None
+    oov_similarity: float
     """Translate an unknown word like the most similar known word, if they share at least this fraction of letters.
-    0 passes unknown words through, except compounds of known words (default: 0; 0.75 in small stores)."""
-
-    low_resource: bool
-    """Without --weights, use settings for stores of a few thousand pairs. Always on in stores of subwords (default:
-    no)."""
+    0 passes unknown words through, except compounds of known words (default: 0.75)."""
 
     markup: bool
     """The text contains markup such as <np translation="the house">la maison</np> (default: no)."""

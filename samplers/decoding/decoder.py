@@ -36,18 +36,16 @@ class SentenceDecoder:
         lm_words: NDArray[np.int32],
         model: LanguageModel | None = None,
         limits: SearchLimits | None = None,
-        beside: "SentenceDecoder | None" = None,
     ) -> None:
         """Weigh the grammar; `weights` float64[F + 6] are for the grammar's features, then for `COUNTED`.
 
-        `lm_words` int32[V]: language-model numbers of target words. `beside` is a decoder with the same language model,
-        which then shares its chart memory.
+        `lm_words` int32[V]: language-model numbers of target words.
         """
         self.grammar = grammar
         self.model = model if model is not None else no_model()
         self.limits = limits or SearchLimits(SPAN, POPS)
         self.weighed: WeightedGrammar = weigh(grammar, weights, self.model, lm_words)
-        self._own: local = local() if beside is None else beside._own
+        self._own = local()
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
         """Return up to `best` derivations of a non-empty sentence, best first; if `distinct`, with distinct words."""

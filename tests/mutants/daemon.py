@@ -110,8 +110,8 @@ DAEMON_FAULTS = (
     Fault(
         "a number may be lost",
         "tools/translation/text_translator.py",
-        "if not all(chosen):",
-        "if not chosen:",
+        "if not all(map(_keep_numbers, pieces)):",
+        "if not pieces:",
         (_TEXT, "-k", "thousand or text_is_translated"),
     ),
     Fault(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import regex
@@ -71,32 +71,18 @@ def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
 _json = partial(json.dumps, ensure_ascii=False)
 
 
-_KIND, _VERSION = "grammar", 7
+_KIND, _VERSION = "grammar", 8
 _TEXTS = ("source_words", "target_words")
 _TABLE = "parquet"
 """Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
-"""Number of pairs from which casing and text lengths are learned."""
+"""Number of pairs from which casing and the number of sentences of a pair are learned."""
 _USUAL = 0.9
 """Quantile of the number of sentences of a pair that are translated together."""
 _SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
 """Token that ends a sentence, and the characters after the last word of a line."""
 _MEMORY = 1 << 30
 """Memory limit of the scratch database, bytes."""
-
-
-class TextLengths(NamedTuple):
-    """Target letters per source letter, and target letters per target word; 0 if unknown.
-
-    `sentences` is the 0.9 quantile of the number of sentences of a source side.
-    """
-
-    ratio: float
-    word: float
-    sentences: int = 1
-
-
-UNKNOWN_LENGTHS = TextLengths(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +103,8 @@ class TranslationGrammar:
         Text pipeline of the store that the grammar comes from.
     source_casing, casing
         Casing of the source and of the target side.
-    lengths
-        Lengths of the store's pairs.
+    together
+        Number of sentences to translate together: the 0.9 quantile of the sentences of a source side.
     source_numbers, target_numbers
         Word numbers by word.
     alone
@@ -134,7 +120,7 @@ class TranslationGrammar:
     texts: TextPipeline = UNCHANGED_TEXT
     source_casing: Casing = NO_CASING
     casing: Casing = NO_CASING
-    lengths: TextLengths = UNKNOWN_LENGTHS
+    together: int = 1
     source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     alone: set[int] = field(default_factory=set, repr=False)
@@ -214,7 +200,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
         "wide": grammar.wide,
     }
     casings = [grammar.source_casing.as_plain(), grammar.casing.as_plain()]
-    values |= {"texts": grammar.texts.as_plain(), "casings": casings, "lengths": grammar.lengths}
+    values |= {"texts": grammar.texts.as_plain(), "casings": casings, "together": grammar.together}
     write_arrays(path, _KIND, _VERSION, values, arrays)
 
 
@@ -235,7 +221,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             make_pipeline(values["texts"]),
             source_casing,
             casing,
-            TextLengths(*values["lengths"]),
+            values["together"],
         )
     except KeyError as error:
         raise InputError(f"{path}: damaged: {error} not found") from error
@@ -279,12 +265,12 @@ class StoreGrammar:
                 raise InputError("no rules left after filtering: relax the filters")
             texts = make_pipeline(snapshot.settings())
             sides = _sample(snapshot)
-            casings, lengths = _casings(*sides, texts), _lengths(*sides)
+            casings, together = _casings(*sides, texts), _usual_sentences(sides[0])
             self.position = snapshot.position()
             self._since = ReadState(*snapshot.newest(), seen)
         # Build the table after the scratch database is closed, so that its memory is free.
         table = self._reader.table(self._values)
-        self.grammar = replace(pack_grammar(table, max_scope, texts, casings), lengths=lengths)
+        self.grammar = replace(pack_grammar(table, max_scope, texts, casings), together=together)
 
     def add_new_pairs(self) -> bool:
         """Add the rules of pairs since the last read, with current features. Returns whether any rule was added.
@@ -306,7 +292,7 @@ class StoreGrammar:
         grammar = self.grammar
         casings = grammar.source_casing, grammar.casing
         grown = pack_grammar(self._reader.table(self._values), self._max_scope, grammar.texts, casings)
-        self.grammar = replace(grown, lengths=grammar.lengths)
+        self.grammar = replace(grown, together=grammar.together)
         return True
 
     @contextmanager
@@ -346,8 +332,6 @@ def _casings(sources: Sequence[str], targets: Sequence[str], texts: TextPipeline
     return learn_casing(sources, languages[0]), learn_casing(targets, languages[1])
 
 
-def _lengths(sources: Sequence[str], targets: Sequence[str]) -> TextLengths:
-    source, target = (sum(len(line.replace(" ", "")) for line in lines) for lines in (sources, targets))
-    words = sum(line.count(" ") + 1 for line in targets)
+def _usual_sentences(sources: Sequence[str]) -> int:
     sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
-    return TextLengths(target / source, target / words, int(np.quantile(sentences, _USUAL, method="inverted_cdf")))
+    return int(np.quantile(sentences, _USUAL, method="inverted_cdf"))

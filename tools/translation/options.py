@@ -58,19 +58,13 @@ class TranslateOptions(DecodingOptions):
         Option("Format of GRAMMAR. Required if GRAMMAR has no manifest and no known suffix.", metavar="NAME"),
     ] = None
     oov_similarity: Annotated[
-        float | None,
+        float,
         Option(
             "Translate an unknown word like the most similar known word, if they share at least this fraction of "
             "letters. 0 passes unknown words through, except compounds of known words.",
-            min=0, max=1, shown="0; 0.75 in small stores",
+            min=0, max=1,
         ),
-    ] = None  # fmt: skip
-    low_resource: Annotated[
-        bool,
-        Option(
-            "Without --weights, use settings for stores of a few thousand pairs. Always on in stores of subwords.",
-        ),
-    ] = False
+    ] = 0.75  # fmt: skip
     markup: Annotated[bool, Option('The text contains markup such as <np translation="the house">la maison</np>.')] = (
         False
     )

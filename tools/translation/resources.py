@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipeline, two_languages
@@ -23,9 +23,11 @@ from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.store_models import StoreModel, load_store_model
 from hierogram.tools.translation.translating import MAX_WORDS, Translator
 
-_ALIKE_IN_SMALL_STORES = 0.75
-"""Default minimum similarity of a substitute for an unknown word if the store is small."""
+_WORDS_IN_SMALL_STORES = 1.2
+"""Default weight of target words in a store made by `init --parts-of`.
 
+With the usual weight of 1, translations after 1,000 verses are 4 to 7 % shorter than their references.
+"""
 
 NO_MODEL = "none"
 """Option value for no language model."""
@@ -61,20 +63,19 @@ class TranslationResources:
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar, optionally with other weights."""
         options, texts = self.options, self.texts(grammar)
-        untuned = weights is None and options.weights is None
-        small = options.low_resource or bool(grammar.texts.merges)
-        usual = _ALIKE_IN_SMALL_STORES if small else 0.0
+        if weights is None:
+            small = bool(grammar.texts.merges) and options.weights is None
+            weights = self.weights | ({WORDS: _WORDS_IN_SMALL_STORES} if small else {})
         if texts not in self._glossaries:
             # Cached because tuning makes a translator in each round.
             self._glossaries[texts] = self.glossary.through(texts)
         return Translator(
             grammar,
-            self.weights if weights is None else weights,
+            weights,
             self.model,
             pops=options.pops,
             max_words=self.max_words,
-            oov_similarity=usual if options.oov_similarity is None else options.oov_similarity,
-            small=untuned and small,
+            oov_similarity=options.oov_similarity,
             glossary=self._glossaries[texts],
             texts=texts,
         )
@@ -98,9 +99,8 @@ class TranslationResources:
         """Return these resources with the language model of the store's target side if the options name none."""
         if self.options.lm is not None:
             return self
-        classes = self.options.low_resource or bool(store.settings().word_parts)
         with progress("build the language model", "n-grams") as shown:
-            found = load_store_model(store, classes, shown, self.store_model)
+            found = load_store_model(store, shown, self.store_model)
         return replace(self, model=None if found is None else found.model, store_model=found)
 
     def model_name(self) -> str:

@@ -51,20 +51,16 @@ def count_model_pairs(pairs: int) -> int:
     return pairs_used
 
 
-def load_store_model(
-    store: Store, classes: bool, bar: Progress, previous: StoreModel | None = None
-) -> StoreModel | None:
+def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = None) -> StoreModel | None:
     """Return the language model of a store's target side, from the cache folder if it is there.
 
     Parameters
     ----------
     store
         A store of pairs.
-    classes
-        Whether to build a class model too.
-    shown
+    bar
         Progress of building the model.
-    known
+    previous
         The model of an earlier state of the store, which is returned if its text has not changed.
 
     Returns
@@ -75,13 +71,13 @@ def load_store_model(
     try:
         with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
             text = Path(folder, "target")
-            sentences, digest = _write_text(store, text, classes)
+            sentences, digest = _write_text(store, text)
             if previous is not None and previous.digest == digest:
                 return previous
             if not sentences:
                 return None
             path = cache_folder() / "language-models" / f"{digest}.lm"
-            model = _kept(path, bar) or _built(text, path, classes, bar)
+            model = _kept(path, bar) or _built(text, path, bar)
     except (DaemonError, OSError) as error:
         _log.warning("cannot build a language model of the target side of the store: %s", error)
         return None
@@ -89,8 +85,8 @@ def load_store_model(
     return StoreModel(model, sentences, digest)
 
 
-def _write_text(store: Store, path: Path, classes: bool) -> tuple[int, str]:
-    digest = blake2b(f"3 {STORE_MODEL_OPTIONS} {classes}\n".encode(), digest_size=16)
+def _write_text(store: Store, path: Path) -> tuple[int, str]:
+    digest = blake2b(f"4 {STORE_MODEL_OPTIONS}\n".encode(), digest_size=16)
     sentences = 0
     with store.snapshot() as snapshot, path.open("wb") as file:
         for line in snapshot.target_sides(count_model_pairs(sum(snapshot.status().pairs.values()))):
@@ -115,10 +111,10 @@ def _kept(path: Path, bar: Progress) -> NamedModel | None:
     return model
 
 
-def _built(text: Path, path: Path, classes: bool, bar: Progress) -> NamedModel:
+def _built(text: Path, path: Path, bar: Progress) -> NamedModel:
     made: list[NamedModel] = []
     writer = partial(BinaryWriter, made.append)
-    estimate([str(text)], STORE_MODEL_OPTIONS, [writer], text.parent, bar, classes=classes)
+    estimate([str(text)], STORE_MODEL_OPTIONS, [writer], text.parent, bar)
     with suppress(ExportError, InputError, OSError):
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         write_binary(path, made[0])

@@ -35,8 +35,6 @@ Corrected = Callable[[str, bool], str | None]
 TOKENS = "tokens"
 """Format of tokenized text, whose translation is tokenized too."""
 _NUMBER = re.compile(r"\d+")
-_MORE = 10
-"""Minimum number of candidates to decode if the best one changes numbers of the sentence."""
 _SPARE = 3
 """Candidates per requested translation, since several may have the same text."""
 
@@ -125,7 +123,7 @@ class TextTranslator:
         self.usual = TOKENS if translator.texts.rules is None else TEXT
         """Default input format: text if the pipeline tokenizes, else tokens."""
         self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.casing)
-        self._together = translator.grammar.lengths.sentences
+        self._together = translator.grammar.together
         self._corrected = corrected
 
     def translate(
@@ -150,23 +148,22 @@ class TextTranslator:
         best = 1 if not alternatives else _SPARE * (alternatives + 1)
         result = self._by_candidates(text, format, alternatives, markup, best)
         # Candidates with different tokens can have the same text.
-        if len(result.texts) <= alternatives and len(result.translation.candidates) == best:
-            result = self._by_candidates(text, format, alternatives, markup, _SPARE * best)
+        while len(result.texts) <= alternatives and len(result.translation.candidates) == best:
+            best *= _SPARE
+            result = self._by_candidates(text, format, alternatives, markup, best)
         return result
 
     def _by_candidates(self, text: str, format: str, alternatives: int, markup: bool, best: int) -> TextTranslation:
         parts = divide(text, format, markup)
         pieces: list[DecodedPart] = []
-        chosen: list[list[int]] = []
         sentences: dict[int, list[_Sentence]] = {}
         for number, part in enumerate(parts):
             if not isinstance(part, Paragraph) or not _has_letters(part):
                 continue
             sentences_of_paragraph = sentences.setdefault(number, [])
             for before, units in self._sentences(part):
-                made, numbers = self._decoded(units, best)
+                made = self._decoded(units, best)
                 pieces += made
-                chosen += numbers
                 sentences_of_paragraph.append(_Sentence(before, bool(sentences_of_paragraph), units, len(made)))
         words = tuple(
             unit.word
@@ -174,7 +171,7 @@ class TextTranslator:
             for sentence in sentences_of_paragraph
             for unit in sentence.units
         )
-        translation = self.translator.joined(words, pieces, best, chosen)
+        translation = self.translator.joined(words, pieces, best)
         texts: list[str] = []
         chosen_candidates: list[int] = []
         paragraphs: list[TextParagraph] = []
@@ -274,18 +271,15 @@ class TextTranslator:
             (form for form in known_forms if numbers[form] in standalone), known_forms[0] if known_forms else forms[0]
         )
 
-    def _decoded(self, units: Sequence[_Unit], best: int) -> tuple[list[DecodedPart], list[list[int]]]:
-        """Decode a sentence. Returns its parts, and the derivations of each part that keep its numbers.
+    def _decoded(self, units: Sequence[_Unit], best: int) -> list[DecodedPart]:
+        """Decode a sentence. Returns its parts with up to `best` derivations each, which keep its numbers.
 
         If a part has no such derivation, words with digits are passed through.
         """
-        parts = _parts(units, fixed=False)
-        pieces = self.translator.pieces(parts, best)
-        chosen = [_keep_numbers(piece) for piece in pieces]
-        if not all(chosen):
-            pieces = self.translator.pieces(_parts(units, fixed=True), max(best, _MORE))
-            chosen = [_keep_numbers(piece) or list(range(_candidates(piece))) for piece in pieces]
-        return pieces, chosen
+        pieces = self.translator.pieces(_parts(units, fixed=False), best)
+        if not all(map(_keep_numbers, pieces)):
+            pieces = self.translator.pieces(_parts(units, fixed=True), best)
+        return [self.translator.select(piece, best, _keep_numbers(piece)) for piece in pieces]
 
     def _written(
         self,
@@ -573,14 +567,10 @@ def _given(unit: _Unit, *, fixed: bool) -> tuple[Words, ...]:
     return ((unit.word,),) if fixed and not unit.given and _NUMBER.search(unit.word) else unit.given
 
 
-def _candidates(piece: DecodedPart) -> int:
-    return len(piece.decoded.outputs.scores)
-
-
 def _keep_numbers(piece: DecodedPart) -> list[int]:
     """Return the derivations whose target words contain the numbers of the source words."""
     source_numbers = _numbers(piece.source_words())
-    return [k for k in range(_candidates(piece)) if _numbers(piece.words(k)) == source_numbers]
+    return [k for k, words in enumerate(piece.texts) if _numbers(words) == source_numbers]
 
 
 def _numbers(words: Sequence[str]) -> Counter[str]:

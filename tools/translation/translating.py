@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from hierogram.daemon.deadline import check_deadline
-from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
+from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.text.segments import SubwordSegmenter, find_word_span, make_segmenter
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, SearchLimits, span_of
@@ -22,11 +22,10 @@ from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.records import index_words, is_modifier, join_parts
-from hierogram.tools.translation.consensus import CANDIDATES, MORE_CANDIDATES, add_class_scores, choose_consensus
+from hierogram.tools.translation.consensus import CANDIDATES, choose_consensus
 from hierogram.tools.translation.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
 from hierogram.tools.translation.language_models.arpa import NamedModel
-from hierogram.tools.translation.lengths import LengthFitter, text_lengths
 from hierogram.tools.translation.oov_substitutes import SubstituteFinder
 from hierogram.tools.translation.rule_files import TABBED, RuleReader
 
@@ -48,7 +47,7 @@ class DecodedPart:
     """Decoded part of a sentence: its derivations, the source words of each position, its own target words.
 
     `starts` has the first source word of each position, and the end of the last one. A compound has several positions,
-    the first of which has its word. If the grammar has parts of words, positions and `tokens` are parts; `words`,
+    the first of which has its word. If the grammar has parts of words, positions and `tokens` are parts; `texts`,
     `source_words` and all places count whole words.
     """
 
@@ -58,15 +57,29 @@ class DecodedPart:
     own: list[str]
     starts: list[int]
 
+    def take(self, numbers: Sequence[int]) -> "DecodedPart":
+        """Return this part with only the derivations `numbers`, in this order."""
+        out = self.decoded.outputs
+        words = [out.words[slice(*out.word_start[k : k + 2])] for k in numbers]
+        uses = [out.uses[slice(*out.use_start[k : k + 2])] for k in numbers]
+        starts = [np.cumsum([0, *map(len, arrays)], dtype=np.int64) for arrays in (words, uses)]
+        features, scores = out.features[numbers], out.scores[numbers]
+        outputs = Outputs(np.concatenate(words), starts[0], np.concatenate(uses), starts[1], features, scores)
+        return replace(self, decoded=self.decoded._replace(outputs=outputs))
+
     def tokens(self, number: int) -> Words:
         """Return the target tokens of a derivation: words or parts of words."""
         out = self.decoded.outputs
         return tuple(map(self.word, out.words[out.word_start[number] : out.word_start[number + 1]].tolist()))
 
-    def words(self, number: int) -> Words:
-        """Return the target words of a derivation."""
-        tokens = self.tokens(number)
-        return split_words(join_parts(" ".join(tokens))) if self.grammar.texts.merges else tokens
+    @cached_property
+    def texts(self) -> list[Words]:
+        """Target words of each derivation."""
+        out = self.decoded.outputs
+        numbers, places = np.unique(out.words, return_inverse=True)
+        tokens = np.array([*map(self.word, numbers.tolist())], object)[places].tolist()
+        texts = [tuple(tokens[start:end]) for start, end in pairwise(out.word_start.tolist())]
+        return [split_words(join_parts(" ".join(text))) for text in texts] if self.grammar.texts.merges else texts
 
     def source_words(self) -> Words:
         """Return the source words."""
@@ -217,7 +230,7 @@ class Translation:
         for piece, own in zip(self._pieces, self.candidates[number].choice if self.candidates else (), strict=True):
             yield piece, own, source, target
             source += piece.starts[-1]
-            target += len(piece.words(own))
+            target += len(piece.texts[own])
 
     def alignment(self, number: int = 0) -> list[tuple[int, int]]:
         """Return linked positions of source and target words of a candidate."""
@@ -259,7 +272,6 @@ class Translator:
         pops: int = POPS,
         max_words: int = MAX_WORDS,
         oov_similarity: float = 0.0,
-        small: bool = False,
         glossary: Glossary | None = None,
         texts: TextPipeline = UNCHANGED_TEXT,
     ) -> None:
@@ -268,9 +280,7 @@ class Translator:
         `pops` is the maximum number of pops of a cell (0: exact search). Lines go through the pipeline `texts`; the
         glossary already did. `oov_similarity` is the minimum share of letters that a known word has in common with an
         unknown word to replace it (0: never). If source words are not subwords, an unknown compound of known words is
-        replaced by its parts. If the store is `small`, the weight of words is fitted to each sentence, see `lengths`,
-        and a single best translation is chosen by minimum Bayes risk, see `consensus`. If the grammar has parts of
-        words, words are segmented here.
+        replaced by its parts. If the grammar has parts of words, words are segmented here.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -285,22 +295,13 @@ class Translator:
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
 
-        def decoder(more: float = 0.0, narrower: int = 1, beside: SentenceDecoder | None = None) -> SentenceDecoder:
-            own = {**weights, WORDS: weights.get(WORDS, 0.0) + more}
-            return SentenceDecoder(
-                grammar.packed,
-                np.array([float(own.get(name, 0.0)) for name in self.names]),
-                lm_words,
-                None if model is None else model.model,
-                SearchLimits(SPAN, -(-pops // narrower)),
-                beside,
-            )
-
-        lengths = text_lengths(grammar) if small else None
-        self._agreed = small
-        self._decoder = decoder()
-        other = partial(decoder, beside=self._decoder)
-        self._fitter = None if lengths is None else LengthFitter(other, grammar.target_words, lengths)
+        self._decoder = SentenceDecoder(
+            grammar.packed,
+            np.array([float(weights.get(name, 0.0)) for name in self.names]),
+            lm_words,
+            None if model is None else model.model,
+            SearchLimits(SPAN, pops),
+        )
 
     @cached_property
     def _substitutes(self) -> SubstituteFinder:
@@ -330,26 +331,31 @@ class Translator:
             parts = [SentencePart(words)] if (words := split_words(texts.source.tokens(line))) else []
         parts = [part if part.given else SentencePart(self.glossary.divide_words(part.words)) for part in parts]
         source = tuple(word for part in parts for word in part.words)
-        return self.joined(source, self.pieces(parts, best), best)
+        return self.joined(source, [self.select(piece, best) for piece in self.pieces(parts, best)], best)
 
     def pieces(self, parts: list[SentencePart], best: int = 1) -> list[DecodedPart]:
-        """Return the decoded parts of a sentence, with up to `best` derivations of different words each."""
+        """Return the decoded parts of a sentence, each with derivations of different words, by score.
+
+        A part has up to `best` derivations, or up to `CANDIDATES` if that is more.
+        """
         divided = list(self.glossary.divided(parts))
         return [self._decode(piece, best) for piece in self._divided(divided)]
 
-    def joined(
-        self, source: Words, pieces: list[DecodedPart], best: int = 1, chosen: Sequence[Sequence[int]] | None = None
-    ) -> Translation:
-        """Return the n-best list of all parts joined, with different words each.
+    def select(self, piece: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
+        """Return a part with up to `best` of its derivations `numbers` (empty: all).
 
-        `chosen` limits the derivations of each part, best first. By default all are used.
+        The first is the consensus of the likeliest, see `consensus`. The others are sorted by score.
         """
+        rows = list(numbers or range(len(piece.decoded.outputs.scores)))
+        first = rows.pop(choose_consensus([piece.texts[k] for k in rows], piece.decoded.outputs.scores[rows]))
+        return piece.take([first, *rows][:best])
+
+    def joined(self, source: Words, pieces: list[DecodedPart], best: int = 1) -> Translation:
+        """Return the n-best list of all parts joined, with different words. Its first has the first of each part."""
         if not pieces:
             return Translation(source, [], [])
-        own = [self._candidates(piece) for piece in pieces]
-        if chosen is not None:
-            own = [[found[k] for k in numbers] for found, numbers in zip(own, chosen, strict=True)]
-        return Translation(source, [_sum(parts) for parts in best_sums(own, best)], pieces)
+        sums = best_sums([self._candidates(piece) for piece in pieces], best)
+        return Translation(source, [_sum(parts) for parts in sums], pieces)
 
     def translate_all(
         self, lines: Sequence[str], best: int = 1, *, markup: bool = False, threads: int = 0
@@ -449,25 +455,17 @@ class Translator:
             lm_words,
         )
         sources = [position.words for position in positions]
-        agreed = self._agreed and best == 1
-        classes = None if self._model is None else self._model.classes
-        if agreed:
-            best = CANDIDATES if classes is None else MORE_CANDIDATES
-        distinct = best > 1
-        if self._fitter is None:
-            decoded = self._decoder.decode(sentence, best, distinct=distinct)
-        else:
-            whole = [word for words in sources for word in words]
-            decoded = self._fitter.decode(sentence, whole, list(own), best, distinct=distinct)
-        piece = DecodedPart(grammar, decoded, sources, list(own), [0, *accumulate(ends for *_, ends in symbols)])
-        if not agreed:
-            return piece
-        scores = decoded.outputs.scores
-        texts = [piece.words(k) for k in range(len(scores))]
-        if classes is not None:
-            scores = add_class_scores(texts, scores, classes)
-        number = choose_consensus(texts, scores)
-        return replace(piece, decoded=decoded._replace(outputs=_only(decoded.outputs, number)))
+        starts = [0, *accumulate(ends for *_, ends in symbols)]
+        limit = max(best, CANDIDATES)
+        while True:
+            decoded = self._decoder.decode(sentence, limit, distinct=True)
+            piece = DecodedPart(grammar, decoded, sources, list(own), starts)
+            found = len(decoded.outputs.scores)
+            # Different parts of words can form the same words.
+            different = sorted({piece.texts[k]: k for k in reversed(range(found))}.values())
+            if len(different) >= best or found < limit:
+                return piece.take(different) if len(different) < found else piece
+            limit *= 2
 
     def _candidates(self, piece: DecodedPart) -> list[Candidate]:
         out = piece.decoded.outputs
@@ -475,23 +473,8 @@ class Translator:
         for k, score in enumerate(out.scores.tolist()):
             values = zip(self.names, out.features[k].tolist(), strict=True)
             features = {name: value for name, value in values if value}
-            found.append(Candidate(piece.words(k), score, features, (k,)))
+            found.append(Candidate(piece.texts[k], score, features, (k,)))
         return found
-
-
-def _only(outputs: Outputs, number: int) -> Outputs:
-    """Return the outputs with only one derivation."""
-    words = slice(outputs.word_start[number], outputs.word_start[number + 1])
-    uses = slice(outputs.use_start[number], outputs.use_start[number + 1])
-    own = slice(number, number + 1)
-    return Outputs(
-        outputs.words[words],
-        outputs.word_start[number : number + 2] - words.start,
-        outputs.uses[uses],
-        outputs.use_start[number : number + 2] - uses.start,
-        outputs.features[own],
-        outputs.scores[own],
-    )
 
 
 T = TypeVar("T")
@@ -511,10 +494,11 @@ def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int
 
 
 def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
-    """Return the `best` sums of one candidate from each list, best first, without repeated words."""
+    """Return `best` sums of one candidate from each list, without repeated words: the first ones, then by score."""
+    first = tuple(candidates[0] for candidates in lists)
     if best == 1:
-        return [tuple(candidates[0] for candidates in lists)]
-    found: list[tuple[float, tuple[str, ...], tuple[Candidate, ...]]] = [(0.0, (), ())]
+        return [first]
+    found: list[tuple[float, Words, tuple[Candidate, ...]]] = [(0.0, (), ())]
     for candidates in lists:
         check_deadline()
         more = (
@@ -522,13 +506,14 @@ def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Can
             for score, words, so_far in found
             for one in candidates[:best]
         )
-        different: dict[tuple[str, ...], tuple[float, tuple[str, ...], tuple[Candidate, ...]]] = {}
+        different: dict[Words, tuple[float, Words, tuple[Candidate, ...]]] = {}
         for some in sorted(more, key=itemgetter(0), reverse=True):
             different.setdefault(some[1], some)
             if len(different) == best:
                 break
         found = list(different.values())
-    return [some for *_, some in found]
+    words = tuple(word for one in first for word in one.words)
+    return [first, *(some for _, other, some in found if other != words)][:best]
 
 
 def _sum(parts: Iterable[Candidate]) -> Candidate:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -127,12 +128,14 @@ class GrammarDecoder:
         self._done += 1
         done = translator.translate_all(self._lines, self._best, markup=markup, threads=self._threads)
         for number, translation in enumerate(done, 1):
-            rows = [[candidate.features.get(name, 0.0) for name in self.names] for candidate in translation.candidates]
+            # The first is the consensus, which is not the candidate with the highest score.
+            candidates = sorted(translation.candidates, key=attrgetter("score"), reverse=True)
+            rows = [[candidate.features.get(name, 0.0) for name in self.names] for candidate in candidates]
             features = np.array(rows, np.float64).reshape(-1, len(self.names))
             self._translated += 1
             part = self._done - 1 + number / len(self._lines)
             self._shown.update(part, self._rounds, self._translated, f"round {self._done}")
-            yield KBest([self.tokens(candidate.words) for candidate in translation.candidates], features)
+            yield KBest([self.tokens(candidate.words) for candidate in candidates], features)
 
 
 def split_references(
@@ -158,13 +161,13 @@ def write_tuned(
 
     Raises `ExportError` if the file cannot be written.
 
-    `[weights]` are the weights of the best round, whose number is `best_round` (1: the starting weights). Each
-    `[[rounds]]` has the BLEU of its own weights, the length ratio to the references, and the numbers of new candidates
-    and of translated sentences.
+    `[weights]` are the weights of the best round, multiplied by `scale`. The number of the round is `best_round` (1:
+    the starting weights). Each `[[rounds]]` has the BLEU of its own weights, the length ratio to the references, and
+    the numbers of new candidates and of translated sentences.
     """
     lines = [
         *toml_table("[weights]", by_name(tuned.weights)),
-        *toml_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1}),
+        *toml_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1, "scale": tuned.scale}),
     ]
     for iteration in tuned.history:
         lines += toml_table("[[rounds]]", as_plain(iteration))

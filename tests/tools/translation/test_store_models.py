@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
-from tests.daemon.parts import make_parts
 from tests.tools.translation.small import grammar_file, lm_file
 
 import hierogram as hg
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import progress
-from hierogram.storage.store import Store, open_store
+from hierogram.storage.store import Store
 from hierogram.tools.translation import store_models
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.resources import GrammarFollower, load_resources
@@ -43,7 +42,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def model_of(store: Store, known: StoreModel | None = None) -> StoreModel:
     with progress("build", "n-grams") as shown:
-        found = load_store_model(store, False, shown, known)
+        found = load_store_model(store, shown, known)
     assert found is not None
     return found
 
@@ -121,14 +120,6 @@ def test_words_in_a_language_model_are_omitted(tmp_path: Path, built: list[str])
         store.add([("a", "b"), ("a c", "b </s>"), ("c", "<s>")])
         assert model_of(store.store).sentences == 1
     assert built == ["b\n"]
-
-
-@pytest.mark.database("sqlite")
-def test_a_store_with_subwords_has_models_of_subwords_and_classes(tmp_path: Path) -> None:
-    with open_store(make_parts(tmp_path)) as store:
-        resources = load_resources(TranslateOptions()).with_model_of(store)
-    assert resources.model is not None
-    assert resources.model.classes is not None
 
 
 @pytest.mark.database("sqlite")

@@ -17,7 +17,7 @@ from hierogram.daemon.text.texts import TextPipeline
 from hierogram.tools.translation.casing import Casing
 from hierogram.tools.translation.documents import TagPair
 from hierogram.tools.translation.fixed_words import Glossary
-from hierogram.tools.translation.grammars import TextLengths, TranslationGrammar
+from hierogram.tools.translation.grammars import TranslationGrammar
 from hierogram.tools.translation.tag_placement import place_tags
 from hierogram.tools.translation.text_translator import TextTranslator, as_plain
 from hierogram.tools.translation.translating import Translator
@@ -512,7 +512,7 @@ def test_given_translations_are_used_in_text(translator: Translator) -> None:
 
 def test_tokens_stay_tokens(texts: TextTranslator, tmp_path: Path) -> None:
     found = texts.translate("La maison, elle.", format="tokens")
-    assert found.text == "La house , she ."
+    assert found.text == "the house , she ."
     assert found.paragraphs == []
     made = resources(tmp_path, Glossary())
     bare = TextTranslator(made.translator(made.grammar(str(grammar_file(tmp_path)))))
@@ -537,7 +537,7 @@ def test_a_lowercase_store_translates_with_the_capitals_of_the_text(translator: 
 def test_sentences_are_translated_in_the_groups_of_their_pairs(translator: Translator) -> None:
     source = "Elle ne vient pas. La maison! La maison."
     for sentences, parts in ((1, 3), (2, 2), (3, 1)):
-        verses = replace(translator.grammar, lengths=TextLengths(0.0, 0.0, sentences))
+        verses = replace(translator.grammar, together=sentences)
         found = TextTranslator(_with_grammar(translator, verses)).translate(source)
         assert found.translation.parts == parts
         assert found.text.startswith("She does not come. ")
@@ -549,7 +549,7 @@ def test_pairs_report_their_number_of_sentences(tmp_path: Path) -> None:
         with hg.open(tmp_path / f"{more}.db", create=True, languages=("fr", "en"), tokenize=True) as store:
             store.add([(text, "She comes.") for text in [*sources, *sources[1:2] * min(more, 20), *sources[:1] * more]])
             store.learn(0, threads=1).run()
-            assert hg.Decoder(store).translator().grammar.lengths.sentences == usual
+            assert hg.Decoder(store).translator().grammar.together == usual
 
 
 def _with_grammar(translator: Translator, grammar: TranslationGrammar) -> Translator:

@@ -39,31 +39,16 @@ _LONGEST = 361
 _NGRAM = 4
 
 
-@dataclass(frozen=True, slots=True)
-class TextSetup:
-    """A method of learning and translating.
-
-    Options of the decoder, order of the language model, and number of subword joins for each side (0: whole words,
-    None: chosen automatically); without any joins it is a store of words.
-    """
-
-    decoder: dict[str, Any]
-    order: int = 3
-    joins: tuple[int | None, int | None] | None = None
-
-
-WORDS, FITTED, PARTS, CHOSEN = "words", "fitted", "parts", "chosen"
-"""Methods of learning and translation.
-
-Words, with unknown ones copied; words with substitutes for unknown ones and fitted lengths; subwords on both sides;
-subwords on a source side with richer morphology.
-"""
-METHODS = {
-    WORDS: TextSetup({}),
-    FITTED: TextSetup({"oov_similarity": 0.75, "low_resource": True}),
-    PARTS: TextSetup({}, joins=(MAX_BPE_MERGES, MAX_BPE_MERGES)),
-    CHOSEN: TextSetup({}, joins=(None, None)),
+_ORDER = 3
+"""Order of the language model."""
+WORDS, PARTS, CHOSEN = "words", "parts", "chosen"
+"""Methods of learning: words; subwords on both sides; subwords on a source side with richer morphology."""
+METHODS: dict[str, tuple[int | None, int | None] | None] = {
+    WORDS: None,
+    PARTS: (MAX_BPE_MERGES, MAX_BPE_MERGES),
+    CHOSEN: (None, None),
 }
+"""Number of merges of each side by method. None for a side: chosen automatically; without any: a store of words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +62,7 @@ class SmallOptions:
     train: Annotated[tuple[str, ...], Option("Numbers of training verses; may be repeated.", metavar="NUMBERS")] = (
         "1000", "4000",
     )  # fmt: skip
-    methods: Annotated[tuple[str, ...], Option("Methods of learning and translating.", metavar="NAMES")] = tuple(
+    methods: Annotated[tuple[str, ...], Option("Methods of learning.", metavar="NAMES")] = tuple(
         METHODS
     )
     book: Annotated[str, Option("Book to translate.")] = "ACT"
@@ -163,7 +148,7 @@ class _Learned:
     """A store that has learned verses by one of the methods, and the resources for translation."""
 
     def __init__(self, cell: Cell, options: SmallOptions, train: Sequence[tuple[str, str]], stack: ExitStack) -> None:
-        self._method, self._threads = METHODS[cell.method], options.threads
+        merges, self._threads = METHODS[cell.method], options.threads
         self._folder = options.work / str(cell).replace(", ", "-")
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob("*.db*"):
@@ -174,8 +159,8 @@ class _Learned:
         )  # fmt: skip
         store = stack.enter_context(words)
         store.add(train)
-        if self._method.joins is not None:
-            store = stack.enter_context(store.in_parts(self._folder / "parts.db", bpe_merges=self._method.joins))
+        if merges is not None:
+            store = stack.enter_context(store.in_parts(self._folder / "parts.db", bpe_merges=merges))
         self._store = store
         self._targets = [target for _, target in train]
         store.learn(threads=self._threads).run()
@@ -190,8 +175,8 @@ class _Learned:
         """Return a translator that uses all learned verses."""
         text, model = self._folder / "target", self._folder / "target.lm"
         write_lines(text, self._targets)
-        hg.lm(text, model, store=self._store, order=self._method.order)
-        return hg.Decoder(self._store, lm=model, **self._method.decoder).texts()
+        hg.lm(text, model, store=self._store, order=_ORDER)
+        return hg.Decoder(self._store, lm=model).texts()
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
         """Return the source texts as words separated by spaces."""

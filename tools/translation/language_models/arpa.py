@@ -19,7 +19,6 @@ from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
 from hierogram.samplers.language_models.building import LONGEST, ModelBuilder
-from hierogram.samplers.language_models.classes import ClassModel
 from hierogram.samplers.language_models.lines import (
     AT,
     BACKOFF_TOO_MANY,
@@ -125,8 +124,6 @@ class NamedModel(NamedTuple):
 
     model: LanguageModel
     vocabulary: Vocabulary
-    classes: ClassModel | None = None
-    """Class model of whole words, estimated from the same text."""
 
     def counts(self) -> list[int]:
         """Return the number of n-grams of each order, from 1."""
@@ -255,8 +252,8 @@ class ArpaWriter:
             rows = NgramLines(np.ascontiguousarray(words[part]), log10[part], backoff[part], np.zeros(0, np.int64))
             self._file.write(format_ngrams(self._vocabulary, rows, order < self._order))
 
-    def finish(self, classes: ClassModel | None = None) -> None:
-        """Write the end. A class model is ignored, since ARPA files cannot store it."""
+    def finish(self) -> None:
+        """Write the end."""
         self._begin(self._order)
         self._put("", _END.decode())
 

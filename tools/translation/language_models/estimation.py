@@ -9,7 +9,6 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -22,7 +21,6 @@ from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
 from hierogram.daemon.text.texts import TOKENS, TextSide
 from hierogram.samplers.language_models.building import ModelBuilder
-from hierogram.samplers.language_models.classes import ClassModel, word_classes
 from hierogram.samplers.language_models.lines import (
     AT,
     ENOUGH,
@@ -37,7 +35,6 @@ from hierogram.samplers.language_models.lines import (
 )
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary, Vocabulary
-from hierogram.storage.records import join_parts
 from hierogram.tools.translation.language_models.arpa import NamedModel, TextCursor
 from hierogram.tools.translation.language_models.options import EstimationOptions
 
@@ -46,11 +43,6 @@ if TYPE_CHECKING:
 
 FALLBACK = (0.5, 1.0, 1.5)
 """Discounts for a text that is too small to estimate them, as in KenLM."""
-
-CLASSES, CLASS_ORDER = 40, 4
-"""Number of word classes of a class model, and its order."""
-MAX_WORDS_IN_CLASSES = 1_000_000
-"""Maximum number of words of a text for a class model, since only small stores benefit from one."""
 
 _ROWS = 1 << 18
 
@@ -190,8 +182,8 @@ class ModelWriter(Protocol):
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
         """Add n-grams of one order. Orders must not decrease."""
 
-    def finish(self, classes: ClassModel | None = None) -> None:
-        """Complete the model, with an optional class model."""
+    def finish(self) -> None:
+        """Complete the model."""
 
 
 OpenWriter = Callable[[Vocabulary, list[int]], ModelWriter]
@@ -230,14 +222,11 @@ def estimate(
     folder: Path,
     bar: Progress,
     side: TextSide = TOKENS,
-    *,
-    classes: bool = False,
 ) -> Report:
     """Estimate a model from files with one sentence a line, and pass it to writers. Empty lines are skipped.
 
-    `side` tokenizes sentences that are not tokens. `folder` is the parent of the temporary folder. With `classes`,
-    writers also get a class model if the text has at most `MAX_WORDS_IN_CLASSES` words. Raises `InputError` if a text
-    cannot be read or has no sentence, `ExportError` if the disk or the memory limit is too small.
+    `side` tokenizes sentences that are not tokens. `folder` is the parent of the temporary folder. Raises `InputError`
+    if a text cannot be read or has no sentence, `ExportError` if the disk or the memory limit is too small.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
@@ -247,13 +236,8 @@ def estimate(
                 model = KneserNey(connection, options.order)
                 for numbers in _pieces(text.path, renumbered):
                     model.add(ngrams_at(numbers, options.order))
-                short = int(text.occurrences.sum()) <= MAX_WORDS_IN_CLASSES
-                of_classes = None
-                if classes and short:
-                    bar.update(0, 3 * options.order, 0, "learning word classes")
-                    of_classes = _class_model(text, options.memory)
                 text.path.unlink()
-                counts, without = _write_model(model, vocabulary, writers, bar, of_classes)
+                counts, without = _write_model(model, vocabulary, writers, bar)
     except OSError as error:
         raise ExportError(f"{folder}: cannot create temporary files: {error.strerror or error}") from error
     unknown = int(text.occurrences[renumbered == UNKNOWN].sum())
@@ -380,14 +364,12 @@ def _write_model(
     model: KneserNey,
     vocabulary: Vocabulary,
     open_writers: Sequence[OpenWriter],
-    bar: Progress | None,
-    classes: ClassModel | None = None,
+    bar: Progress,
 ) -> tuple[list[int], list[int]]:
     """Count, smooth and write all orders. Returns n-grams by order, and the orders without estimated discounts."""
     top = model.order
     for n in model.count():
-        if bar is not None:
-            bar.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
+        bar.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
     counts = [len(vocabulary), *(model.number(n) for n in range(2, top + 1))]
     writers = [begin(vocabulary, counts) for begin in open_writers]
     without = []
@@ -396,15 +378,14 @@ def _write_model(
         if not estimated:
             without.append(n)
         model.smooth(n, len(vocabulary), discounts)
-        if bar is not None:
-            bar.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
+        bar.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
         # Backoff weights of an order are computed with the next order.
         for context_length in range(max(n - 1, 1), n + (n == top)):
             for ngrams in model.list(context_length):
                 for writer in writers:
                     writer.add(*ngrams)
     for writer in writers:
-        writer.finish(classes)
+        writer.finish()
     return counts, without
 
 
@@ -426,46 +407,11 @@ class BinaryWriter:
         twice = self._begun().add(words, log10, backoff)
         assert twice is None
 
-    def finish(self, classes: ClassModel | None = None) -> None:
+    def finish(self) -> None:
         """Pass the complete model to the callback."""
-        self._take(NamedModel(self._begun().finish(), self._vocabulary, classes))
+        self._take(NamedModel(self._begun().finish(), self._vocabulary))
 
     def _begun(self) -> ModelBuilder:
         if self._builder is None:
             self._builder = ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])
         return self._builder
-
-
-def _class_model(text: _Text, memory: int) -> ClassModel:
-    tokens = text.vocabulary.finish()
-    spelled = [tokens.word(number) for number in range(len(tokens))]
-    numbers = np.fromfile(text.path, np.int32)
-    sentences = np.split(numbers, np.flatnonzero(numbers == END) + 1)[:-1]
-    counts: dict[str, int] = {}
-    word_numbers: list[int] = []
-    ends = [0]
-    for sentence in sentences:
-        line = join_parts(" ".join(spelled[number] for number in sentence[:-1].tolist()))
-        word_numbers += [counts.setdefault(word, len(counts)) for word in line.split()]
-        ends.append(len(word_numbers))
-    words, offsets = np.array(word_numbers, np.int32), np.array(ends, np.int64)
-    class_numbers = word_classes(words, offsets, CLASSES)
-    times = np.bincount(words, minlength=len(counts))
-    sizes = np.bincount(class_numbers, times, minlength=CLASSES)
-    vocabulary, names = GrowingVocabulary(), GrowingVocabulary()
-    word_ids, symbols = vocabulary.add(counts), np.array(names.add(map(str, range(CLASSES))), np.int32)
-    class_vocabulary = vocabulary.finish()
-    # An unseen word belongs to the class with most words, with a count of one half.
-    classes = np.full(len(class_vocabulary), symbols[0], np.int32)
-    log10 = np.full(len(class_vocabulary), np.log10(0.5 / max(int(sizes[0]), 1)), np.float32)
-    classes[word_ids], log10[word_ids] = symbols[class_numbers], np.log10(times / sizes[class_numbers])
-    sequence = np.insert(symbols[class_numbers[words]], offsets[1:], END)
-    made: list[NamedModel] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="classes-", dir=text.path.parent) as scratch,
-        _database(Path(scratch), memory) as connection,
-    ):
-        model = KneserNey(connection, CLASS_ORDER)
-        model.add(ngrams_at(sequence, CLASS_ORDER))
-        _write_model(model, names.finish(), [partial(BinaryWriter, made.append)], None)
-    return ClassModel(class_vocabulary, classes, log10, made[0].model)

@@ -16,7 +16,6 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import STANDARD_INPUT
 from hierogram.daemon.text.texts import TOKENS, TextSide
-from hierogram.samplers.language_models.classes import ClassModel
 from hierogram.samplers.language_models.model import NGRAM, STATE, UNIGRAM, LanguageModel
 from hierogram.samplers.language_models.vocabulary import Vocabulary
 from hierogram.tools.translation.language_models.arpa import ArpaWriter, NamedModel, read_arpa, write_arpa
@@ -26,8 +25,6 @@ from hierogram.tools.translation.language_models.options import EstimationOption
 
 _KIND, _VERSION = "language model", 2
 _TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
-_OF_CLASSES = "classes "
-"""Name prefix of a class model's arrays."""
 
 
 def open_language_model(path: str, bar: Progress) -> NamedModel:
@@ -35,20 +32,11 @@ def open_language_model(path: str, bar: Progress) -> NamedModel:
     if not is_binary(path):
         return read_arpa(path, bar)
     values, arrays = read_arrays(path, _KIND, _VERSION)
-    if any(array.dtype != _TYPES[kind] for name, array in arrays.items() if (kind := name.split()[-1]) in _TYPES):
+    if any(arrays[name].dtype != dtype for name, dtype in _TYPES.items()):
         raise InputError(f"{path}: created by another version of hierogram: create it again")
-
-    def named(mark: str) -> NamedModel:
-        unigrams, ngrams, states = (arrays[mark + name] for name in _TYPES)
-        model = LanguageModel(unigrams, ngrams, states, values[f"{mark}order"], values[f"{mark}begin"])
-        return NamedModel(model, Vocabulary(*(arrays[mark + name] for name in Vocabulary._fields)))
-
-    opened = named("")
-    if f"{_OF_CLASSES}order" not in values:
-        return opened
-    model, vocabulary, _ = named(_OF_CLASSES)
-    classes = ClassModel(vocabulary, arrays[f"{_OF_CLASSES}numbers"], arrays[f"{_OF_CLASSES}log10"], model)
-    return opened._replace(classes=classes)
+    unigrams, ngrams, states = (arrays[name] for name in _TYPES)
+    model = LanguageModel(unigrams, ngrams, states, values["order"], values["begin"])
+    return NamedModel(model, Vocabulary(*(arrays[name] for name in Vocabulary._fields)))
 
 
 def is_binary(path: str) -> bool:
@@ -58,19 +46,9 @@ def is_binary(path: str) -> bool:
 
 def write_binary(path: Path, named: NamedModel) -> None:
     """Write a model in our binary form. Raises `ExportError` if the file cannot be written."""
-    values: dict[str, int] = {}
-    arrays: dict[str, NDArray[Any]] = {}
-
-    def put(mark: str, model: LanguageModel, vocabulary: Vocabulary) -> None:
-        values.update({f"{mark}order": model.order, f"{mark}begin": model.begin})
-        arrays.update({mark + name: getattr(model, name) for name in _TYPES})
-        arrays.update({mark + name: array for name, array in vocabulary._asdict().items()})
-
-    put("", named.model, named.vocabulary)
-    if named.classes is not None:
-        put(_OF_CLASSES, named.classes.model, named.classes.vocabulary)
-        arrays[f"{_OF_CLASSES}numbers"], arrays[f"{_OF_CLASSES}log10"] = named.classes.classes, named.classes.log10
-    write_arrays(path, _KIND, _VERSION, values, arrays)
+    arrays: dict[str, NDArray[Any]] = {name: getattr(named.model, name) for name in _TYPES}
+    values = {"order": named.model.order, "begin": named.model.begin}
+    write_arrays(path, _KIND, _VERSION, values, arrays | named.vocabulary._asdict())
 
 
 _ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
@@ -104,5 +82,4 @@ def make(
                 writers.append(partial(ArpaWriter, stack.enter_context(open_output(output))))
             else:
                 writers.append(partial(BinaryWriter, partial(write_binary, output)))
-        classes = any(not output.name.endswith(_ARPA_ENDINGS) for output in outputs)
-        return estimate(texts, options, writers, outputs[0].absolute().parent, bar, side, classes=classes)
+        return estimate(texts, options, writers, outputs[0].absolute().parent, bar, side)

@@ -11,6 +11,8 @@ fitted so that translations are as long as their references.
 An n-best list does not show the bad translations that its weights avoid. So a round stops early if it loses much BLEU
 against the start, and training uses the candidates found until then. If rounds find few new candidates, the next round
 restarts from the first weights.
+
+At the end, the weights are multiplied by the factor with which the consensus of the candidates has the highest BLEU.
 """
 
 from collections import Counter
@@ -24,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError, install_extra
+from hierogram.tools.translation.consensus import CANDIDATES, consensus, pairwise_chrf
 from hierogram.tools.translation.tuning.options import TuningOptions
 
 Words = tuple[str, ...]
@@ -220,6 +223,8 @@ _FEW = 0.5
 """Minimum new candidates per sentence of a round without improvement. With fewer, tuning restarts."""
 _STEP_HALVINGS = 6
 """Maximum number of times that a step is halved before it is skipped."""
+_SCALES = (1.0, 0.5, 2.0, 4.0, 8.0, 16.0)
+"""Factors of the tuned weights that are tried; the first one with the highest BLEU wins."""
 
 
 class KBest(NamedTuple):
@@ -247,17 +252,19 @@ class Iteration:
 
 
 class Tuned(NamedTuple):
-    """Weights with the best BLEU, all rounds in order, and the index of the best round (0: the start)."""
+    """Weights of the round with the best BLEU times `scale`, all rounds in order, and its index (0: the start)."""
 
     weights: NDArray[np.float64]
+    scale: float
     history: list[Iteration]
     best: int
 
 
 class _Pool:
-    """Pool of all candidates of one sentence: features float64[F] and statistics float64[10] of each."""
+    """Pool of all candidates of one sentence: words, features float64[F] and statistics float64[10] of each."""
 
     def __init__(self, references: References) -> None:
+        self.words: list[Words] = []
         self.features: list[NDArray[np.float64]] = []
         self.statistics: list[NDArray[np.float64]] = []
         self._known: set[tuple[Words, bytes]] = set()
@@ -270,9 +277,21 @@ class _Pool:
             key = (words, np.round(features, 6).tobytes())
             if key not in self._known:
                 self._known.add(key)
+                self.words.append(words)
                 self.features.append(features)
                 self.statistics.append(self.of(words))
         return len(self._known) - before
+
+    def consensus_statistics(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the statistics of the consensus of the likeliest candidates for each scale, float64[scale, 10]."""
+        if not self.words:
+            return np.tile(self.of(()), (len(_SCALES), 1))
+        scores = np.array(self.features) @ weights
+        # Only the likeliest derivation of each text.
+        likeliest = {self.words[k]: k for k in np.argsort(scores, kind="stable").tolist()}
+        kept = sorted(likeliest.values(), key=scores.__getitem__, reverse=True)[:CANDIDATES]
+        similarity = pairwise_chrf([self.words[k] for k in kept])
+        return np.array([self.statistics[kept[consensus(similarity, scale * scores[kept])]] for scale in _SCALES])
 
     def differences(self, random: np.random.Generator) -> NDArray[np.float64]:
         """Return features of better candidates minus those of worse candidates, float64[n, F]."""
@@ -367,6 +386,12 @@ def _decoded(
     return Iteration(weights, bleu_of(total), new, len(rows)), np.array(rows)
 
 
+def _fit_scale(pools: Sequence[_Pool], weights: NDArray[np.float64]) -> float:
+    """Return the factor of `weights` with which the consensus of the pooled candidates has the highest BLEU."""
+    totals = sum((pool.consensus_statistics(weights) for pool in pools), np.zeros((len(_SCALES), SIZE)))
+    return _SCALES[int(np.argmax([bleu_of(row).score for row in totals]))]
+
+
 def tune(
     decode: Decode,
     references: Sequence[Sequence[Words]],
@@ -420,4 +445,5 @@ def tune(
         if not made.new and settled and starts == _STARTS:
             break
     best = max(range(len(history)), key=lambda number: history[number].bleu.score)
-    return Tuned(history[best].weights, history, best)
+    scale = _fit_scale(pools, history[best].weights)
+    return Tuned(history[best].weights * scale, scale, history, best)

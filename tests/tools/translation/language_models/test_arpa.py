@@ -114,7 +114,7 @@ def test_a_header_with_huge_counts_takes_no_memory(tmp_path: Path) -> None:
 
 def test_a_model_without_sentence_ends(tmp_path: Path) -> None:
     text = "\\data\\\nngram 1=2\n\n\\1-grams:\n-0.5\t<unk>\n-0.2\tla\n\\end\\\n"
-    model, vocabulary, _ = read_text(tmp_path, text)
+    model, vocabulary = read_text(tmp_path, text)
     assert score(model, model.begin, END)[0] == np.float32(-0.5)
     assert vocabulary.numbers(["la", "<s>", "un"]).tolist() == [3, BEGIN, UNKNOWN]
     assert model.order == 1

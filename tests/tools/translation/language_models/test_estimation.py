@@ -11,7 +11,6 @@ from tests.reference.language_models.kneser_ney import KneserNey
 from tests.tools.translation.language_models.arpa_files import Quiet
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.samplers.language_models.classes import ClassModel, word_classes
 from hierogram.samplers.language_models.model import END, iterate_ngrams, score
 from hierogram.tools.translation.language_models import estimation
 from hierogram.tools.translation.language_models.arpa import NamedModel, read_arpa
@@ -22,7 +21,7 @@ from hierogram.tools.translation.language_models.estimation import (
     estimate,
     estimate_discounts,
 )
-from hierogram.tools.translation.language_models.files import convert, make, open_language_model
+from hierogram.tools.translation.language_models.files import make, open_language_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 
 
@@ -130,59 +129,6 @@ def test_files_in_both_formats(tmp_path: Path) -> None:
                 probability(expected, (*sentence[:-1],), sentence[-1]), abs=1e-7
             )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.arpa.gz", "model.lm", "one", "text", "two"]
-
-
-def classes_of(folder: Path, text: str) -> ClassModel | None:
-    """Return the class model of a text, read from the binary format."""
-    (folder / "text").write_text(text)
-    make([str(folder / "text")], [folder / "model.lm"], EstimationOptions(order=2), Quiet())
-    return open_language_model(str(folder / "model.lm"), Quiet()).classes
-
-
-def test_a_class_model_equals_a_model_of_the_words_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimation, "CLASSES", 6)
-    text = random_text(Random(10), 200, 25)
-    found = classes_of(tmp_path, "".join(" ".join(sentence) + "\n" for sentence in text))
-    assert found is not None
-    numbers: dict[str, int] = {}
-    words_of_text = np.array([numbers.setdefault(word, len(numbers)) for one in text for word in one], np.int32)
-    offsets = np.cumsum([0, *map(len, text)])
-    own = dict(zip(numbers, word_classes(words_of_text, offsets, 6).tolist(), strict=True))
-    times = Counter(word for sentence in text for word in sentence)
-    sizes = Counter(own[word] for sentence in text for word in sentence)
-    reference = KneserNey([[str(own[word]) for word in sentence] for sentence in text], 4)
-    texts = [*text[:20], ["w3", "new", "w1"], []]
-    for words, score10 in zip(texts, found.scores(texts), strict=True):
-        history, expected = ("<s>",), 0.0
-        for word in words:
-            of_class = own.get(word, 0)
-            expected += np.log10(reference.probability(history, str(of_class)))
-            expected += np.log10(times.get(word, 0.5) / sizes[of_class])
-            history = (*history, str(of_class))
-        assert score10 == pytest.approx(expected + np.log10(reference.probability(history, "</s>")), abs=1e-4)
-
-
-def test_classes_are_of_whole_words(tmp_path: Path) -> None:
-    found = classes_of(tmp_path, "ma ￭ji na ￭fa ￭hamu\nna ￭fa ￭hamu\n")
-    assert found is not None
-    assert [found.vocabulary.word(k) for k in range(3, len(found.vocabulary))] == ["maji", "nafahamu"]
-    # A lone subword, which leaves no whole word.
-    none = classes_of(tmp_path, "￭\n")
-    assert none is not None
-    assert np.isfinite(none.scores([[], ["maji"]])).all()
-
-
-def test_long_texts_and_foreign_files_have_no_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert classes_of(tmp_path, "a b a\n" * 3) is not None
-    again = [tmp_path / "again.arpa", tmp_path / "again.lm"]
-    assert convert(str(tmp_path / "model.lm"), again, Quiet()).classes is not None
-    assert open_language_model(str(again[0]), Quiet()).classes is None
-    assert open_language_model(str(again[1]), Quiet()).classes is not None
-    # Sentence ends are counted as well.
-    monkeypatch.setattr(estimation, "MAX_WORDS_IN_CLASSES", 12)
-    assert classes_of(tmp_path, "a b a\n" * 3) is not None
-    monkeypatch.setattr(estimation, "MAX_WORDS_IN_CLASSES", 11)
-    assert classes_of(tmp_path, "a b a\n" * 3) is None
 
 
 def test_discounts_of_a_text_that_is_too_small() -> None:

@@ -83,7 +83,7 @@ def test_weights_of_the_best_round_are_used() -> None:
 
     tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
     assert [round(iteration.bleu.score) for iteration in tuned.history] == [82, 100, 61, 0]
-    assert np.array_equal(tuned.weights, tuned.history[1].weights)
+    assert np.array_equal(tuned.weights, tuned.scale * tuned.history[1].weights)
 
 
 def test_bleu_of_a_text_equals_sacrebleu() -> None:
@@ -292,7 +292,7 @@ def test_it_starts_again_if_rounds_find_little(starts: int, monkeypatch: pytest.
     # Candidates of an earlier start are kept.
     scores = [iteration.bleu.score for iteration in tuned.history]
     assert scores[tuned.best] == max(scores)
-    assert np.array_equal(tuned.weights, tuned.history[tuned.best].weights)
+    assert np.array_equal(tuned.weights, tuned.scale * tuned.history[tuned.best].weights)
 
 
 def test_it_is_reported_if_the_start_wins() -> None:
@@ -304,7 +304,16 @@ def test_it_is_reported_if_the_start_wins() -> None:
 
     tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
     assert tuned.best == 0
-    assert np.array_equal(tuned.weights, np.ones(2))
+    assert np.array_equal(tuned.weights, np.full(2, tuned.scale))
+
+
+@pytest.mark.parametrize(("reference", "scale"), [("she has some fresh bread", 1), ("we eat fresh bread here", 4)])
+def test_weights_are_scaled_for_the_consensus(reference: str, scale: int) -> None:
+    """The likeliest of several translations, whose probabilities are similar, is either wrong or right."""
+    texts = ["we eat fresh bread here", "she has some fresh bread", "she has fresh bread", "she has some bread"]
+    candidates = KBest([tuple(text.split()) for text in texts], np.array([[0.5], [0.3], [0.0], [0.0]]))
+    tuned = tune(lambda weights: [candidates], [[tuple(reference.split())]], np.ones(1), TuningOptions(iterations=1))
+    assert (tuned.scale, tuned.weights.tolist()) == (scale, [scale])
 
 
 def random_lists(random: np.random.Generator) -> list[Ranked]:
