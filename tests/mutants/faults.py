@@ -54,7 +54,7 @@ _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations 
 _PRUNING = ("tests/samplers/decoding/test_cube_pruning.py", "-k", "twin")
 _DISTINCT = ("tests/samplers/decoding/test_decoding.py", "-k", "distinct_translations_are")
 _TRANSLATING = "tests/tools/translation/test_translating.py"
-_CONSENSUS = "tests/tools/translation/test_consensus.py"
+_CONSENSUS = "tests/samplers/decoding/test_consensus.py"
 _SEGMENTS = "tests/daemon/text/test_segments.py"
 _GRADIENT = ("tests/tools/translation/tuning/test_tuning.py", "-k", "gradient")
 _LONG = (DRAWS, "-k", "long_rules")
@@ -1554,14 +1554,14 @@ FAULTS = (
     ),
     Fault(
         "similarity counts an n-gram once",
-        "tools/translation/consensus.py",
+        "decoding/consensus.py",
         "        least += 1\n",
         "        break\n",
         (_CONSENSUS, "-k", "chrf"),
     ),
     Fault(
         "all candidates are equally probable",
-        "tools/translation/consensus.py",
+        "decoding/consensus.py",
         "np.argmax(similarity @ np.exp(scores - scores.max()))",
         "np.argmax(similarity @ np.exp(0 * scores))",
         (_CONSENSUS, "-k", "agree"),

@@ -16,13 +16,13 @@ from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
 from hierogram.daemon.text.segments import SubwordSegmenter, find_word_span, make_segmenter
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, SearchLimits, span_of
+from hierogram.samplers.decoding.consensus import CANDIDATES, choose_consensus
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
 from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.records import index_words, is_modifier, join_parts
-from hierogram.tools.translation.consensus import CANDIDATES, choose_consensus
 from hierogram.tools.translation.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
 from hierogram.tools.translation.language_models.arpa import NamedModel

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError, install_extra
-from hierogram.tools.translation.consensus import CANDIDATES, consensus, pairwise_chrf
+from hierogram.samplers.decoding.consensus import CANDIDATES, consensus, pairwise_chrf
 from hierogram.tools.translation.tuning.options import TuningOptions
 
 Words = tuple[str, ...]
