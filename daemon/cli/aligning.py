@@ -54,10 +54,10 @@ def align(
     """Align the words of sentence pairs. Writes Pharaoh lines such as `0-0 1-2`, one per pair.
 
     Text is split at spaces, or tokenized by --tokenize or as in --store. Links count tokens from 0. A pair with an
-    empty side gets an empty line. --store uses the counts of the store's aligner as prior counts; the store is not
-    changed. Two .tsv files and a .json output are read and written as Scripture Burrito.
+    empty side gets an empty line. --store uses the counts of the store's aligner as prior counts, without changing
+    them. Two .tsv files and a .json output are read and written as Scripture Burrito.
     """
-    from hierogram.daemon.library.aligning import align as sample
+    from hierogram.daemon.library.aligning import align as align_texts
     from hierogram.daemon.library.aligning import resolve_text_pipeline
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.burrito import burrito, common_verses
@@ -76,28 +76,28 @@ def align(
         if texts_of_tokens is not None:
             verses = common_verses(*texts_of_tokens)
             sources, targets = ([" ".join(text.tokens[verse]) for verse in verses] for text in texts_of_tokens)
-            # Links are positions of the tokens in the files.
+            # Links refer to the tokens in the files.
             tokenized = tokenized or tokenize is None
         else:
             sources, targets = read_pairs(files)
         for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
             advise_tokenization(side, name, lines, tokenized)
-        # The aligner reads the sentences once. Without other references, each iterator then frees its list.
+        # Keep no other reference to the sentences, so that they are freed once the aligner has read them.
         unread = iter(sources), iter(targets)
         del sources, targets, lines
         if store is not None and not store.store.aligner_counts(((), ()), ((), ())).jumps:
             print_note(f"{store.url}: the aligner has not seen any pairs yet: aligning without the store")
         with progress("align", "sweeps") as bar:
-            aligned = sample(
+            aligned = align_texts(
                 *unread, priors=store, tokenize=languages, tokenized=tokenized, options=request,
                 progress=lambda done, total: bar.update(done, total, done),
             )  # fmt: skip
         for pair, words in sorted(aligned.skipped.items()):
-            print_note(f"pair {pair + 1:,}: {words:,} words, the limit is {MAX_WORDS:,}: it was not aligned")
+            print_note(f"pair {pair + 1:,}: not aligned: {words:,} words, the limit is {MAX_WORDS:,}")
         if texts_of_tokens is not None:
             links = ({(i, j) for i, j, _ in pair} for pair in aligned)
-            made = burrito(*texts_of_tokens, dict(zip(verses, links, strict=True)), "hierogram")
-            write_lines(Path(output), [json.dumps(made, ensure_ascii=False)])
+            document = burrito(*texts_of_tokens, dict(zip(verses, links, strict=True)), "hierogram")
+            write_lines(Path(output), [json.dumps(document, ensure_ascii=False)])
         elif output == STANDARD_OUTPUT:
             sys.stdout.writelines(line + "\n" for line in aligned.lines(score))
             return
@@ -115,7 +115,7 @@ def _read_token_texts(files: list[str], output: str) -> "tuple[TokenText, TokenT
     return read_token_text(files[0]), read_token_text(files[1])
 
 
-_COLUMNS = ("pair", "source", "target", "verdict")
+_CSV_COLUMNS = ("pair", "source", "target", "verdict")
 
 
 @with_options
@@ -149,15 +149,15 @@ def links(
     if [pair is None, not (fixed or forbidden), not forget, file is None].count(False) != (1 if file else 2):
         raise UsageError("expected PAIR with --fixed, --forbidden or both; or PAIR --forget; or --import FILE")
     if file is not None:
-        corrections, said_by = _read(file), origin or str(file)
+        corrections, corrections_origin = _read_corrections(file), origin or str(file)
     else:
         assert pair is not None
-        pair_links = KnownLinks(_links("--fixed", fixed), _links("--forbidden", forbidden))
-        corrections, said_by = {pair: pair_links}, origin or "command line"
-    _set(context, corrections, said_by, as_json)
+        pair_links = KnownLinks(_parse_links("--fixed", fixed), _parse_links("--forbidden", forbidden))
+        corrections, corrections_origin = {pair: pair_links}, origin or "command line"
+    _set_corrections(context, corrections, corrections_origin, as_json)
 
 
-def _links(option: str, line: str) -> frozenset[Link]:
+def _parse_links(option: str, line: str) -> frozenset[Link]:
     links = []
     for word in line.split():
         source, _, target = word.partition("-")
@@ -167,17 +167,17 @@ def _links(option: str, line: str) -> frozenset[Link]:
     return frozenset(links)
 
 
-def _read(file: Path) -> dict[int, KnownLinks]:
+def _read_corrections(file: Path) -> dict[int, KnownLinks]:
     """Return the links of a CSV file by pair. Raises `InputError` if the file is unreadable, invalid or has no link."""
     corrections: dict[int, KnownLinks] = {}
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             rows = csv.DictReader(lines)
-            if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
-                raise InputError(f"{file}: column missing in the header: {', '.join(missing)}")
+            if missing := [name for name in _CSV_COLUMNS if name not in (rows.fieldnames or ())]:
+                raise InputError(f"{file}: the header lacks the columns {', '.join(missing)}")
             for row in rows:
                 numbers = []
-                for name in _COLUMNS[:3]:
+                for name in _CSV_COLUMNS[:3]:
                     text = (row[name] or "").strip()
                     if not text.isdecimal() or len(text) > 18:
                         raise InputError(f"{file}, line {rows.line_num}: {name} must be a number, got {text!r}")
@@ -199,9 +199,9 @@ def _read(file: Path) -> dict[int, KnownLinks]:
     return corrections
 
 
-def _set(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
+def _set_corrections(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
     with (
-        interruptible("the corrections are stored but not applied yet: run the command again"),
+        interruptible("the corrections are stored but not applied: run the command again to continue"),
         open_chosen_store(context) as opened,
     ):
         holder = opened.set_links(corrections, origin)

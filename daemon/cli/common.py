@@ -48,11 +48,11 @@ def is_store(named: str) -> bool:
 STANDARD_INPUT = "-"
 
 
-def files_or_input(files: Sequence[str] | None, what: str) -> list[str]:
-    """Return the files of a command, or standard input (after a hint, if it is a terminal) if none is given."""
+def files_or_input(files: Sequence[str] | None, content: str) -> list[str]:
+    """Return the given files, or standard input if there are none. Prints a hint if it is a terminal."""
     names = list(files or (STANDARD_INPUT,))
     if STANDARD_INPUT in names and sys.stdin.isatty():
-        print_note(f"reading {what} from standard input; press Ctrl-D to finish")
+        print_note(f"reading {content} from standard input; press Ctrl-D to finish")
     return names
 
 
@@ -64,7 +64,7 @@ def grammar_and_sentences(
     *,
     needs_file: bool = False,
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar (a file, or a store that `stack` closes) and the file of sentences (None: standard input)."""
+    """Return the grammar (a file, or a store that `stack` closes) and the file of sentences (`-`: standard input)."""
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.lines import check_readable
 
@@ -73,7 +73,7 @@ def grammar_and_sentences(
     has_grammar = len(files) == 2 or (len(files) == 1 and (is_store(files[0]) or is_grammar(files[0])))
     grammar = files[0] if has_grammar else None
     if needs_file and has_grammar and len(files) == 1:
-        raise UsageError(f"{grammar} is a grammar, and no file of sentences was given: expected {grammar} FILE")
+        raise UsageError(f"a file of sentences is missing: expected {grammar} FILE")
     if grammar and named_store(context):
         raise UsageError(f"--store and {grammar} are mutually exclusive")
     named = files[1:] if has_grammar else files
@@ -141,7 +141,7 @@ def interruptible(consequence: str) -> Iterator[None]:
 
 
 def advise_tokenization(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool) -> None:
-    """Print advice if text seems to need tokenization, or seems to be tokenized already."""
+    """Print advice if the text seems to need tokenization, or to be tokenized already."""
     from hierogram.daemon.text.texts import text_advice
 
     advice = None if tokenized else text_advice(side, named, lines, "--tokenize fr,en", "--tokenized")

@@ -17,7 +17,7 @@ from hierogram.daemon.cli.common import (
     store_url,
     was_given,
 )
-from hierogram.daemon.cli.flags import given, with_options
+from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import CORPUS, AsJson, Languages, Tokenize
@@ -59,14 +59,12 @@ def ingest(
     tokenize: Tokenize = None,
     corpus: Annotated[str, CORPUS] = "default",
     strict: Annotated[bool, Option("Exit with 1 if any line was rejected, not only if the input is damaged.")] = False,
-    trees: Annotated[
-        bool, Option("The file contains bracketed trees or packed forests, for a store of trees.")
-    ] = False,
+    trees: Annotated[bool, Option("Read bracketed trees or packed forests into a store of trees.")] = False,
     nbest: Annotated[
-        bool, Option("Trees: the file contains n-best lists, separated by blank lines; each becomes a packed forest.")
+        bool, Option("With --trees: read n-best lists separated by blank lines. Each list becomes a packed forest.")
     ] = False,
     dictionary: Annotated[
-        bool, Option("The file is a dictionary or a list of terms: TBX, CSV or TSV, by its suffix or --format.")
+        bool, Option("Read a dictionary or a list of terms: TBX, CSV or TSV, by its suffix or --format.")
     ] = False,
     entries: DictionaryOptions,
     transformations: Transformations,
@@ -86,7 +84,7 @@ def ingest(
     if dictionary:
         if len(files) != 1 or trees or tokenize is not None:
             raise UsageError("--dictionary requires exactly one file, without --trees and --tokenize")
-    elif given(context, DictionaryOptions):
+    elif given_options(context, DictionaryOptions):
         raise UsageError("--weight and --block require --dictionary, as in hierogram ingest --dictionary terms.tbx")
     if nbest and not trees:
         raise UsageError("--nbest requires --trees, as in hierogram ingest --trees --nbest lists.txt")
@@ -101,21 +99,20 @@ def ingest(
     from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
     from hierogram.storage.records import Settings
 
-    def tell(now: IngestReport) -> None:
+    def report(now: IngestReport) -> None:
         rejected = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
         bar.update(now.bytes_read, now.bytes_total, now.lines, rejected)
 
     with ExitStack() as stack:
-        hint = "pairs stored so far are kept; run the same command again to continue"
-        stack.enter_context(interruptible(hint.replace("files", "file") if trees else hint))
-        named = two_languages(languages, "--languages") if languages is not None else None
-        divided = two_languages(tokenize, "--tokenize") if tokenize is not None else None
-        text_languages = make_pipeline(Settings(), named, divided).languages or ()
+        stack.enter_context(interruptible("stored pairs are kept: run the command again to continue"))
+        given_languages = two_languages(languages, "--languages") if languages is not None else None
+        tokenize_languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
+        text_languages = make_pipeline(Settings(), given_languages, tokenize_languages).languages or ()
         if trees:
-            made_as = " of trees (use `hierogram init --kind trees` to choose settings)"
+            description = " of trees (use `hierogram init --kind trees` to choose settings)"
         else:
-            made_as = f" for the languages {','.join(text_languages)}" if text_languages else ""
-            made_as += " with the default settings (use `hierogram init` to choose others)"
+            description = f" for the languages {','.join(text_languages)}" if text_languages else ""
+            description += " with the default settings (use `hierogram init` to choose others)"
         # Open the input first, so that no store is created if the input is invalid.
         source = stack.enter_context(
             open_input(
@@ -126,24 +123,24 @@ def ingest(
         grammar = TREES if trees else SYNCHRONOUS
         opened = stack.enter_context(open_or_create(store_url(context), grammar=grammar, languages=text_languages))
         bar = stack.enter_context(progress("ingest", "trees" if trees else "lines"))
-        if opened.made:
-            print_note(f"{opened.url}: created a store{made_as}")
+        if opened.created:
+            print_note(f"{opened.url}: created a store{description}")
         if format == MEMORY:
-            synchronized = opened.synchronize(files[0], corpus, languages=named)
+            synchronized = opened.synchronize(files[0], corpus, languages=given_languages)
             print_note(f"{synchronized.kept:,} unchanged, {synchronized.withdrawn:,} withdrawn")
             done = synchronized.added
             if not done.lines:
                 return
         else:
             done = opened.add(
-                source, corpus=corpus if was_given(context, "corpus") else None, languages=named, tokenize=divided,
-                entries=entries if dictionary else None, progress=tell,
-                transformations=transformations if given(context, Transformations) else None,
+                source, corpus=corpus if was_given(context, "corpus") else None, languages=given_languages,
+                tokenize=tokenize_languages, entries=entries if dictionary else None, progress=report,
+                transformations=transformations if given_options(context, Transformations) else None,
             )  # fmt: skip
-    _end(done, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")
+    _print_report(done, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")
 
 
-def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
+def _print_report(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
     if as_json:
         print_json(
             {
@@ -159,29 +156,29 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
             }
         )
     else:
-        _print(done, noun)
+        _print_totals(done, noun)
     for note in done.notes:
         print_note(f"{done.origin}: {note.code}: {note.text}")
-    damage = _damage(done)
+    damage = _find_damage(done)
     if damage is not None:
         print_note(f"hierogram: {done.origin}: {damage}")
     if damage is not None or not done.lines or (strict and done.totals.rejected):
         raise typer.Exit(PROBLEMS_FOUND)
 
 
-def _damage(done: "IngestReport") -> str | None:
-    """Return the defect of the input as a whole, or None. Some of its lines may still be stored."""
+def _find_damage(done: "IngestReport") -> str | None:
+    """Return a problem that affects the whole input, or None. Some of its lines may have been stored."""
     from hierogram.daemon.text.rejections import INVALID_UTF8, LENGTH_MISMATCH
 
     if LENGTH_MISMATCH in done.reasons:
-        return "the files have different numbers of lines, so earlier pairs may be wrong too: compare the files"
-    if wrong := done.reasons[INVALID_UTF8]:
-        lines = f"{plural(wrong, 'line')} of {done.lines:,}"
+        return "the files have different numbers of lines, so earlier pairs may also be wrong: compare the files"
+    if invalid_lines := done.reasons[INVALID_UTF8]:
+        lines = f"{plural(invalid_lines, 'line')} of {done.lines:,}"
         return f"{lines} not UTF-8: convert the file, for example with iconv -f latin1 -t utf8"
     return None
 
 
-def _print(done: "IngestReport", noun: str) -> None:
+def _print_totals(done: "IngestReport", noun: str) -> None:
     for run in done.first_rejected:
         lines = f"{run.line}" if run.lines == 1 else f"{run.line}-{run.last_line}"
         print_note(f"{done.origin}:{lines}: {run.reason}: {run.message}")

@@ -18,7 +18,7 @@ from hierogram.daemon.cli.common import (
     print_table,
     store_url,
 )
-from hierogram.daemon.cli.flags import given, with_options
+from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import DEFAULT_ZONE, Cron, Destination, Every, ExportOptions, MaxAge, Timezone
 from hierogram.daemon.extensions import extensions
@@ -37,40 +37,40 @@ if TYPE_CHECKING:
 
 def export_progress(bar: Progress) -> Phases:
     """Return a progress callback for the steps of an export."""
-    doing = {
+    steps = {
         "read": ("reading", "rules"),
         "count": ("counting", "pairs"),
         "align": ("aligning", "pairs"),
         "write": ("writing", "rules"),
     }
 
-    def tell(what: str, done: int, total: int | None) -> None:
-        description, unit = doing[what]
+    def report(step: str, done: int, total: int | None) -> None:
+        description, unit = steps[step]
         bar.update(done, total, done, description, unit)
 
-    return tell
+    return report
 
 
 PACKED, DATASETTE = "packed", "datasette"
-_OTHERS = {
+_EXTRA_FORMATS = {
     PACKED: "memory-mapped by `translate`, which then starts at once",
     DATASETTE: "Datasette configuration of an SQLite store, with canned queries",
 }
-"""Formats other than lists of rules, with their purposes."""
-_OF_PACKED = {"format", "max_scope", "posterior_mean", "current_sample"}
+"""Purposes of formats that are not lists of rules."""
+_PACKED_OPTIONS = {"format", "max_scope", "posterior_mean", "current_sample"}
 _FORMAT = OptionField.of(ExportOptions)["format"].option
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Exported(ExportOptions):
-    """Options of `export`: the options of a scheduled job, and two more formats."""
+class _ExportCommandOptions(ExportOptions):
+    """Options of `export`: the options of a scheduled job, with two additional formats."""
 
     format: Annotated[
-        str | None, replace(_FORMAT, values={**dict.fromkeys(_FORMAT.values or (), ""), **_OTHERS})
+        str | None, replace(_FORMAT, values={**dict.fromkeys(_FORMAT.values or (), ""), **_EXTRA_FORMATS})
     ] = None  # fmt: skip
 
     def __post_init__(self) -> None:
-        if self.format not in _OTHERS:
+        if self.format not in _EXTRA_FORMATS:
             ExportOptions.__post_init__(self)
 
 
@@ -78,7 +78,7 @@ class _Exported(ExportOptions):
 def export(
     context: typer.Context,
     destination: Destination,
-    options: _Exported,
+    options: _ExportCommandOptions,
     cron: Cron = None,
     timezone: Timezone = None,
     every: Every = None,
@@ -88,17 +88,17 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the grammar to a file. A manifest is written beside it.
+    """Write the grammar and a manifest to files.
 
-    The suffix of the file selects format and compression: grammar.moses.gz, rules.parquet. `translate` maps a packed
-    grammar into memory, so it starts at once.
+    The suffix of the file selects format and compression: grammar.moses.gz, rules.parquet. `translate` starts at once
+    with a packed grammar, because it maps the file into memory.
     """
-    chosen = given(context, _Exported)
+    chosen = given_options(context, _ExportCommandOptions)
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
-        if strange := chosen - _OF_PACKED:
+        if unsupported := chosen - _PACKED_OPTIONS:
             raise UsageError(
                 f"--format {PACKED} allows --max-scope, --posterior-mean and --current-sample only, got "
-                f"{', '.join(sorted(strange))}"
+                f"{', '.join(map(_flag, sorted(unsupported)))}"
             )
         _pack(context, grammar, destination, options)
         return
@@ -127,20 +127,19 @@ def export(
                 print_note(f"  {count.filter}: {count.before:,} → {count.after:,}")
             _warn_if_empty(manifest)
             if manifest.others:
-                print_note(
-                    "glue rules are not written to standard output: use -o FILE, which writes them to a second file"
-                )
+                print_note("glue rules are not written to standard output: use -o FILE to write them to a second file")
             print_note("the manifest is the newest row of the table exports in the store")
             return
         if destination.to is None:
             manifest = opened.export(destination.output, options=options, progress=export_progress(bar))
             path = destination.output or Path(manifest.file)
-            beside = manifest_path(path)
+            written_manifest = manifest_path(path)
         else:
-            made = opened.publish(
+            published = opened.publish(
                 destination.to, destination.name, keep=destination.keep, options=options, progress=export_progress(bar)
             )
-            manifest, path, beside = made.manifest, made.folder / made.manifest.file, made.folder / MANIFEST
+            manifest, folder = published.manifest, published.folder
+            path, written_manifest = folder / manifest.file, folder / MANIFEST
     _warn_if_empty(manifest)
     if as_json:
         print_json(asdict(manifest) | {"path": str(path)})
@@ -150,7 +149,7 @@ def export(
         print(f"  {count.filter}: {count.before:,} → {count.after:,}")
     for extra in manifest.others[:5]:
         print(f"{path.with_name(extra.name)}: additional file")
-    print(f"{beside}: manifest")
+    print(f"{written_manifest}: manifest")
 
 
 def _warn_if_empty(manifest: "Manifest") -> None:
@@ -202,10 +201,11 @@ def _schedule(
 
     if destination.to is None:
         raise UsageError("--cron and --every require --to FOLDER")
-    what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
-    what |= {name: getattr(destination, name) for name in ("name", "keep")} | when
-    what |= {"to": str(open_folder(destination.to)), "filter_for": options.filter_for and options.filter_for.absolute()}
-    job = make_options(ExportJob, what, _flag)
+    values = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
+    values |= {name: getattr(destination, name) for name in ("name", "keep")} | when
+    filter_for = options.filter_for and options.filter_for.absolute()
+    values |= {"to": str(open_folder(destination.to)), "filter_for": filter_for}
+    job = make_options(ExportJob, values, _flag)
     with open_chosen_store(context) as opened:
         replaced = any(row.name == job.name for row in opened.store.jobs())
         try:
@@ -255,14 +255,14 @@ def diff(
                 print(f"{title}, highest counts first" if title in ("added", "removed") else title)
                 print_table(
                     ("before", "after", "source", "target"),
-                    [(_shown(rule.before), _shown(rule.after), rule.source, rule.target) for rule in rules],
+                    [(_format(rule.before), _format(rule.after), rule.source, rule.target) for rule in rules],
                     numeric=(0, 1),
                 )
     if difference.changed or difference.added or difference.removed:
         raise typer.Exit(PROBLEMS_FOUND)
 
 
-def _shown(count: float | None) -> str:
+def _format(count: float | None) -> str:
     return "" if count is None else f"{count:g}"
 
 
@@ -293,8 +293,8 @@ def schedule(
         elif run or dry_run:
             job = find_job(store, str(name))
             with interruptible("no version was written"), progress("export", "rules") as bar:
-                made = (run_job if run else dry_run_job)(store, job, export_progress(bar))
-            _show_version(made, as_json, rehearsed=dry_run)
+                published = (run_job if run else dry_run_job)(store, job, export_progress(bar))
+            _show_version(published, as_json, dry_run=dry_run)
         else:
             jobs = list_jobs(store) if name is None else [job_status(store, name)]
             if as_json:
@@ -303,21 +303,21 @@ def schedule(
                 _show_jobs(jobs)
 
 
-def _show_version(made: "Published", as_json: bool, rehearsed: bool) -> None:
-    manifest = made.manifest
+def _show_version(published: "Published", as_json: bool, dry_run: bool) -> None:
+    manifest = published.manifest
     _warn_if_empty(manifest)
-    path = made.folder / manifest.file
+    path = published.folder / manifest.file
     if as_json:
-        report = {"path": str(path), "unchanged": made.unchanged, "retired": list(map(str, made.pruned))}
+        report = {"path": str(path), "unchanged": published.unchanged, "retired": list(map(str, published.pruned))}
         print_json(asdict(manifest) | report)
         return
-    result = "unchanged, not rewritten: " if made.unchanged else "would be written: " if rehearsed else ""
+    result = "unchanged, not rewritten: " if published.unchanged else "would be written: " if dry_run else ""
     print(f"{path}: {result}{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}")
-    if not made.unchanged:
+    if not published.unchanged:
         for count in manifest.filters:
             print(f"  {count.filter}: {count.before:,} → {count.after:,}")
-    for version in made.pruned:
-        print(f"{version}: {'would be deleted' if rehearsed else 'deleted'}")
+    for version in published.pruned:
+        print(f"{version}: {'would be deleted' if dry_run else 'deleted'}")
 
 
 def _show_jobs(jobs: "Sequence[JobStatus]") -> None:
@@ -325,7 +325,8 @@ def _show_jobs(jobs: "Sequence[JobStatus]") -> None:
 
     for status in jobs:
         job, origin = status.job, "configuration" if status.configured else "hierogram export"
-        when = f"every {job['every']}" if "every" in job else f"{job.get('cron')} ({job.get('timezone', DEFAULT_ZONE)})"
+        cron = f"{job.get('cron')} ({job.get('timezone', DEFAULT_ZONE)})"
+        when = f"every {job['every']}" if "every" in job else cron
         print(f"{status.name}: {when}, {job.get('format', 'default format')} to {job.get('to')}, added by {origin}")
         print("  next: " + ("; ".join(map(show_time, status.next_runs)) or "never"))
         ended = status.succeeded_at if status.state in ("unchanged", "done") else status.started_at

@@ -24,7 +24,7 @@ FILE = "FILE"
 
 
 class Exclude(NamedTuple):
-    """Dataclass fields that get no flags in a command: `Annotated[TranslateOptions, Exclude(("markup",))]`."""
+    """Dataclass fields without flags in a command: `Annotated[TranslateOptions, Exclude(("markup",))]`."""
 
     names: tuple[str, ...]
 
@@ -107,9 +107,9 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
     return run
 
 
-_OUTPUTS = ("output", "draws")
+_OUTPUT_OPTIONS = ("output", "draws")
 """Options that name files to write."""
-_REWRITTEN = frozenset({*_OUTPUTS, "weights"})
+_OVERWRITABLE = frozenset({*_OUTPUT_OPTIONS, "weights"})
 """Options that name files that may be overwritten."""
 
 
@@ -122,15 +122,15 @@ def _check_output(values: Mapping[str, Any]) -> None:
         # `Path.is_file` raises an error if the text is too long for a file name.
         if isinstance(candidate, str | Path) and os.path.isfile(candidate)
     ]
-    read = [path for name, path in files if name not in _REWRITTEN]
-    for output in (path for name, path in files if name in _OUTPUTS):
+    read = [path for name, path in files if name not in _OVERWRITABLE]
+    for output in (path for name, path in files if name in _OUTPUT_OPTIONS):
         if is_database(output):
             raise UsageError(f"{output} is a database: use another output file")
         if any(map(output.samefile, read)):
             raise UsageError(f"{output} is also an input of this command: use another output file")
 
 
-def given(context: typer.Context, options: type) -> set[str]:
+def given_options(context: typer.Context, options: type) -> set[str]:
     """Return the names of a dataclass's options that were given on the command line."""
     return {name for name in OptionField.of(options) if was_given(context, name)}
 

@@ -1,4 +1,4 @@
-"""Command that learns: learn. Helpers print the progress and results of learning."""
+"""Command that learns a grammar: learn. Also prints progress and results of learning."""
 
 import signal
 import sys
@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import (
-    interruptible,
-    open_chosen_store,
-    plural,
-    print_json,
-    print_note,
-)
+from hierogram.daemon.cli.common import interruptible, open_chosen_store, plural, print_json, print_note
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.shared_options import SWEEPS, AsJson, Threads
@@ -36,7 +30,7 @@ if TYPE_CHECKING:
 @with_options
 def learn(
     context: typer.Context,
-    sharing: WorkerOptions,
+    worker_options: WorkerOptions,
     sweeps: Annotated[int | None, SWEEPS] = None,
     threads: Threads = None,
     as_json: AsJson = False,
@@ -44,13 +38,13 @@ def learn(
     """Learn the grammar. Burns in new pairs by the schedule, then samples all pairs.
 
     Pairs without an alignment are aligned first, using the pairs that have one. An interrupted run is continued if it
-    had the same --sweeps, or if --sweeps is not given. SIGTERM and Ctrl-C stop the run after the current sweep, which
-    is committed.
+    had the same --sweeps, or if --sweeps is not given. SIGTERM and Ctrl-C stop the run after the current sweep and its
+    commit.
 
-    With --workers, other processes on this machine or on a cluster sample (extra `cluster`). The result does not depend
-    on the number of workers or on lost workers.
+    With --workers, processes on this machine or on a cluster do the sampling (requires the extra `cluster`). The result
+    does not depend on the number of workers or on lost workers.
     """
-    chosen, blocks = sharing.parsed()
+    workers, blocks = worker_options.parsed()
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.workers.chain import chain_factory, start_workers
     from hierogram.samplers.synchronous.sweeps import Blocks
@@ -58,39 +52,39 @@ def learn(
     with (
         open_chosen_store(context) as opened,
         # Start the workers before installing signal handlers, because Ray installs its own.
-        start_workers(opened.store, chosen, threads or 1) as cluster,
+        start_workers(opened.store, workers, threads or 1) as cluster,
     ):
-        blocks_of = None if blocks is None else Blocks(*blocks)
-        options = LearnOptions(threads, blocks=blocks_of, chain=chain_factory(cluster))
+        block_sizes = None if blocks is None else Blocks(*blocks)
+        options = LearnOptions(threads, blocks=block_sizes, chain=chain_factory(cluster))
         learning, kind = opened.learn(sweeps, options=options), opened.notation()
-        with interruptible("committed alignments are kept; run `hierogram learn` again to continue"):
+        with interruptible("committed alignments are kept: run the command again to continue"):
             aligned = align_pending(learning)
         if not as_json:
             print_aligned(aligned)
         run = learning.resumed_run()
         if run is not None and run.is_complete:
             print_note(
-                f"the previous run had completed all of its {plural(run.sweeps, 'sweep')} when it was interrupted; "
+                f"the previous run had completed all of its {plural(run.sweeps, 'sweep')} when it was interrupted: "
                 "run the command again to start a new run"
             )
         elif run is not None:
-            sweeps_of_it = plural(run.sweeps, "sweep")
-            print_note(f"continuing an interrupted run: {run.sweeps_done:,} of {sweeps_of_it} done")
+            total_sweeps = plural(run.sweeps, "sweep")
+            print_note(f"continuing an interrupted run: {run.sweeps_done:,} of {total_sweeps} done")
         with catch_signals(
             "hierogram: finishing and committing the current sweep; interrupt again to stop at once"
         ) as stop:
             with progress("learn", kind.many) as bar:
-                done = learning.sample(learning_progress(bar), stop)
-            if done.finished:
+                learned = learning.sample(learning_progress(bar), stop)
+            if learned.finished:
                 stop.ignore()
                 if as_json:
-                    print_json({**asdict(done), "aligned": asdict(aligned)})
+                    print_json({**asdict(learned), "aligned": asdict(aligned)})
                 else:
-                    print_learned(done, kind)
+                    print_learned(learned, kind)
                 sys.stdout.flush()
                 learning.finish()
-    if not done.finished:
-        print_note("hierogram: interrupted: completed sweeps are committed; run `hierogram learn` again to continue")
+    if not learned.finished:
+        print_note("hierogram: interrupted: completed sweeps are kept: run the command again to continue")
         # Exit codes of shells: 130 for SIGINT, 143 for SIGTERM.
         raise typer.Exit(128 + stop.number)
 
@@ -101,42 +95,42 @@ def align_pending(learning: "Learning") -> "AlignReport":
         return learning.align(lambda done, total: bar.update(done, total, done))
 
 
-def print_aligned(done: "AlignReport") -> None:
+def print_aligned(report: "AlignReport") -> None:
     """Print the result of aligning, or nothing if no pair was aligned."""
-    if done.pairs:
-        realigned = f", {plural(done.realigned, 'pair')} re-aligned" if done.realigned else ""
-        print(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{realigned}")
+    if report.pairs:
+        realigned = f", {plural(report.realigned, 'pair')} re-aligned" if report.realigned else ""
+        print(f"{plural(report.pairs, 'pair')} aligned in {report.seconds:.1f} s{realigned}")
 
 
 def learning_progress(bar: Progress) -> "Callable[[LearnProgress], None]":
     """Return a progress callback for the steps of learning."""
 
-    def tell(now: "LearnProgress") -> None:
+    def report(now: "LearnProgress") -> None:
         likelihood = "" if now.log_likelihood is None else f", log-likelihood {now.log_likelihood:,.0f}"
         bar.update(now.done, now.total, now.done, f"sweep {now.sweep}, stage {now.stage}{likelihood}", "pair sweeps")
 
-    return tell
+    return report
 
 
-def print_learned(done: "LearnReport", kind: "Notation") -> None:
+def print_learned(report: "LearnReport", kind: "Notation") -> None:
     """Print the result of learning."""
-    rate = done.pair_sweeps / max(done.sampling_seconds, 1e-9)
-    parts = f" ({done.burn_in:,} of burn-in, {done.sweeps - done.burn_in:,} after it)" if done.burn_in else ""
+    rate = report.pair_sweeps / max(report.sampling_seconds, 1e-9)
+    parts = f" ({report.burn_in:,} of burn-in, {report.sweeps - report.burn_in:,} after it)" if report.burn_in else ""
     print(
-        f"{plural(done.pairs, kind.one)}, {plural(done.sweeps, 'sweep')}{parts} in {done.seconds:.1f} s "
+        f"{plural(report.pairs, kind.one)}, {plural(report.sweeps, 'sweep')}{parts} in {report.seconds:.1f} s "
         f"({rate:,.0f} {kind.many}/s while sampling)"
     )
-    print(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
-    print(f"  rules in use   {done.rules_in_use_before:>14,} → {done.rules_in_use_after:,}")
-    print(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
+    print(f"  log-likelihood {report.log_likelihood_before:>14,.0f} → {report.log_likelihood_after:,.0f}")
+    print(f"  rules in use   {report.rules_in_use_before:>14,} → {report.rules_in_use_after:,}")
+    print(f"  uses of rules  {report.tokens_before:>14,} → {report.tokens_after:,}")
 
 
-_ENDING = (signal.SIGINT, signal.SIGTERM)
-_ECHO_SECONDS = 0.2
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_DUPLICATE_SECONDS = 0.2
 """Signals within this time of the first one are duplicates: timeout(1) signals both a process and its group."""
 
 
-class Stop:
+class SignalFlag:
     """Flag that records whether SIGINT or SIGTERM was received."""
 
     def __init__(self) -> None:
@@ -150,28 +144,28 @@ class Stop:
     def ignore(self) -> None:
         """Ignore signals until the process ends: a process killed by a signal would report failure."""
         self.ignoring = True
-        for number in _ENDING:
+        for number in _STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
-def catch_signals(message: str) -> Iterator[Stop]:
+def catch_signals(message: str) -> Iterator[SignalFlag]:
     """Record SIGINT and SIGTERM, and print `message`. A second signal ends the process. Only for the main thread."""
-    stop = Stop()
+    stop = SignalFlag()
     since = 0.0
 
-    def report_done(number: int, _frame: FrameType | None) -> None:
+    def record_signal(number: int, _frame: FrameType | None) -> None:
         nonlocal since
         if not stop.number:
             stop.number = number
             since = time.monotonic()
             print_note(message)
-        elif time.monotonic() - since > _ECHO_SECONDS:
+        elif time.monotonic() - since > _DUPLICATE_SECONDS:
             # Restore the default handler. The database rolls back uncommitted work.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
-    before = {number: signal.signal(number, report_done) for number in _ENDING}
+    before = {number: signal.signal(number, record_signal) for number in _STOP_SIGNALS}
     try:
         yield stop
     finally:

@@ -19,8 +19,8 @@ from hierogram.storage.exceptions import StoreError, StoreUrlError
 from hierogram.storage.options import DEFAULT_STORE
 
 
-class Commands(TyperGroup):
-    """Command group that lists commands in sections, and installs completion only for the current shell."""
+class CommandGroup(TyperGroup):
+    """Command group that lists its commands in sections."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write one help section for each group of commands."""
@@ -38,7 +38,7 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     name="hierogram",
-    cls=Commands,
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -65,7 +65,7 @@ def choose_store(
 ) -> None:
     """Learn translation rules from word-aligned sentence pairs, and keep learning as pairs arrive.
 
-    Exit codes: 0 done, 1 a check found something, 2 wrong usage, 3 bad input or store, 130 interrupted.
+    Exit codes: 0 done, 1 a check found a problem, 2 wrong usage, 3 bad input or store, 130 interrupted.
     """
     context.obj = store if was_given(context, "store") else None
 
@@ -91,9 +91,9 @@ def _daemon_commands() -> Iterator[Command]:
     yield Command(SERVE, serving.browse, "hierogram browse hierogram-demo.db")
 
 
-for _added in (_daemon_commands, *(one.commands for one in extensions() if one.commands)):
-    for _one in _added():
-        app.command(epilog=f"\b\nExample:\n  {_one.example}", rich_help_panel=_one.group)(_one.function)
+for _commands in (_daemon_commands, *(extension.commands for extension in extensions() if extension.commands)):
+    for _command in _commands():
+        app.command(epilog=f"\b\nExample:\n  {_command.example}", rich_help_panel=_command.group)(_command.function)
 
 
 def main(commands: typer.Typer | None = None) -> None:
@@ -102,7 +102,7 @@ def main(commands: typer.Typer | None = None) -> None:
     COMMANDS.set(True)
     print_compiling()
     for stream in (sys.stdout, sys.stderr):
-        # Escape characters that the terminal's encoding lacks, so that they do not end the command.
+        # Escape characters that the terminal's encoding lacks, instead of failing.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:

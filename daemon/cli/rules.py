@@ -14,7 +14,7 @@ from hierogram.daemon.cli.common import (
     print_note,
     print_table,
 )
-from hierogram.daemon.cli.flags import Exclude, given, with_options
+from hierogram.daemon.cli.flags import Exclude, given_options, with_options
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import AsJson, CurrentSample, RuleQuery
@@ -47,19 +47,19 @@ def rules(
     current_sample: CurrentSample = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show rules, most used first. The columns are expected uses, their standard error, and probabilities both ways.
+    """Show rules, most used first. The columns are expected uses, standard errors and probabilities both ways.
 
     Write a side as words and nonterminals numbered in source order, as in `la [X,1] de`. If no rule matches exactly,
     rules that differ only in accents or capital letters are shown. In a store that tokenizes text, `l'eau` finds
-    `l' eau`. In a store of trees, WORDS is the root label of the fragments, and the probability is that of the fragment
-    given this label.
+    `l' eau`. In a store of trees, WORDS is the root label of the fragments, and the probability is
+    p(fragment | label).
 
-    --pairs first updates the table rule_pairs for the pairs sampled since its last update. Without WORDS, it only does
-    that.
+    --pairs first updates the table rule_pairs for the pairs sampled since its last update. Without WORDS, it only
+    updates the table.
     """
     if pairs:
-        if containing or tree or current_sample or given(context, RuleQuery) - {"limit"}:
-            raise UsageError("--pairs requires a rule such as `source ||| target`, and allows --limit only")
+        if containing or tree or current_sample or given_options(context, RuleQuery) - {"limit"}:
+            raise UsageError("--pairs requires a rule such as `source ||| target`, and no other option except --limit")
         _show_occurrences(context, words or [], query.limit, as_json)
         return
 
@@ -70,22 +70,22 @@ def rules(
     words = words if containing else []
     with open_chosen_store(context) as opened:
         notation = opened.notation()
-        matching, respelled = opened.find_rules(
+        matching, ignored_case = opened.find_rules(
             source, query.target, containing=words, limit=query.limit, current_sample=current_sample
         )
         view = WordView(opened.settings().word_parts)
-        like, is_target = [], False
+        similar, is_target = [], False
         if not matching:
             side = source or query.target or ""
             sides = (SOURCE, TARGET) if words else (SOURCE,) if source else (TARGET,)
-            like = opened.store.similar_words((words or side.split(" "))[0], sides)
+            similar = opened.store.similar_words((words or side.split(" "))[0], sides)
             is_target = source is not None and bool(
                 opened.find_rules(None, source, limit=1, current_sample=current_sample).rules
             )
         fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are not tree fragments"))
-    if matching and respelled:
+    if matching and ignored_case:
         print_note("no exact match: these rules differ in accents or capital letters")
     if as_json:
         print_json([asdict(rule) for rule in matching])
@@ -95,8 +95,8 @@ def rules(
             print_note(f"no such source side, but a target side: try --target {shlex.quote(source or '')}")
         else:
             print_note("no matching rules" + (": try --containing" if source is not None else ""))
-        if like:
-            print_note(f"similar words: {', '.join(like)}")
+        if similar:
+            print_note(f"similar words: {', '.join(similar)}")
         return
     columns = ("count",) if current_sample else ("expected_uses", "±")
     uses = [
@@ -108,17 +108,17 @@ def rules(
         counts = [plural(rule.count, "use") for rule in matching] if current_sample else expected
         _draw_fragments(matching, counts)
         return
-    of_a_rule = ("p", "root", "fragment") if fragments else ("p(e|f)", "p(f|e)", "source", "target")
+    rule_columns = ("p", "root", "fragment") if fragments else ("p(e|f)", "p(f|e)", "source", "target")
     rows = []
     for rule, parts in zip(matching, uses, strict=True):
-        shares = (rule.p_target_given_source, rule.p_source_given_target)[: len(of_a_rule) - 2]
-        rows.append((*parts, *(f"{share:.4f}" for share in shares), view.side(rule.source), view.side(rule.target)))
-    print_table((*columns, *of_a_rule), rows, range(len(columns) + len(of_a_rule) - 2))
+        p = (rule.p_target_given_source, rule.p_source_given_target)[: len(rule_columns) - 2]
+        rows.append((*parts, *(f"{value:.4f}" for value in p), view.side(rule.source), view.side(rule.target)))
+    print_table((*columns, *rule_columns), rows, range(len(columns) + len(rule_columns) - 2))
 
 
 def _draw_fragments(rules: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
-    for rule, of_rule in zip(rules, uses, strict=True):
-        print(f"{rule.target}   ({of_rule}, p {rule.p_target_given_source:.4f})")
+    for rule, rule_uses in zip(rules, uses, strict=True):
+        print(f"{rule.target}   ({rule_uses}, p {rule.p_target_given_source:.4f})")
         depth = 2
         for piece in rule.target.split(" "):
             symbol = piece.rstrip(")")
@@ -137,16 +137,13 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     except RuleNotationError as error:
         raise UsageError(str(error)) from error
     with (
-        interruptible("the index is kept as far as it was built; run the same command again to continue"),
+        interruptible("indexed pairs are kept: run the command again to continue"),
         open_chosen_store(context) as opened,
     ):
         kind, indexed = opened.notation(), 0
         unindexed = opened.store.count_unindexed()
         if unindexed and opened.store.read_only:
-            print_note(
-                f"{opened.url}: read-only, so {plural(unindexed, kind.one)} missing from the index cannot be added "
-                "and are left out"
-            )
+            print_note(f"{opened.url}: the store is read-only, so {plural(unindexed, f'unindexed {kind.one}')} omitted")
         elif unindexed:
             with progress("index", kind.many) as bar:
                 indexed = opened.index(lambda done, total: bar.update(done, total, done))

@@ -40,19 +40,19 @@ def serve(
     }
     configuration = load_configuration(config, **overrides)
     with open_or_create(configuration.store) as opened:
-        # Check the lease before the imports, which take longer.
+        # Check the lease first, because the imports take longer.
         opened.store.check_lease()
         from hierogram.daemon.serving.service import serve as run
         from hierogram.daemon.web.server import HttpLoop
 
-        if opened.made:
+        if opened.created:
             print_note(
                 f"{opened.url}: created a store with the default settings (use `hierogram init` to choose others)"
             )
         try:
             run(opened, configuration, config, overrides, lambda daemon: [HttpLoop(daemon)])
         except ShutdownTimeoutError as error:
-            # A normal exit of Python would wait for the thread.
+            # A normal exit would wait for the thread that has not ended.
             print_note(f"hierogram: {error}")
             exit_now(BAD_INPUT)
 
@@ -78,7 +78,7 @@ def browse(
 
     def ready(url: str, address: str) -> None:
         print(f"{url} at {address}")
-        # Nothing else is printed until the command ends, and readers of a pipe wait for the address.
+        # Flush so that a reader of a pipe receives the address at once.
         sys.stdout.flush()
         print_note("press Ctrl-C to stop")
 

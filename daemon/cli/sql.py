@@ -24,7 +24,7 @@ from hierogram.storage.options import Option
 if TYPE_CHECKING:
     from hierogram.storage.browsing.sql_runner import SpooledResult
 
-_SECONDS = 3600.0
+_TIMEOUT_SECONDS = 3600.0
 _STANDARD_OUTPUT = "-"
 _SUFFIXES = (".csv", ".json", ".parquet")
 
@@ -44,37 +44,37 @@ def sql(
 ) -> None:
     """Run read-only SQL queries on the store.
 
-    Prints a table to a terminal, tab-separated values elsewhere, or with --json a list of objects. The suffix of the
-    output file is .csv, .json or .parquet. See docs/sql.md for example queries, and `SELECT * FROM catalog` for all
-    tables and columns.
+    Prints a table to a terminal, tab-separated values elsewhere, or a list of objects with --json. The suffix of the
+    output file must be .csv, .json or .parquet. See docs/sql.md for example queries, and `SELECT * FROM catalog` for
+    all tables and columns.
     """
     suffix = Path(output).suffix
     to_file = output != _STANDARD_OUTPUT
     if to_file and suffix not in _SUFFIXES:
-        raise UsageError(f"--output: {output}: the suffix must be one of {', '.join(_SUFFIXES)}")
+        raise UsageError(f"{output}: unknown suffix: expected {', '.join(_SUFFIXES)}")
     if to_file and as_json:
         raise UsageError("--json and --output are mutually exclusive")
     statements = split_statements(sys.stdin.read() if query is None or query == "-" else query)
     if not statements:
         raise UsageError("no query: give a SELECT as the argument or on standard input")
     if to_file and len(statements) > 1:
-        raise UsageError(f"--output takes one query, got {len(statements)}")
+        raise UsageError(f"--output requires exactly one query, got {len(statements)}")
     with interruptible("the query was canceled"), open_chosen_store(context) as opened:
         for number, statement in enumerate(statements):
-            with closing(opened.open_answer(statement, limit=limit, seconds=_SECONDS)) as answer:
+            with closing(opened.open_answer(statement, limit=limit, seconds=_TIMEOUT_SECONDS)) as result:
                 if to_file:
-                    rows = write_answer(answer, Path(output))
+                    rows = write_result(result, Path(output))
                     print_note(f"{output}: {plural(rows, 'row')}")
                 elif as_json:
-                    print_json(list(_objects(answer)))
+                    print_json(list(_objects(result)))
                 else:
                     if number:
                         print()
-                    _print_answer(answer)
-                if answer.more and limit is not None:
+                    _print_result(result)
+                if result.more and limit is not None:
                     print_note(f"only the first {plural(limit, 'row')} (--limit)")
-                if answer.cut:
-                    print_note(f"{plural(answer.cut, 'long value')} cut at 10,000 characters")
+                if result.cut:
+                    print_note(f"{plural(result.cut, 'long value')} truncated to 10,000 characters")
 
 
 def split_statements(text: str) -> list[str]:
@@ -82,7 +82,7 @@ def split_statements(text: str) -> list[str]:
     statements, current = [], ""
     for part in text.split(";"):
         current += part
-        # A semicolon in a literal or comment does not end a statement.
+        # A semicolon within a literal or comment does not end a statement.
         if sqlite3.complete_statement(current + ";"):
             statements.append(current)
             current = ""
@@ -92,68 +92,68 @@ def split_statements(text: str) -> list[str]:
     return [statement.strip() for statement in statements if statement.strip()]
 
 
-def write_answer(answer: "SpooledResult", path: Path) -> int:
+def write_result(result: "SpooledResult", path: Path) -> int:
     """Write the rows to a .csv, .json or .parquet file atomically, and return their number."""
     with atomic_write(path) as file:
         if path.suffix == ".parquet":
-            _write_parquet(answer, file)
+            _write_parquet(result, file)
         else:
             text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-            (_write_csv if path.suffix == ".csv" else _write_json)(answer, text)
+            (_write_csv if path.suffix == ".csv" else _write_json)(result, text)
             text.detach()
-    return sum(1 for _ in answer.lines())
+    return sum(1 for _ in result.lines())
 
 
-def _rows(answer: "SpooledResult") -> Iterator[list[object]]:
-    return (json.loads(line) for line in answer.lines())
+def _rows(result: "SpooledResult") -> Iterator[list[object]]:
+    return (json.loads(line) for line in result.lines())
 
 
-def _objects(answer: "SpooledResult") -> Iterator[dict[str, object]]:
-    return (dict(zip(answer.columns, row, strict=True)) for row in _rows(answer))
+def _objects(result: "SpooledResult") -> Iterator[dict[str, object]]:
+    return (dict(zip(result.columns, row, strict=True)) for row in _rows(result))
 
 
-def _write_csv(answer: "SpooledResult", file: IO[str]) -> None:
+def _write_csv(result: "SpooledResult", file: IO[str]) -> None:
     writer = csv.writer(file)
-    writer.writerow(answer.columns)
-    writer.writerows(_rows(answer))
+    writer.writerow(result.columns)
+    writer.writerows(_rows(result))
 
 
-def _write_json(answer: "SpooledResult", file: IO[str]) -> None:
-    objects = (json.dumps(row, ensure_ascii=False) for row in _objects(answer))
+def _write_json(result: "SpooledResult", file: IO[str]) -> None:
+    objects = (json.dumps(row, ensure_ascii=False) for row in _objects(result))
     file.write("[")
     file.writelines(f"{',' if number else ''}\n{row}" for number, row in enumerate(objects))
     file.write("\n]\n")
 
 
-def _write_parquet(answer: "SpooledResult", file: BinaryIO) -> None:
+def _write_parquet(result: "SpooledResult", file: BinaryIO) -> None:
     import duckdb
 
-    columns = ", ".join('"' + column.replace('"', '""') + '"' for column in answer.columns)
+    columns = ", ".join('"' + column.replace('"', '""') + '"' for column in result.columns)
     with tempfile.TemporaryDirectory() as folder, closing(duckdb.connect()) as connection:
-        lines, made = Path(folder, "rows.json"), Path(folder, "rows.parquet")
+        lines, parquet = Path(folder, "rows.json"), Path(folder, "rows.parquet")
         with lines.open("w", encoding="utf-8") as rows:
-            # The first row has every column, also if the answer is empty.
-            rows.write(json.dumps(dict.fromkeys(answer.columns)) + "\n")
-            for row in _objects(answer):
+            # The first row has every column, even if the result is empty.
+            rows.write(json.dumps(dict.fromkeys(result.columns)) + "\n")
+            for row in _objects(result):
                 rows.write(json.dumps(row, ensure_ascii=False) + "\n")
         # DuckDB derives the column types from all rows.
         content = f"read_json('{lines}', format = 'newline_delimited', sample_size = -1)"
-        connection.sql(f"SELECT {columns} FROM {content} OFFSET 1").write_parquet(str(made), compression="zstd")
-        with made.open("rb") as source:
+        connection.sql(f"SELECT {columns} FROM {content} OFFSET 1").write_parquet(str(parquet), compression="zstd")
+        with parquet.open("rb") as source:
             shutil.copyfileobj(source, file)
 
 
-def _print_answer(answer: "SpooledResult") -> None:
-    rows = answer.rows
+def _print_result(result: "SpooledResult") -> None:
+    rows = result.rows
     numeric = [
         k
-        for k in range(len(answer.columns))
+        for k in range(len(result.columns))
         if any(row[k] is not None for row in rows) and all(isinstance(row[k], int | float | None) for row in rows)
     ]
-    print_table(answer.columns, [[_shown(cell) for cell in row] for row in rows], numeric)
+    print_table(result.columns, [[_format_cell(cell) for cell in row] for row in rows], numeric)
 
 
-def _shown(cell: object) -> str:
+def _format_cell(cell: object) -> str:
     if cell is None:
         return ""
     if isinstance(cell, float):

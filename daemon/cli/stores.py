@@ -18,7 +18,7 @@ from hierogram.daemon.cli.common import (
     print_note,
     store_url,
 )
-from hierogram.daemon.cli.flags import given, with_options
+from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.progress import progress
@@ -41,21 +41,21 @@ def init(
     upgrade: Annotated[bool, Option("Upgrade an older store to the schema of this version.")] = False,
     parts_of: Annotated[
         str | None,
-        Option("Copy the pairs of the store WORDS, with words split into parts if that helps.", metavar="WORDS"),
+        Option("Copy the pairs of the store WORDS, with words split into parts (see above).", metavar="WORDS"),
     ] = None,
 ) -> None:
     """Create a store. Its settings cannot be changed later. With --upgrade, upgrade an older store instead.
 
     --parts-of copies the pairs of another store and splits source words: compounds into their parts in languages with
-    compounds, and words into subwords in languages with richer morphology than the target side. Otherwise, words remain
-    whole. Pairs added later are split in the same way. Rules are not copied.
+    compounds, and words into subwords in languages with richer morphology than the target language. Otherwise, words
+    are not split. Pairs added later are split in the same way. Rules are not copied.
 
     The default schedule of a Dirichlet process is `annealed`, from T = 10 over 280 sweeps.
     """
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.texts import words_advice
 
-    chosen, url = given(context, Settings), store_url(context)
+    chosen, url = given_options(context, Settings), store_url(context)
     if upgrade:
         if chosen:
             raise UsageError(
@@ -77,40 +77,41 @@ def init(
         return
     chosen_settings = {name: getattr(settings, name) for name in chosen}
     with open(url, create=True, **chosen_settings) as opened:
-        print(f"{opened.url}: {'created' if opened.made else 'already exists; nothing was changed'}")
+        print(f"{opened.url}: {'created' if opened.created else 'already exists; nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
             if name in ("word_parts", "orthographies"):
-                # These values are long and are learned.
+                # Omit these values, which are learned and long.
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
-        made = opened.settings()
-        languages = (made.languages[0], made.languages[1]) if made.tokenize and len(made.languages) == 2 else None
+        stored = opened.settings()
+        names = stored.languages
+        languages = (names[0], names[1]) if stored.tokenize and len(names) == 2 else None
         if languages and (advice := words_advice(languages, ())):
             print_note(advice)
 
 
-def _create_subword_store(words: "GrammarStore", url: str) -> None:
+def _create_subword_store(word_store: "GrammarStore", url: str) -> None:
     from hierogram.daemon.text.segments import describe_parts, measure_words
 
     with (
-        words,
-        interruptible("the new store is incomplete: run the same command again to continue"),
-        progress("split", words.notation().many) as bar,
+        word_store,
+        interruptible("the new store is incomplete: run the command again to continue"),
+        progress("split", word_store.notation().many) as bar,
     ):
-        made = words.in_parts(url, progress=lambda pairs, total: bar.update(pairs, total, pairs))
-    with made:
-        now = made.status()
-        pairs = plural(sum(now.pairs.values()), "pair")
-        parts = made.settings().word_parts
-        sides = [f"{name} {describe_parts(text)}" for name, text in zip(("source", "target"), parts, strict=True)]
-        print(f"{made.url}: {pairs}; {', '.join(sides)}")
-        rows = made.store.pairs()
+        created = word_store.in_parts(url, progress=lambda pairs, total: bar.update(pairs, total, pairs))
+    with created:
+        current = created.status()
+        pairs = plural(sum(current.pairs.values()), "pair")
+        segmenters = created.settings().word_parts
+        sides = [f"{name} {describe_parts(text)}" for name, text in zip(("source", "target"), segmenters, strict=True)]
+        print(f"{created.url}: {pairs}; {', '.join(sides)}")
+        rows = created.store.pairs()
         source = measure_words([row.source for row in rows])
         target = measure_words([row.target for row in rows])
         print(f"compounds: source {source.compounds:.1%}, target {target.compounds:.1%}")
         print(f"words that occur once in a sample: source {source.once:.1%}, target {target.once:.1%}")
-        if now.rejected_lines:
-            print_note(f"{plural(now.rejected_lines, 'pair')} left out: too many parts on one side")
+        if current.rejected_lines:
+            print_note(f"{plural(current.rejected_lines, 'pair')} omitted: too many parts on one side")
 
 
 @with_options
@@ -120,7 +121,7 @@ def status(
 ) -> None:
     """Show the size of the store and the progress of learning."""
     with open_chosen_store(context) as opened:
-        now = opened.status()
+        current = opened.status()
         settings, kind = opened.settings(), opened.notation()
         writer = opened.writer()
     if as_json:
@@ -128,16 +129,16 @@ def status(
             **{name: str(getattr(writer, name)) for name in ("command", "host", "pid", "acquired_at")},
             "memory_bytes": _writer_memory(writer),
         }
-        lag = {"pairs": sum(now.behind.values()), "states": now.behind}
-        print_json({**asdict(now), "lag": lag, "settings": asdict(settings), "writer": held})
+        lag = {"pairs": sum(current.behind.values()), "states": current.behind}
+        print_json({**asdict(current), "lag": lag, "settings": asdict(settings), "writer": held})
         return
-    for name, text in _status_lines(now, kind):
+    for name, text in _status_lines(current, kind):
         print(f"{name:<16}{text}")
     if writer:
         size = _writer_memory(writer)
         memory = "" if size is None else f", {size / 1e6:,.0f} MB of memory"
-        who = f"{writer.command}, process {writer.pid} on {writer.host}{memory}"
-        print(f"{'writer':<16}{who}, since {writer.acquired_at:%Y-%m-%d %H:%M:%S} UTC")
+        holder = f"{writer.command}, process {writer.pid} on {writer.host}{memory}"
+        print(f"{'writer':<16}{holder}, since {writer.acquired_at:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _writer_memory(writer: "Lease") -> int | None:
@@ -145,29 +146,30 @@ def _writer_memory(writer: "Lease") -> int | None:
     return resident_bytes(writer.pid) if writer.host == socket.gethostname() else None
 
 
-def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
-    states = ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())
-    likelihood = "not known yet" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
+def _status_lines(current: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
+    states = ", ".join(f"{number:,} {state}" for state, number in current.pairs.items())
+    damaged = current.damaged_pairs
+    likelihood = "not known yet" if current.last_log_likelihood is None else f"{current.last_log_likelihood:,.1f}"
     return [
-        ("store", f"{now.url} (schema {now.schema}, position {now.position:,})"),
-        (kind.many, f"{sum(now.pairs.values()):,} ({states})"),
-        *((f"  {name}", f"{number:,}") for name, number in now.corpora.items()),
-        ("lag", f"{plural(sum(now.behind.values()), kind.one)} not settled"),
-        ("rules in use", f"{now.rules_in_use:,}, {now.rule_tokens:,} uses"),
-        ("rules expected", f"{now.rules_expected:,}, {now.expected_tokens:,.0f} expected uses"),
-        ("rules stored", f"{now.rules_stored:,}"),
-        ("sweeps", f"{now.sweeps:,}"),
+        ("store", f"{current.url} (schema {current.schema}, position {current.position:,})"),
+        (kind.many, f"{sum(current.pairs.values()):,} ({states})"),
+        *((f"  {name}", f"{number:,}") for name, number in current.corpora.items()),
+        ("lag", f"{plural(sum(current.behind.values()), kind.one)} not settled"),
+        ("rules in use", f"{current.rules_in_use:,}, {current.rule_tokens:,} uses"),
+        ("rules expected", f"{current.rules_expected:,}, {current.expected_tokens:,.0f} expected uses"),
+        ("rules stored", f"{current.rules_stored:,}"),
+        ("sweeps", f"{current.sweeps:,}"),
         ("log-likelihood", likelihood),
-        ("rejected lines", f"{now.rejected_lines:,}"),
-        *([(f"{kind.many} set aside", f"{now.damaged_pairs:,}: run `hierogram repair`")] if now.damaged_pairs else []),
-        *([("failed files", f"{now.failed_files:,}")] if now.failed_files else []),
-        *([("webhooks", f"{failed:,} events undelivered")] if (failed := now.deliveries.get("failed", 0)) else []),
-        *([] if now.wal_bytes is None else [("log", f"{now.wal_bytes / 1e6:,.1f} MB (write-ahead log)")]),
+        ("rejected lines", f"{current.rejected_lines:,}"),
+        *([(f"{kind.many} set aside", f"{damaged:,}: run `hierogram repair`")] if damaged else []),
+        *([("failed files", f"{current.failed_files:,}")] if current.failed_files else []),
+        *([("webhooks", f"{failed:,} events undelivered")] if (failed := current.deliveries.get("failed", 0)) else []),
+        *([] if current.wal_bytes is None else [("log", f"{current.wal_bytes / 1e6:,.1f} MB (write-ahead log)")]),
     ]
 
 
-_LOOK_SECONDS = 1.0
-_A_LOOK = 1_000
+_POLL_SECONDS = 1.0
+_PAGE_SIZE = 1_000
 
 
 @with_options
@@ -190,31 +192,31 @@ def events(
     """List events of rules, inputs and exports.
 
     Events are numbered; pass the last number to --after to continue from there. --json prints one object per line. Old
-    events are deleted; if events after the given number are gone, their count is printed on standard error.
+    events are deleted; if events after the given number were deleted, their count is printed on standard error.
     """
     with open_chosen_store(context) as opened, suppress(KeyboardInterrupt):
         if keep is not None:
             opened.store.set_event_limit(keep)
             print_note(f"the store now keeps {plural(keep, 'event')}")
         while limit > 0:
-            page = opened.events(after, min(limit, _A_LOOK), kinds)
+            page = opened.events(after, min(limit, _PAGE_SIZE), kinds)
             if page.missed:
-                print_note(f"{plural(page.missed, 'event')} missed: deleted already, the oldest is {page.oldest}")
+                print_note(f"{plural(page.missed, 'event')} already deleted: the oldest stored event is {page.oldest}")
             for event in page.events:
-                print(json.dumps(event.plain(), ensure_ascii=False) if as_json else _line(event))
+                print(json.dumps(event.plain(), ensure_ascii=False) if as_json else _format_event(event))
             # Flush so that readers of a pipe receive each event at once.
             sys.stdout.flush()
             limit -= len(page.events)
-            if len(page.events) == _A_LOOK:
+            if len(page.events) == _PAGE_SIZE:
                 after = page.events[-1].id
             elif follow and limit > 0:
                 after = max(page.last, after or 0)
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
             else:
                 return
 
 
-def _line(event: "Event") -> str:
+def _format_event(event: "Event") -> str:
     head = f"{event.id}  {event.at:%Y-%m-%d %H:%M:%S}  {event.kind}"
     if event.rule_id is not None:
         before = "" if event.expected_uses_before is None else f"{event.expected_uses_before:.1f} → "

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 _MEGABYTE = 1_000_000
-_NAMED = 20
+_MAX_LISTED = 20
 """Maximum number of pairs and of problems that are listed."""
 
-_REPAIR_HINT = "run `hierogram repair`, which recounts everything from the derivations, or restore a backup"
+_REPAIR_HINT = "run `hierogram repair`, which recounts all derivations, or restore a backup"
 _BACKUP_HINT = "`hierogram repair` cannot fix this: restore a backup"
-_HOW = "`hierogram backup FILE` creates backups"
+_BACKUP_COMMAND = "`hierogram backup FILE` creates backups"
 
 
 @with_options
@@ -40,7 +40,7 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
         kind = opened.notation()
         with progress("verify", kind.many) as bar:
             result = opened.verify(lambda pairs, total: bar.update(pairs, total, pairs))
-    advice = f"{_BACKUP_HINT if result.damaged_file else _REPAIR_HINT} ({_HOW})" if result.problems else None
+    advice = f"{_BACKUP_HINT if result.damaged_file else _REPAIR_HINT} ({_BACKUP_COMMAND})" if result.problems else None
     if as_json:
         print_json({**asdict(result), "advice": advice})
     else:
@@ -74,53 +74,53 @@ def repair(
     with open_chosen_store(context) as opened:
         kind = opened.notation()
         with progress("repair", kind.many) as bar:
-            done = opened.repair(keep=not dry_run, progress=lambda pairs, total: bar.update(pairs, total, pairs))
+            report = opened.repair(keep=not dry_run, progress=lambda pairs, total: bar.update(pairs, total, pairs))
     if as_json:
-        print_json({**asdict(done), "dry_run": dry_run})
+        print_json({**asdict(report), "dry_run": dry_run})
     else:
-        _print_changes(done, dry_run, kind)
-    if done.remaining_problems:
-        print_note(f"hierogram: {plural(len(done.remaining_problems), 'problem')} cannot be repaired: restore a backup")
+        _print_changes(report, dry_run, kind)
+    if report.remaining_problems:
+        problems = plural(len(report.remaining_problems), "problem")
+        print_note(f"hierogram: {problems} cannot be repaired: restore a backup")
         raise typer.Exit(PROBLEMS_FOUND)
 
 
-def _print_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> None:
-    singular, many = kind.one, kind.many
-    if not done.changed and not done.remaining_problems:
+def _print_changes(report: "RepairReport", dry_run: bool, kind: "Notation") -> None:
+    one, many = kind.one, kind.many
+    if not report.changed and not report.remaining_problems:
         print("no problems found: nothing to repair")
-    elif done.changed:
+    elif report.changed:
         print("would be repaired (dry run):" if dry_run else "repaired:")
-    for number, what in (
-        (done.released_pairs, f"{singular} no longer set aside|{many} no longer set aside"),
-        (done.resumed_pairs, f"{singular} resumed from its derivation|{many} resumed from their derivations"),
-        (done.pair_positions, f"sampling time of a {singular} corrected|sampling times of {many} corrected"),
-        (done.rules_corrected, "rule corrected|rules corrected"),
-        (done.rules_added, "rule added|rules added"),
-        (done.rules_removed, "rule removed|rules removed"),
-        (done.aligner_counts, "count of the aligner corrected|counts of the aligner corrected"),
-        (done.word_counts, "word recounted|words recounted"),
-        (done.rule_words, "rule reindexed by its words|rules reindexed by their words"),
-        (done.pair_word_blocks, "block of pairs reindexed by its words|blocks of pairs reindexed by their words"),
-        (done.rule_keys, "rule reindexed by its key|rules reindexed by their keys"),
-        (done.corpora_and_batches, "total of a corpus or batch corrected|totals of corpora and batches corrected"),
+    for number, change in (
+        (report.released_pairs, f"{one} no longer set aside|{many} no longer set aside"),
+        (report.resumed_pairs, f"{one} resumed from its derivation|{many} resumed from their derivations"),
+        (report.pair_positions, f"sampling time of a {one} corrected|sampling times of {many} corrected"),
+        (report.rules_corrected, "rule corrected|rules corrected"),
+        (report.rules_added, "rule added|rules added"),
+        (report.rules_removed, "rule removed|rules removed"),
+        (report.aligner_counts, "count of the aligner corrected|counts of the aligner corrected"),
+        (report.word_counts, "word recounted|words recounted"),
+        (report.rule_words, "rule reindexed by its words|rules reindexed by their words"),
+        (report.pair_word_blocks, "block of pairs reindexed by its words|blocks of pairs reindexed by their words"),
+        (report.rule_keys, "rule reindexed by its key|rules reindexed by their keys"),
+        (report.corpora_and_batches, "total of a corpus or batch corrected|totals of corpora and batches corrected"),
     ):
         if number:
-            singular, plural_form = what.split("|")
-            print(f"  {number:,} {singular if number == 1 else plural_form}")
-    for name, (before, after) in done.totals.items():
+            print(f"  {number:,} {change.split('|')[number != 1]}")
+    for name, (before, after) in report.totals.items():
         print(f"  {name}: {before:,} → {after:,}")
-    for pairs, what in (
-        (done.reset_pairs, "with an unreadable derivation reset, to be learned from scratch"),
-        (done.unaligned_pairs, "without a readable alignment, to be aligned"),
+    for pairs, change in (
+        (report.reset_pairs, "with an unreadable derivation reset, to be learned from scratch"),
+        (report.unaligned_pairs, "without a readable alignment, to be aligned"),
     ):
         if pairs:
-            unlisted = len(pairs) - _NAMED
+            unlisted = len(pairs) - _MAX_LISTED
             rest = f", and {unlisted:,} more (use --json to list all)" if unlisted > 0 else ""
-            print(f"  {plural(len(pairs), 'pair')} {what}: {', '.join(map(str, pairs[:_NAMED]))}{rest}")
-    for problem in done.remaining_problems[:_NAMED]:
+            print(f"  {plural(len(pairs), 'pair')} {change}: {', '.join(map(str, pairs[:_MAX_LISTED]))}{rest}")
+    for problem in report.remaining_problems[:_MAX_LISTED]:
         print(f"not repaired: {problem}")
-    if len(done.remaining_problems) > _NAMED:
-        print(f"… and {plural(len(done.remaining_problems) - _NAMED, 'more problem')}")
+    if len(report.remaining_problems) > _MAX_LISTED:
+        print(f"… and {plural(len(report.remaining_problems) - _MAX_LISTED, 'more problem')}")
 
 
 @with_options
@@ -130,7 +130,7 @@ def backup(
     force: Annotated[bool, Option("Replace an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy an SQLite store to a file. The copy is atomic, even while the store is being written, and is a usable store.
+    """Copy an SQLite store to a file, which is itself a store. The copy is consistent, even while a daemon writes.
 
     For a store on Postgres, print the pg_dump and pg_restore commands to use instead.
     """
@@ -157,11 +157,11 @@ def withdraw(
 ) -> None:
     """Remove pairs from the store, with their derivations and counts.
 
-    Several options select the pairs that match all of them. If a daemon is running, it removes the pairs within
-    seconds. Withdrawn pairs can be ingested again.
+    With several options, pairs must match all of them. If a daemon is running, it removes the pairs within seconds.
+    Withdrawn pairs can be ingested again.
     """
     with (
-        interruptible("some pairs are withdrawn already; run the command again to withdraw the rest"),
+        interruptible("some pairs are already withdrawn: run the command again to continue"),
         open_chosen_store(context) as opened,
     ):
         kind = opened.notation()

@@ -127,7 +127,7 @@ def open(
     except StoreMissingError:
         if not create:
             raise
-        return GrammarStore(open_store(str(url), create=True, settings=settings), made=True)
+        return GrammarStore(open_store(str(url), create=True, settings=settings), created=True)
     stored, requested = asdict(opened.settings()) if values else {}, asdict(settings)
     changed = [name for name in stored if name in values and stored[name] != requested[name]]
     if differing := [f"{name} is {stored[name]}, not {requested[name]}" for name in changed]:
@@ -180,13 +180,13 @@ class GrammarStore:
     As a context manager, it closes the store. Methods are thread-safe. Only one thread or process at a time may learn,
     repair or withdraw; others get `StoreHeldError`. Each change is one transaction, so the store remains consistent
     after an interruption. All methods raise `StoreUnavailableError` if the database fails. Options are keyword
-    arguments, or an instance of the options dataclass that the method names. `made` is True if `open` created the
+    arguments, or an instance of the options dataclass that the method names. `created` is True if `open` created the
     store.
     """
 
-    def __init__(self, store: Store, made: bool = False, upgraded_from: str | None = None) -> None:
+    def __init__(self, store: Store, created: bool = False, upgraded_from: str | None = None) -> None:
         self.store = store
-        self.made = made
+        self.created = created
         self.upgraded_from = upgraded_from
         self._lock = threading.Lock()
         self._reader: Reader | None = None
@@ -490,7 +490,7 @@ class GrammarStore:
             opened, is_new = open_store(str(url)), False
         except StoreMissingError:
             opened, is_new = open_store(str(url), create=True, settings=new_settings), True
-        subword_store = GrammarStore(opened, made=is_new)
+        subword_store = GrammarStore(opened, created=is_new)
         if replace(subword_store.settings(), key_salt=new_settings.key_salt) != new_settings:
             subword_store.close()
             raise StoreError(f"{url} already exists and is another store: choose a new one")

@@ -1,4 +1,4 @@
-"""State of the daemon: the loops write it, any thread may read it."""
+"""State of the daemon, written by the loops and readable from any thread."""
 
 import time
 from collections import deque
@@ -14,10 +14,10 @@ _RATE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Backlog of sampling.
+    """Sampling backlog.
 
-    Pairs that have not finished the schedule, seconds that the oldest of them has waited (None: no such pair), pair
-    sweeps per second over the last minute, and pair counts by state.
+    `pairs` have not finished the schedule; the oldest has waited `oldest_seconds` (None: no such pair).
+    `sweeps_per_second` is the rate of pair sweeps over the last minute. `states` counts the pairs by state.
     """
 
     pairs: int = 0
@@ -25,19 +25,19 @@ class Lag:
     sweeps_per_second: float = 0.0
     states: Mapping[str, int] = field(default_factory=dict)
 
-    def by(self, pairs: Mapping[str, int]) -> "Lag":
-        """Return this lag with the given current pair counts by state."""
+    def with_states(self, pairs: Mapping[str, int]) -> "Lag":
+        """Return this lag with current pair counts by state."""
         states = {state: pairs.get(state, 0) for state in UNSETTLED}
-        behind = sum(states.values())
-        return replace(self, pairs=behind, oldest_seconds=self.oldest_seconds if behind else None, states=states)
+        total = sum(states.values())
+        return replace(self, pairs=total, oldest_seconds=self.oldest_seconds if total else None, states=states)
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolStatus:
     """State of the spool.
 
-    Inputs ingested and rejected since the start, number of waiting files, and files that wait for related files or
-    cannot be moved.
+    `done` and `failed` count the inputs ingested and rejected since the start, `waiting` the waiting files.
+    `incomplete` lists files that wait for related files or cannot be moved.
     """
 
     done: int = 0
@@ -63,31 +63,31 @@ class HealthRegistry:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._behind = LagRow(0, None)
-        self._noted = time.monotonic()
-        self._work: deque[tuple[float, int]] = deque()
+        self._lag_row = LagRow(0, None)
+        self._recorded_at = time.monotonic()
+        self._sweep_log: deque[tuple[float, int]] = deque()
         self.log_likelihood: float | None = None
         self.resampled_pairs = 0
         self.spool = SpoolStatus()
 
-    def record_lag(self, behind: LagRow) -> None:
+    def record_lag(self, row: LagRow) -> None:
         """Record the backlog that the store reports."""
         with self._lock:
-            self._behind, self._noted = behind, time.monotonic()
+            self._lag_row, self._recorded_at = row, time.monotonic()
 
     def record_sweeps(self, pair_sweeps: int) -> None:
         """Record the number of pairs swept since the last call."""
         now = time.monotonic()
         with self._lock:
-            self._work.append((now, pair_sweeps))
-            while self._work[0][0] < now - _RATE_SECONDS:
-                self._work.popleft()
+            self._sweep_log.append((now, pair_sweeps))
+            while self._sweep_log[0][0] < now - _RATE_SECONDS:
+                self._sweep_log.popleft()
 
     def lag(self) -> Lag:
         """Return the current lag. The age of the oldest pair keeps growing between reports."""
         now = time.monotonic()
         with self._lock:
-            behind = self._behind
-            oldest = None if behind.oldest_seconds is None else behind.oldest_seconds + now - self._noted
-            swept = sum(done for time_done, done in self._work if time_done >= now - _RATE_SECONDS)
-            return Lag(behind.pairs, oldest, swept / _RATE_SECONDS, behind.states)
+            row, since = self._lag_row, now - _RATE_SECONDS
+            oldest = None if row.oldest_seconds is None else row.oldest_seconds + now - self._recorded_at
+            swept = sum(pair_sweeps for recorded_at, pair_sweeps in self._sweep_log if recorded_at >= since)
+            return Lag(row.pairs, oldest, swept / _RATE_SECONDS, row.states)

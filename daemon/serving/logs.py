@@ -30,7 +30,7 @@ def open_log(section: LogSection) -> Log:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(section.level.upper())
-    # The daemon itself logs each webhook request.
+    # Webhook requests are logged by the daemon itself.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

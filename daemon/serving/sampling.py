@@ -50,7 +50,7 @@ class DaemonAligner:
     def align_new(self) -> int:
         """Align one batch of unaligned pairs; return their number."""
         try:
-            pairs = self._aligner.align_new(_PAIRS_PER_ALIGNMENT, self._go_on)
+            pairs = self._aligner.align_new(_PAIRS_PER_ALIGNMENT, self._check_stop)
         except StoppedError:
             return 0
         if pairs:
@@ -62,7 +62,7 @@ class DaemonAligner:
         try:
             if not self._aligner.needs_realignment():
                 return []
-            reports = self._aligner.realign_stale(_PAIRS_PER_ALIGNMENT, self._go_on)
+            reports = self._aligner.realign_stale(_PAIRS_PER_ALIGNMENT, self._check_stop)
         except StoppedError:
             return []
         restarted = []
@@ -79,7 +79,7 @@ class DaemonAligner:
             rebuilt.apply_to(self._learner.chain)
         self._log.info("pairs corrected", pairs=len(pending))
 
-    def _go_on(self, _done: int, _total: int) -> None:
+    def _check_stop(self, _done: int, _total: int) -> None:
         self._beat.progress()
         if self._stop.is_set():
             raise StoppedError
@@ -97,15 +97,15 @@ def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
 
 
 class IncrementalResidency:
-    """Residency for kinds that sample some pairs at a time: new pairs form a batch, dropped after its burn-in."""
+    """Pairs in memory for kinds that sample a few pairs at a time. A batch of new pairs is dropped after burn-in."""
 
     def __init__(self, learner: Learner, section: SamplingSection, set_aside: "SetAside") -> None:
         self.queue: deque[ResidentBatch] = deque()
         self._learner = learner
         self._set_aside = set_aside
         self._pairs_at_once = section.pairs_at_once
-        self._taken_up = 0
-        self._all_taken_up = False
+        self._resumed_to = 0
+        self._all_resumed = False
 
     def open_new(self) -> ResidentBatch | None:
         """Return a batch of new pairs, within the limit of pairs in memory."""
@@ -114,11 +114,11 @@ class IncrementalResidency:
             return None
         store = self._learner.store
         rows: list[PairRow] = []
-        if not self._all_taken_up:
-            # Pairs whose schedule an earlier run interrupted.
-            rows = store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,), sound=True)
-            self._all_taken_up = len(rows) < room
-            self._taken_up = rows[-1].id if rows else self._taken_up
+        if not self._all_resumed:
+            # An earlier run interrupted the schedule of these pairs.
+            rows = store.pairs(after_id=self._resumed_to, limit=room, states=(SAMPLING,), sound=True)
+            self._all_resumed = len(rows) < room
+            self._resumed_to = rows[-1].id if rows else self._resumed_to
             open_ids = {row.id for batch in self.queue for row in batch.rows}
             rows = [row for row in rows if row.id not in open_ids]
         # Pairs in memory have been committed since they were read, so their state is not WAITING.
@@ -148,15 +148,15 @@ class IncrementalResidency:
         """Drop the pairs; reload the other pairs of their batches from the store."""
         before, self.queue = self.queue, deque()
         for batch in before:
-            rest = [row.id for row in batch.rows if row.id not in ids]
-            if len(rest) == len(batch.rows):
+            remaining = [row.id for row in batch.rows if row.id not in ids]
+            if len(remaining) == len(batch.rows):
                 self.queue.append(batch)
-            elif rest:
-                self.restart(rest)
+            elif remaining:
+                self.restart(remaining)
 
 
 class FullResidency:
-    """Residency for kinds that need all pairs at once. Adding or dropping pairs reloads the whole store."""
+    """Pairs in memory for kinds that need all pairs at once. Adding or dropping pairs reloads the whole store."""
 
     def __init__(self, learner: Learner, set_aside: "SetAside") -> None:
         self.queue: deque[ResidentBatch] = deque()
@@ -200,14 +200,14 @@ class FullResidency:
 Residency = IncrementalResidency | FullResidency
 """Pairs in memory, as the kind of grammar requires. Between turns, memory and store agree."""
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _MIN_RESAMPLED_PAIRS = 64
-_FIRST_RATE = 1_000.0
+_INITIAL_RATE = 1_000.0
 """Pairs read, sampled once and written per second, until the rate has been measured."""
 _INDEX_SHARE = 0.25
 """Share of a turn of settled pairs spent on indexing pairs by the rules that they use."""
 _IDLE_SECONDS = 1.0
-"""Length of a turn of burned-in pairs if no pair is new. Pairs that arrive during the turn wait for its end."""
+"""Length of a turn of burned-in pairs if there are no new pairs. Pairs that arrive during the turn wait for its end."""
 
 
 class SamplingLoop:
@@ -240,7 +240,7 @@ class SamplingLoop:
                 rekey(self._store)
             except DamagedPairsError as error:
                 # A withdrawal, correction, re-alignment or indexing found a damaged pair. Its batch may be in any
-                # state, so everything is read again, without the pair.
+                # state, so reload all pairs except the damaged one.
                 excluded = {pair.id for pair in self._store.damaged_pairs()}
                 if set_aside(self._store, self._log, error) <= excluded:
                     raise
@@ -258,17 +258,17 @@ class SamplingLoop:
             )
             learner = stack.enter_context(Learner(self._store, options))
             self._log.info("rules loaded", rules_in_use=learner.chain.rule_types, uses=learner.chain.rule_tokens)
-            aligning = DaemonAligner(self._store, learner, configuration, stop, beat, self._log)
-            turns = SamplingTurns(learner, section, stop, self._health, self._log, aligning)
+            aligner = DaemonAligner(self._store, learner, configuration, stop, beat, self._log)
+            turns = SamplingTurns(learner, section, stop, self._health, self._log, aligner)
             while not stop.is_set():
                 worked = turns.take()
                 beat.ok()
                 if not worked:
-                    stop.wait(_LOOK_SECONDS)
+                    stop.wait(_POLL_SECONDS)
 
 
 class SamplingTurns:
-    """Scheduler of turns: batches of new pairs in rotation, or burned-in pairs."""
+    """Scheduler of sampling turns: of batches of new pairs in rotation, and of burned-in pairs."""
 
     def __init__(
         self,
@@ -277,10 +277,10 @@ class SamplingTurns:
         stop: StopFlag,
         health: HealthRegistry,
         log: Log,
-        aligning: DaemonAligner | None = None,
+        aligner: DaemonAligner | None = None,
     ) -> None:
         self._learner = learner
-        self._aligning = aligning
+        self._aligner = aligner
         self._log = log
         self._section = section
         self._stop = stop
@@ -291,10 +291,10 @@ class SamplingTurns:
             if learner.kind.needs_all_pairs
             else IncrementalResidency(learner, section, exclude_damaged)
         )
-        self._rate = _FIRST_RATE
-        # Seconds spent on new pairs that burned-in pairs have not yet received as their share.
+        self._rate = _INITIAL_RATE
+        # Seconds of sampling that burned-in pairs are owed for the time spent on new pairs.
         self._owed = 0.0
-        self._rest_until = 0.0
+        self._pause_until = 0.0
         self._index = IncrementalIndexer(learner.store)
 
     def take(self) -> bool:
@@ -303,12 +303,12 @@ class SamplingTurns:
         self._withdraw()
         self._correct()
         self._learner.chain.refresh_model(self._learner.store)
-        aligned = self._aligning.align_new() if self._aligning else 0
+        aligned = self._aligner.align_new() if self._aligner else 0
         new = self._residency.open_new()
         # Sample new pairs immediately and in addition to the next batch: uncommitted pairs could not be withdrawn, and
         # a stream of new pairs must not keep earlier pairs from burning in.
         seconds = self._burn_in(new) if new is not None else 0.0
-        worked = self._work(new, seconds)
+        worked = self._sample_next(new, seconds)
         self._health.record_lag(self._learner.store.lag())
         return worked or new is not None or aligned > 0
 
@@ -320,16 +320,16 @@ class SamplingTurns:
 
     def _correct(self) -> None:
         store = self._learner.store
-        while self._aligning and (pending := store.pending_corrections(PAIRS_AT_ONCE)):
+        while self._aligner and (pending := store.pending_corrections(PAIRS_AT_ONCE)):
             ids = [correction.id for correction in pending]
             self._residency.drop(set(ids))
-            self._aligning.correct(pending)
-            going_on = [row.id for row in store.pairs_by_id(ids) if row.state == SAMPLING]
-            if going_on:
-                self._residency.restart(going_on)
+            self._aligner.correct(pending)
+            still_sampling = [row.id for row in store.pairs_by_id(ids) if row.state == SAMPLING]
+            if still_sampling:
+                self._residency.restart(still_sampling)
 
-    def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Sample the next batch (`new` was just sampled for `seconds`) or settled pairs; return if there was work."""
+    def _sample_next(self, new: ResidentBatch | None, seconds: float) -> bool:
+        """Sample the next batch, or settled pairs; return False without work. `new` was just sampled for `seconds`."""
         share = self._section.new_share
         queue = self._residency.queue
         if queue or new is not None:
@@ -340,18 +340,18 @@ class SamplingTurns:
                 self._owed -= self._resample_settled(self._section.commit_seconds)
             return True
         self._owed = 0.0
-        restarted = self._aligning.realign_stale() if self._aligning else []
+        restarted = self._aligner.realign_stale() if self._aligner else []
         if restarted:
-            # These pairs are in the schedule, but no request waits for them.
+            # No request waits for these pairs, so sample them in later turns.
             self._residency.restart(restarted)
             return True
         idle = self._section.idle_share
         if not idle:
             return self._index.index_for(_IDLE_SECONDS, self._stop.is_set)
-        if time.monotonic() < self._rest_until:
+        if time.monotonic() < self._pause_until:
             return False
         seconds = self._resample_settled(min(_IDLE_SECONDS, self._section.commit_seconds))
-        self._rest_until = time.monotonic() + seconds * (1 - idle) / idle
+        self._pause_until = time.monotonic() + seconds * (1 - idle) / idle
         return seconds > 0
 
     def _burn_in(self, batch: ResidentBatch) -> float:
@@ -362,7 +362,7 @@ class SamplingTurns:
         return seconds
 
     def _resample_settled(self, seconds: float) -> float:
-        """Resample the pairs sampled longest ago and index pairs, for about `seconds`; return those spent."""
+        """Resample the pairs sampled longest ago, and index pairs. Takes about `seconds`; returns the time spent."""
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * seconds / sweeps)
         started, before = time.monotonic(), self._learner.pair_sweeps
@@ -384,10 +384,10 @@ class SamplingTurns:
         started = time.monotonic()
         before = learner.pair_sweeps
 
-        def enough() -> bool:
+        def turn_ended() -> bool:
             return self._stop.is_set() or time.monotonic() - started > self._section.commit_seconds
 
-        learner.sweep(batch, until, enough)
+        learner.sweep(batch, until, turn_ended)
         self._health.record_sweeps(learner.pair_sweeps - before)
         self._health.log_likelihood = learner.likelihood
         return time.monotonic() - started

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from hierogram.daemon.exports.options import ExportJob
 
 _PAUSE_SECONDS = 1.0
-_CLOCK_SECONDS = 60.0
-"""Seconds between checks for next runs that are too late because the clock was ahead when they were stored."""
+_CLOCK_CHECK_SECONDS = 60.0
+"""Seconds between checks for next runs that were computed while the clock was ahead."""
 
 
 class ScheduleLoop(Loop):
-    """Loop that runs export jobs: jobs in the configuration and jobs added by `hierogram export`."""
+    """Loop that runs export jobs, from the configuration or added by `hierogram export`."""
 
     name = "schedule"
     sections: frozenset[str] = frozenset({"exports", "timezone"})
@@ -42,22 +42,22 @@ class ScheduleLoop(Loop):
 
         self._store.close_abandoned_exports()
         configure_jobs(self._store, configured_jobs(self._configuration()))
-        corrected = float("-inf")
+        checked_at = float("-inf")
         while not stop.is_set():
-            if time.monotonic() - corrected >= _CLOCK_SECONDS:
+            if time.monotonic() - checked_at >= _CLOCK_CHECK_SECONDS:
                 for job in correct_next_runs(self._store):
                     self._log.warning("next run corrected, the clock was ahead", job=job)
-                corrected = time.monotonic()
+                checked_at = time.monotonic()
             run_due(self._store, self._log_run, lambda *_: beat(), stop.is_set)
             beat.ok()
             stop.wait(_PAUSE_SECONDS)
 
-    def _log_run(self, job: str, made: "Published | None", error: Exception | None) -> None:
-        if made is None:
+    def _log_run(self, job: str, published: "Published | None", error: Exception | None) -> None:
+        if published is None:
             self._log.error("export failed", job=job, error=str(error))
         else:
-            result = "export unchanged" if made.unchanged else "exported"
-            self._log.info(result, job=job, rules=made.manifest.rules, folder=str(made.folder))
+            result = "export unchanged" if published.unchanged else "exported"
+            self._log.info(result, job=job, rules=published.manifest.rules, folder=str(published.folder))
 
 
 def configured_jobs(configuration: "Configuration") -> "list[ExportJob]":

@@ -1,4 +1,4 @@
-"""The daemon: its store, its loops and the operations that they offer."""
+"""The daemon: a store, and loops that ingest, sample, export and serve."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import DaemonError, ShutdownTimeoutError, UsageError
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.files import printable
-from hierogram.daemon.learning.alignment.text_aligner import warm_up as warm_up_answers
+from hierogram.daemon.learning.alignment.text_aligner import warm_up as warm_up_aligner
 from hierogram.daemon.learning.kinds.kind import (
     ChainConfig,
     EmptyCounts,
@@ -52,20 +52,20 @@ from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import LOOP_FAILED, NewEvent
 from hierogram.storage.store import Store
 
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _TRIM_SECONDS = 30.0
-_WITHDRAWAL_SECONDS = 30.0
+_CHANGE_TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.1
-_UNWINDING_SECONDS = 2.0
-"""Extra time after the loops have stopped: release the lease, close the store, end library threads."""
+_CLEANUP_SECONDS = 2.0
+"""Extra time for releasing the lease, closing the store and ending library threads after the loops have stopped."""
 SHUTDOWN_TIMEOUT = 3
 """Exit code after a shutdown timeout."""
-_FIXED = ("store", "daemon")
+_FIXED_SECTIONS = ("store", "daemon")
 """Configuration sections that a running daemon cannot change."""
 
 
 class Daemon:
-    """A running daemon. All methods are thread-safe. `make_loops` makes the loops that serve clients."""
+    """A running daemon. All methods are thread-safe. `make_loops` returns additional loops, such as the HTTP server."""
 
     def __init__(
         self, store: GrammarStore, configuration: Configuration, log: Log, make_loops: "LoopFactory | None" = None
@@ -76,7 +76,7 @@ class Daemon:
         self.log = log
         self._started = time.monotonic()
         self._stopping = False
-        self.lease_trouble: str | None = None
+        self.lease_problem: str | None = None
         shared: tuple[Store, Callable[[], Configuration]] = store.store, lambda: self.configuration
         loops: list[Loop] = [
             SpoolLoop(*shared, self.health, log),
@@ -86,7 +86,7 @@ class Daemon:
         ]
         loops += [loop for extension in extensions() if extension.loops for loop in extension.loops(self)]
         self.supervisor = Supervisor(
-            [*loops, *(make_loops(self) if make_loops else ())], configuration.daemon, self._note_failure
+            [*loops, *(make_loops(self) if make_loops else ())], configuration.daemon, self._record_failure
         )
 
     @property
@@ -94,9 +94,9 @@ class Daemon:
         """The database of the store."""
         return self.opened.store
 
-    def _note_failure(self, name: str, error: BaseException, pause: float | None) -> None:
+    def _record_failure(self, name: str, error: BaseException, pause: float | None) -> None:
         log = self.log.bind(loop=name)
-        # The message of a deliberate error needs no traceback.
+        # Messages of these errors are written for users and need no traceback.
         trace = None if isinstance(error, DaemonError | StoreError) else error
         if pause is None:
             log.error("loop stopped", error=str(error), exc_info=trace)
@@ -110,18 +110,18 @@ class Daemon:
             with suppress(StoreError):
                 self.store.record_event(NewEvent(LOOP_FAILED, detail=detail))
 
-    def record_lease(self, trouble: str | None) -> None:
+    def record_lease(self, problem: str | None) -> None:
         """Record why the lease could not be renewed, or None after a renewal."""
-        if trouble and not self.lease_trouble:
-            self.log.warning("the lease on the store was not renewed", error=trouble)
-        self.lease_trouble = trouble
+        if problem and not self.lease_problem:
+            self.log.warning("the lease on the store was not renewed", error=problem)
+        self.lease_problem = problem
 
     def status(self) -> DaemonStatus:
         """Return the daemon's state. Fast: it does not query the database."""
         return DaemonStatus(
             self.supervisor.health(),
             self.health.lag(),
-            self.supervisor.trouble() or self.lease_trouble,
+            self.supervisor.problem() or self.lease_problem,
             self.health.log_likelihood,
             time.monotonic() - self._started,
             self.health.spool,
@@ -135,7 +135,7 @@ class Daemon:
         return requested
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Replace a pair's human links; return whether its alignment is updated already, None for an unknown pair."""
+        """Replace a pair's human links. Returns whether its alignment is updated, or None for an unknown pair."""
         store = self.store
         if not store.set_human_links(pair_id, links, origin):
             return None
@@ -143,7 +143,7 @@ class Daemon:
 
     def _wait_for(self, done: Callable[[], bool]) -> bool:
         """Poll `done` until it returns True, the timeout expires or the daemon stops; return its last result."""
-        until = time.monotonic() + _WITHDRAWAL_SECONDS
+        until = time.monotonic() + _CHANGE_TIMEOUT_SECONDS
         while not (result := done()) and time.monotonic() < until and not self._stopping:
             time.sleep(_POLL_SECONDS)
         return result
@@ -157,11 +157,11 @@ class Daemon:
         before = self.configuration
         keys = type(configuration).model_fields
         changed = {name for name in keys if getattr(before, name) != getattr(configuration, name)}
-        fixed_values = {name: getattr(before, name) for name in _FIXED}
+        fixed_values = {name: getattr(before, name) for name in _FIXED_SECTIONS}
         configuration = configuration.model_copy(update=fixed_values)
         check_files(configuration)
         self.supervisor.prepare(configuration, frozenset(changed))
-        for name in changed.intersection(_FIXED):
+        for name in changed.intersection(_FIXED_SECTIONS):
             self.log.warning("this change takes effect after a restart of the daemon", key=name)
         self.configuration = configuration
         if "log" in changed:
@@ -203,7 +203,7 @@ def serve(
         with _name_file_in_errors(file):
             check_files(configuration)
             service.supervisor.prepare(configuration)
-        prepare_kernels(store.settings(), log, answers=configuration.http.enabled)
+        prepare_kernels(store.settings(), log, http=configuration.http.enabled)
         _run(service, file, overrides)
 
 
@@ -236,7 +236,7 @@ def _run(service: Daemon, file: Path | None, overrides: dict[str, object]) -> No
         _watch(service, signals, file, overrides)
     finally:
         notify(STOPPING)
-        exit_after(service.configuration.daemon.grace_seconds + _UNWINDING_SECONDS, SHUTDOWN_TIMEOUT)
+        exit_after(service.configuration.daemon.grace_seconds + _CLEANUP_SECONDS, SHUTDOWN_TIMEOUT)
         signals.restore_default_handlers()
         service.log.info("daemon stopping")
         service.stop()
@@ -246,15 +246,15 @@ def _run(service: Daemon, file: Path | None, overrides: dict[str, object]) -> No
 def _watch(service: Daemon, signals: Signals, file: Path | None, overrides: dict[str, object]) -> None:
     """Supervise the loops until a signal requests the shutdown."""
     watchdog = watchdog_seconds()
-    pause = min(_LOOK_SECONDS, watchdog or _LOOK_SECONDS)
-    given_back = time.monotonic()
+    pause = min(_CHECK_SECONDS, watchdog or _CHECK_SECONDS)
+    trimmed_at = time.monotonic()
     while not signals.end:
         service.supervisor.check()
         if watchdog:
             notify(WATCHDOG)
-        if time.monotonic() - given_back >= _TRIM_SECONDS:
+        if time.monotonic() - trimmed_at >= _TRIM_SECONDS:
             trim_malloc()
-            given_back = time.monotonic()
+            trimmed_at = time.monotonic()
         if signals.reload:
             signals.reload = False
             _reload(service, file, overrides)
@@ -278,30 +278,30 @@ _QUIET_SECONDS = 1.0
 _SECONDS_PER_LINE = 5.0
 
 
-def prepare_kernels(settings: Settings, log: Log, *, answers: bool) -> None:
-    """Compile or load the kernels of sampling and, with `answers`, of requests; log progress if it is slow."""
+def prepare_kernels(settings: Settings, log: Log, *, http: bool) -> None:
+    """Compile or load the kernels of sampling and, with `http`, of requests. Logs progress if this takes long."""
     started = time.monotonic()
     done = threading.Event()
 
-    def say() -> None:
+    def log_progress() -> None:
         pause, text = _QUIET_SECONDS, "not ready: compiling the samplers for this machine (once)"
         while not done.wait(pause):
             log.info(text, kernels=_kernels(), seconds=round(time.monotonic() - started))
             pause, text = _SECONDS_PER_LINE, "not ready: still compiling the samplers"
 
-    speaker = threading.Thread(target=say, name="say-compiling", daemon=True)
-    speaker.start()
+    reporter = threading.Thread(target=log_progress, name="log-compilation", daemon=True)
+    reporter.start()
     try:
         loaded, state = warm_up(settings)
         notation = find_notation(settings.grammar)
-        if answers and notation.takes == PAIRS:
-            warm_up_answers()
+        if http and notation.takes == PAIRS:
+            warm_up_aligner()
         for extension in extensions():
-            if answers and extension.warm_up:
+            if http and extension.warm_up:
                 extension.warm_up(notation, loaded, state)
     finally:
         done.set()
-        speaker.join()
+        reporter.join()
     if time.monotonic() - started > _QUIET_SECONDS:
         log.info("samplers ready", kernels=_kernels(), seconds=round(time.monotonic() - started))
 
@@ -314,13 +314,13 @@ def warm_up(settings: Settings) -> tuple[LoadedBatch, State]:
     """Run one small pair through all operations in memory; return the loaded pair and its state."""
     kind = find_kind(settings)
     loaded = kind.load([kind.example], settings)
-    every, averages = np.ones(loaded.size, np.bool_), loaded.read_averages(empty_blobs(loaded.size))
-    # Both sweep schemes: exact and in blocks.
+    all_pairs, averages = np.ones(loaded.size, np.bool_), loaded.read_averages(empty_blobs(loaded.size))
+    # Compile both sweep schemes, exact and in blocks.
     for blocks in (None, Blocks(1, 1)):
         chain = kind.chain(EmptyCounts(settings, (2, 2)), ChainConfig(blocks=blocks))
-        state = kind.draw_initial_state(loaded, settings, every, None)
-        chain.add_pairs(loaded, state, ~every)
-        request = SweepRequest(np.ones(loaded.size, np.int64), every, every)
+        state = kind.draw_initial_state(loaded, settings, all_pairs, None)
+        chain.add_pairs(loaded, state, ~all_pairs)
+        request = SweepRequest(np.ones(loaded.size, np.int64), all_pairs, all_pairs)
         state, _ = chain.sweep(loaded)(state, averages, request, lambda _: None)
         chain.log_likelihood()
         chain.close()

@@ -1,6 +1,6 @@
 """Signal handlers, process exit and notifications to systemd.
 
-This module is imported first, so that signals are handled from the start. Its own imports are few.
+This module is imported before all others, so that signals are handled early. It must not import slow modules.
 """
 
 import os
@@ -9,17 +9,17 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-_ENDING = (signal.SIGTERM, signal.SIGINT)
-_ECHO_SECONDS = 0.2
-"""A second signal within this time counts as the same signal: timeout(1) and others signal a process and its group."""
-_LAST_SECONDS = 3.0
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_DUPLICATE_SECONDS = 0.2
+"""Signals within this time of the first one are duplicates: timeout(1) signals both a process and its group."""
+_FORCED_EXIT_SECONDS = 3.0
 
 
 def exit_after(seconds: float, code: int) -> None:
-    """Exit the process with `code` after `seconds`, whatever its threads do. Call it in the main thread.
+    """Exit the process with `code` after `seconds`, even if threads still run. Call it in the main thread.
 
-    Without it, the process would wait forever for threads that hang in a library or the kernel. If a thread holds the
-    GIL, so that the timer cannot run, the process exits `_LAST_SECONDS` later with code 1.
+    Otherwise, the process would wait forever for threads that hang in a library or the kernel. If a thread holds the
+    GIL, so that the timer cannot run, the process exits `_FORCED_EXIT_SECONDS` later with code 1.
     """
     import faulthandler
     import logging
@@ -32,7 +32,7 @@ def exit_after(seconds: float, code: int) -> None:
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
-    faulthandler.dump_traceback_later(seconds + _LAST_SECONDS, exit=True, file=2)
+    faulthandler.dump_traceback_later(seconds + _FORCED_EXIT_SECONDS, exit=True, file=2)
 
 
 def exit_now(code: int) -> NoReturn:
@@ -55,8 +55,8 @@ class Signals:
         self._readable, writable = os.pipe()
         os.set_blocking(self._readable, False)
         os.set_blocking(writable, False)
-        for number in (*_ENDING, signal.SIGHUP):
-            signal.signal(number, self._note)
+        for number in (*_STOP_SIGNALS, signal.SIGHUP):
+            signal.signal(number, self._record)
         # A signal that arrives between the check of the flags and the sleep still ends the sleep.
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
 
@@ -67,7 +67,7 @@ class Signals:
         if select.select([self._readable], [], [], seconds)[0]:
             os.read(self._readable, 4096)
 
-    def _note(self, number: int, _frame: FrameType | None) -> None:
+    def _record(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             self.reload = True
             return
@@ -80,8 +80,8 @@ class Signals:
         """Let the next signal kill the process; the database rolls back uncommitted work."""
         import time
 
-        time.sleep(_ECHO_SECONDS)
-        for number in _ENDING:
+        time.sleep(_DUPLICATE_SECONDS)
+        for number in _STOP_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
 
 

@@ -2,13 +2,13 @@
 
 Writers rename files into the folder or a subfolder, which names the corpus. Names that begin with a dot or end in
 `.part` are ignored as incomplete. Files that end in `.source`, `.target` and `.alignment` form one input. Ingested
-files move to `done/`, rejected files to `failed/` with a `.reason` file. If the daemon ends while it reads a file, it
-reads the file again: pairs already in the corpus are not stored twice.
+files are moved to `done/`, rejected files to `failed/` with a `.reason` file. If the daemon ends while it reads a file,
+it reads the file again: pairs already in the corpus are not stored twice.
 
-Other users put files here, so names may be any bytes (shown by `printable`), and a
-separate process reads the files. No symbolic link below the spool folder is followed, not even one that replaces a file
-or folder while it is used. An error in one file or subfolder affects only
-that input. `SpoolError` is raised if the spool folder itself cannot be used.
+Files of other users are untrusted: their names may be any bytes (escaped by `printable`), a separate process reads
+them, and symbolic links below the spool folder are never followed, not even those that replace a file or folder while
+it is used. An error in a file or subfolder affects only that input. `SpoolError` is raised if the spool folder itself
+cannot be used.
 """
 
 import errno
@@ -47,18 +47,18 @@ from hierogram.storage.worker_process import MEMORY_BYTES, WorkerProcess
 
 DONE, FAILED = "done", "failed"
 PART, REASON = ".part", ".reason"
-PARALLEL_ENDINGS = (".source", ".target", ".alignment")
+PARALLEL_SUFFIXES = (".source", ".target", ".alignment")
 """Suffixes of the three files of one input, in the order in which ingest takes them."""
-UNALIGNED_ENDING = ".unaligned"
-"""Suffix of an empty marker file: source and target have no alignment."""
+UNALIGNED_SUFFIX = ".unaligned"
+"""Suffix of an empty file that marks source and target files as an input without an alignment."""
 
-NBEST_ENDING = ".nbest"
+NBEST_SUFFIX = ".nbest"
 """Suffix of n-best lists of trees, in a store of trees. All other files there contain trees or forests."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolInput:
-    """Files of one input and the name of their subfolder (None: the spool folder itself)."""
+    """Files of one input, and the name of their subfolder (None: the spool folder itself)."""
 
     paths: tuple[Path, ...]
     subfolder: str | None
@@ -70,7 +70,7 @@ class SpoolInput:
         return self.paths[0].parent if self.subfolder is None else self.paths[0].parent.parent
 
     @property
-    def place(self) -> tuple[str, ...]:
+    def relative_folder(self) -> tuple[str, ...]:
         """Path of the files' folder below the spool folder."""
         return () if self.subfolder is None else (self.subfolder,)
 
@@ -92,22 +92,22 @@ class SpoolInput:
 
 @dataclass(frozen=True, slots=True)
 class PendingFiles:
-    """Files that wait for other files of their input, or a file or subfolder that cannot be used: names and reason."""
+    """Names of files that wait for other files of their input or cannot be used, and the reason."""
 
     files: tuple[str, ...]
-    why: str
+    reason: str
 
     @property
-    def shown(self) -> str:
+    def message(self) -> str:
         """Message for users."""
-        return f"{' and '.join(self.files)}: {self.why}"
+        return f"{' and '.join(self.files)}: {self.reason}"
 
 
 class FileMoveError(DaemonError):
     """A single file cannot be moved."""
 
 
-def prepare(folder: Path) -> None:
+def create_spool(folder: Path) -> None:
     """Create the spool folders. Raises `SpoolError` if this fails or the folders are not readable and writable."""
     for path in (folder, folder / DONE, folder / FAILED):
         try:
@@ -115,7 +115,7 @@ def prepare(folder: Path) -> None:
         except OSError as error:
             raise SpoolError(f"spool: {path} cannot be created: {error.strerror or error}") from error
         if path != folder and path.is_symlink():
-            # Any user of the spool can put a link there, and so have files moved and written elsewhere.
+            # Another user of the spool could create a link that redirects moved files to another folder.
             raise SpoolError(f"spool: {path} must be a folder, not a symbolic link")
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
             raise SpoolError(f"spool: {path} must be readable and writable for this user: change its owner or mode")
@@ -129,38 +129,38 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
         try:
             files = _files(folder, name)
         except OSError as error:
-            why = f"cannot be read: {error.strerror or error}"
+            reason = f"cannot be read: {error.strerror or error}"
             if name is None or error.errno == errno.EIO:
-                raise SpoolError(f"spool: {printable(str(folder / (name or '')))} {why}") from error
-            incomplete.append(PendingFiles((printable(name) + "/",), why))
+                raise SpoolError(f"spool: {printable(str(folder / (name or '')))} {reason}") from error
+            incomplete.append(PendingFiles((printable(name) + "/",), reason))
             continue
-        together: dict[str, dict[str, Path]] = {}
+        parts_by_stem: dict[str, dict[str, Path]] = {}
         for path, status in files.items():
-            stem, ending = _ending(path.name)
-            if ending in (*PARALLEL_ENDINGS, UNALIGNED_ENDING):
-                together.setdefault(stem, {})[ending] = path
+            stem, suffix = _split_suffix(path.name)
+            if suffix in (*PARALLEL_SUFFIXES, UNALIGNED_SUFFIX):
+                parts_by_stem.setdefault(stem, {})[suffix] = path
             else:
                 inputs.append((status.st_mtime_ns, SpoolInput((path,), name)))
-        for parts in together.values():
-            marker = parts.pop(UNALIGNED_ENDING, None)
-            missing = tuple(ending for ending in PARALLEL_ENDINGS if ending not in parts)
+        for parts in parts_by_stem.values():
+            marker = parts.pop(UNALIGNED_SUFFIX, None)
+            missing = tuple(suffix for suffix in PARALLEL_SUFFIXES if suffix not in parts)
             if missing == (".alignment",):
                 changed = max(max(files[path].st_mtime, files[path].st_ctime) for path in parts.values())
                 if marker or (unaligned_after is not None and not _is_recent(changed, unaligned_after)):
                     missing = ()
             if missing:
                 names = sorted(path.name for path in (*parts.values(), marker) if path is not None)
-                missing_names = " and ".join(printable(_ending(names[0])[0] + ending) for ending in missing)
+                missing_names = " and ".join(printable(_split_suffix(names[0])[0] + suffix) for suffix in missing)
                 incomplete.append(PendingFiles(tuple(map(printable, names)), f"waiting for {missing_names}"))
                 continue
-            paths = tuple(parts[ending] for ending in PARALLEL_ENDINGS if ending in parts)
+            paths = tuple(parts[suffix] for suffix in PARALLEL_SUFFIXES if suffix in parts)
             inputs.append((max(files[path].st_mtime_ns for path in paths), SpoolInput(paths, name, marker)))
     inputs.sort(key=lambda item: (item[0], item[1].name))
-    return [offer for _, offer in inputs], sorted(incomplete, key=lambda files: files.files)
+    return [spool_input for _, spool_input in inputs], sorted(incomplete, key=lambda files: files.files)
 
 
 def _is_recent(moment: float, seconds: float) -> bool:
-    """Return whether a moment is at most `seconds` before or after now. A clock that was ahead sets later moments."""
+    """Return whether a time is within `seconds` of now. It may be in the future if the clock was ahead."""
     return abs(time.time() - moment) < seconds
 
 
@@ -181,23 +181,23 @@ def _files(folder: Path, subfolder: str | None) -> dict[Path, os.stat_result]:
         for entry in entries:
             if entry.name.startswith(".") or entry.name.endswith(PART) or entry.is_dir(follow_symlinks=False):
                 continue
-            # Another process has moved or deleted the file.
+            # Another process may have moved or deleted the file.
             with suppress(FileNotFoundError):
                 files[folder.joinpath(*names, entry.name)] = entry.stat(follow_symlinks=False)
     return files
 
 
-def _ending(name: str) -> tuple[str, str]:
+def _split_suffix(name: str) -> tuple[str, str]:
     stem, dot, last = strip_suffix(name).rpartition(".")
     return stem, dot + last
 
 
 def ingest_input(
     store: Store,
-    offer: SpoolInput,
+    spool_input: SpoolInput,
     *,
     corpus: str = DEFAULT_CORPUS,
-    handling: IngestOptions = STORE_DEFAULTS,
+    options: IngestOptions = STORE_DEFAULTS,
     stopped: Callable[[], bool] = lambda: False,
     beat: Callable[[], None] = lambda: None,
     child: WorkerProcess | None = None,
@@ -209,63 +209,62 @@ def ingest_input(
     if `stopped` returns True in the middle of a file, `UsageError` if the languages are not the languages of the store,
     `FileNotFoundError` if a file is missing, and `StoreUnavailableError` (retry later).
     """
-    for path in offer.paths:
+    for path in spool_input.paths:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise InputError(f"{printable(str(path))}: {NOT_REGULAR}")
 
-    def go_on(_now: IngestReport | None = None) -> None:
+    def check_stop(_now: IngestReport | None = None) -> None:
         beat()
         if stopped():
-            raise StoppedError("the daemon is stopping; the file will be read after the next start")
+            raise StoppedError("the daemon is stopping: the file will be read after the next start")
 
-    paths = [str(path) for path in offer.paths]
-    corpus = offer.corpus or corpus
+    paths = [str(path) for path in spool_input.paths]
+    corpus = spool_input.corpus or corpus
     # The files may be replaced before the child opens them.
-    within = str(offer.folder)
+    options = replace(options, within=str(spool_input.folder))
     reader = child or WorkerProcess()
     with closing(reader) if child is None else nullcontext():
         if find_notation(store.settings().grammar).takes == PAIRS:
-            return ingest_in_sandbox(store, reader, paths, corpus, go_on, replace(handling, within=within), go_on)
+            return ingest_in_sandbox(store, reader, paths, corpus, check_stop, options, check_stop)
         if len(paths) > 1:
-            raise InputError(
-                f"{printable(paths[0])}: is part of a bitext, but this store ingests single files of trees"
-            )
-        lists = _ending(offer.paths[0].name)[1] == NBEST_ENDING
-        treebank = TreebankFile(paths[0], lists, handling.limits, within)
-        return ingest_trees_in_sandbox(store, reader, treebank, corpus, go_on, go_on)
+            raise InputError(f"{printable(paths[0])}: this store ingests single files of trees, not bitexts")
+        is_nbest = _split_suffix(spool_input.paths[0].name)[1] == NBEST_SUFFIX
+        treebank = TreebankFile(paths[0], is_nbest, options.limits, options.within)
+        return ingest_trees_in_sandbox(store, reader, treebank, corpus, check_stop, check_stop)
 
 
-def move(folder: Path, offer: SpoolInput, reason: str | None = None) -> str:
+def move(folder: Path, spool_input: SpoolInput, reason: str | None = None) -> str:
     """Move files to `done/` or, with a `reason`, to `failed/` with a `.reason` file beside each.
 
-    Files in a subfolder are moved to a subfolder of the same name, if that is free. Returns the new path of the first
-    file. Raises `FileMoveError` if these files cannot be moved, and `SpoolError` if no file can be.
+    Files in a subfolder are moved to a subfolder of the same name, if possible. Returns the new path of the first file.
+    Raises `FileMoveError` if these files cannot be moved, and `SpoolError` if no file can be moved.
     """
     target = folder / (DONE if reason is None else FAILED)
     moved: list[str] = []
     with (
-        _convert_move_error(folder, target, offer),
-        folder_within(folder, *offer.place) as folder_descriptor,
-        _target_folder(folder, target.name, offer) as (free_place, display_path),
+        _convert_move_error(folder, target, spool_input),
+        folder_within(folder, *spool_input.relative_folder) as folder_descriptor,
+        _target_folder(folder, target.name, spool_input) as (target_descriptor, display_path),
     ):
-        for path in offer.files:
+        for path in spool_input.files:
             if not exists_in(folder_descriptor, path.name):
                 continue
-            free = _unused_path(free_place, path.name)
+            free_name = _unused_path(target_descriptor, path.name)
             # Write the reason first, so that it exists when the file appears.
             if reason is not None:
-                write_in(free_place, _reason_path(free_place, free), (printable(reason) + "\n").encode())
-            # Another process may have taken the file back.
+                reason_path = _reason_path(target_descriptor, free_name)
+                write_in(target_descriptor, reason_path, (printable(reason) + "\n").encode())
+            # Another process may have removed the file.
             with suppress(FileNotFoundError):
-                os.rename(path.name, free, src_dir_fd=folder_descriptor, dst_dir_fd=free_place)
-            moved.append(str(display_path / free))
+                os.rename(path.name, free_name, src_dir_fd=folder_descriptor, dst_dir_fd=target_descriptor)
+            moved.append(str(display_path / free_name))
     return printable(os.path.abspath(moved[0] if moved else target))
 
 
-def identity(offer: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
-    """Return an identity that distinguishes the files from later files of the same name. Missing files are omitted."""
+def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
+    """Return a key that distinguishes the files from later files of the same name. Missing files are omitted."""
     stats = []
-    for path in offer.files:
+    for path in spool_input.files:
         with suppress(OSError):
             status = path.lstat()
             stats.append((str(path), status.st_dev, status.st_ino, status.st_mtime_ns))
@@ -273,20 +272,20 @@ def identity(offer: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
 
 
 @contextmanager
-def _target_folder(folder: Path, target: str, offer: SpoolInput) -> Iterator[tuple[int, Path]]:
-    """Open the target folder, named like the offer's subfolder, with a number if a file has that name."""
+def _target_folder(folder: Path, target: str, spool_input: SpoolInput) -> Iterator[tuple[int, Path]]:
+    """Open the target folder. A subfolder has the name of the input's subfolder, with a number if a file has it."""
     with folder_within(folder, target) as target_descriptor:
-        if offer.subfolder is None:
+        if spool_input.subfolder is None:
             yield target_descriptor, folder / target
             return
-        name, number = offer.subfolder, 0
+        name, number = spool_input.subfolder, 0
         while True:
             try:
                 os.mkdir(name, dir_fd=target_descriptor)
             except FileExistsError:
                 if not stat.S_ISDIR(os.stat(name, dir_fd=target_descriptor, follow_symlinks=False).st_mode):
                     number += 1
-                    name = shorten_name(target_descriptor, offer.subfolder, f".{number}")
+                    name = shorten_name(target_descriptor, spool_input.subfolder, f".{number}")
                     continue
             break
         descriptor = subfolder(target_descriptor, name)
@@ -297,17 +296,17 @@ def _target_folder(folder: Path, target: str, offer: SpoolInput) -> Iterator[tup
 
 
 @contextmanager
-def _convert_move_error(folder: Path, target: Path, offer: SpoolInput) -> Iterator[None]:
+def _convert_move_error(folder: Path, target: Path, spool_input: SpoolInput) -> Iterator[None]:
     """Convert an `OSError` to `SpoolError` if no file can be moved within the spool, else to `FileMoveError`."""
     try:
         yield
     except OSError as error:
-        what = f"{offer.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
+        message = f"{spool_input.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
         for names in ((), (target.name,)):
-            if trouble := _folder_problem(folder, *names):
+            if problem := _folder_problem(folder, *names):
                 path = printable(str(folder.joinpath(*names)))
-                raise SpoolError(f"spool: {what}; {path} cannot be written: {trouble}") from error
-        raise FileMoveError(what) from error
+                raise SpoolError(f"spool: {message}; {path} cannot be written: {problem}") from error
+        raise FileMoveError(message) from error
 
 
 def _folder_problem(folder: Path, *names: str) -> str | None:
@@ -334,16 +333,16 @@ def _reason_path(folder: int, name: str) -> str:
 
 
 def _unused_path(folder: int, name: str) -> str:
-    free = name
+    free_name = name
     number = 1
-    while exists_in(folder, free) or exists_in(folder, _reason_path(folder, free)):
-        free = shorten_name(folder, name, f".{number}")
+    while exists_in(folder, free_name) or exists_in(folder, _reason_path(folder, free_name)):
+        free_name = shorten_name(folder, name, f".{number}")
         number += 1
-    return free
+    return free_name
 
 
 _ATTEMPTS = 2
-"""A file is rejected after this many failed attempts, for any reason."""
+"""Number of failed attempts after which a file is rejected."""
 
 _STORE_ERRORS = (StoreUnavailableError, StoreHeldError, LeaseLostError, SpoolError)
 """Errors that would affect every other file as well."""
@@ -362,21 +361,21 @@ class SpoolLoop:
         self._configuration = configuration
         self._health = health
         self._log = log.bind(loop=self.name)
-        self._take: Callable[[Store, SpoolInput], IngestReport] = ingest_input
+        self._ingest_input: Callable[[Store, SpoolInput], IngestReport] = ingest_input
         self._waiting: set[PendingFiles] = set()
         self._logged: set[PendingFiles] = set()
         self._failures: dict[object, int] = {}
-        self._stuck: dict[object, PendingFiles] = {}
+        self._unmovable: dict[object, PendingFiles] = {}
 
     def prepare(self, configuration: Configuration) -> None:
         """Create the spool folders. Raises `SpoolError` if this fails or the store has other languages."""
         folder = configuration.spool.folder
         if folder is not None:
-            prepare(folder)
-            self._handling(configuration)
+            create_spool(folder)
+            self._ingest_options(configuration)
 
-    def _handling(self, configuration: Configuration) -> IngestOptions:
-        """Return the ingest options of a configuration. Raises `SpoolError` if they do not suit the store."""
+    def _ingest_options(self, configuration: Configuration) -> IngestOptions:
+        """Return the ingest options of a configuration. Raises `SpoolError` if the store does not support them."""
         section, settings = configuration.spool, self._store.settings()
         try:
             languages = two_languages(section.languages, "languages") if section.languages else None
@@ -398,75 +397,75 @@ class SpoolLoop:
         child = WorkerProcess(MEMORY_BYTES)
         with closing(child):
             if folder is not None:
-                prepare(folder)
-                handling = self._handling(configuration)
-                self._take = partial(
-                    ingest_input, corpus=section.corpus, handling=handling, stopped=stop.is_set, beat=beat, child=child
+                create_spool(folder)
+                options = self._ingest_options(configuration)
+                self._ingest_input = partial(
+                    ingest_input, corpus=section.corpus, options=options, stopped=stop.is_set, beat=beat, child=child
                 )
             while not stop.is_set():
                 if folder is not None:
-                    busy = self._look(folder, section.unaligned_after, stop, beat)
+                    busy = self._poll(folder, section.unaligned_after, stop, beat)
                     if not busy:
                         child.close()
                 beat.ok()
                 stop.wait(section.poll_seconds)
 
-    def _look(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
+    def _poll(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
         """Ingest the files that are ready; return whether there were any."""
         inputs, incomplete = find_inputs(folder, unaligned_after)
-        identities = {offer: identity(offer) for offer in inputs}
+        identities = {spool_input: identity(spool_input) for spool_input in inputs}
         present = set(identities.values())
-        self._stuck = {key: stuck for key, stuck in self._stuck.items() if key in present}
+        self._unmovable = {key: unmovable for key, unmovable in self._unmovable.items() if key in present}
         self._failures = {key: times for key, times in self._failures.items() if key in present}
-        self._tell([*incomplete, *self._stuck.values()])
-        inputs = [offer for offer in inputs if identities[offer] not in self._stuck]
-        waiting = sum(len(files.files) for files in (*incomplete, *self._stuck.values()))
-        for done, offer in enumerate(inputs):
+        self._report_waiting([*incomplete, *self._unmovable.values()])
+        inputs = [spool_input for spool_input in inputs if identities[spool_input] not in self._unmovable]
+        waiting = sum(len(files.files) for files in (*incomplete, *self._unmovable.values()))
+        for done, spool_input in enumerate(inputs):
             self._health.spool = replace(self._health.spool, waiting=len(inputs) - done + waiting)
             if stop.is_set():
                 return True
             try:
-                self._take_in(folder, offer, identities[offer])
+                self._ingest(folder, spool_input, identities[spool_input])
             except FileMoveError as error:
-                # Without this, it would be ingested again and again.
-                self._stuck[identities[offer]] = PendingFiles((offer.name,), str(error))
-                self._log.error("file cannot be moved", file=offer.name, reason=str(error))
+                # Otherwise, the file would be ingested again in every round.
+                self._unmovable[identities[spool_input]] = PendingFiles((spool_input.name,), str(error))
+                self._log.error("file cannot be moved", file=spool_input.name, reason=str(error))
             beat.ok()
         self._health.spool = replace(self._health.spool, waiting=waiting)
         return bool(inputs)
 
-    def _tell(self, waiting: Sequence[PendingFiles]) -> None:
+    def _report_waiting(self, waiting: Sequence[PendingFiles]) -> None:
         waiting = sorted(waiting, key=lambda files: files.files)
-        self._health.spool = replace(self._health.spool, incomplete=tuple(files.shown for files in waiting))
+        self._health.spool = replace(self._health.spool, incomplete=tuple(files.message for files in waiting))
         now = set(waiting)
         for files in waiting:
             if files in self._waiting and files not in self._logged:
-                self._log.warning("incomplete input is waiting", files=list(files.files), reason=files.shown)
+                self._log.warning("incomplete input is waiting", files=list(files.files), reason=files.message)
         self._logged = now & (self._logged | self._waiting)
         self._waiting = now
 
-    def _take_in(self, folder: Path, offer: SpoolInput, key: object) -> None:
+    def _ingest(self, folder: Path, spool_input: SpoolInput, key: object) -> None:
         try:
-            report = self._take(self._store, offer)
+            report = self._ingest_input(self._store, spool_input)
         except FileNotFoundError:
-            self._log.warning("file disappeared before it was read", file=offer.name)
+            self._log.warning("file disappeared before it was read", file=spool_input.name)
         except StoppedError:
-            self._log.info("file postponed to the next start", file=offer.name)
+            self._log.info("file postponed to the next start", file=spool_input.name)
         except (InputError, UsageError) as error:
-            self._set_apart(folder, offer, str(error))
+            self._reject(folder, spool_input, str(error))
         except StoreRefusedError as error:
-            self._fail(folder, offer, key, error)
+            self._retry_or_reject(folder, spool_input, key, error)
         except _STORE_ERRORS:
             raise
         except Exception as error:
-            self._fail(folder, offer, key, error)
+            self._retry_or_reject(folder, spool_input, key, error)
         else:
             self._failures.pop(key, None)
-            move(folder, offer)
+            move(folder, spool_input)
             self._health.spool = replace(self._health.spool, done=self._health.spool.done + 1)
             self._log.info(
                 "file ingested",
-                file=offer.name,
+                file=spool_input.name,
                 corpus=report.corpus,
                 accepted=report.totals.accepted,
                 duplicates=report.totals.duplicates,
@@ -475,27 +474,27 @@ class SpoolLoop:
                 seconds=round(report.seconds, 3),
             )
             for note in report.notes:
-                self._log.warning("note on file", file=offer.name, note=note.code, reason=note.text)
+                self._log.warning("note on file", file=spool_input.name, note=note.code, reason=note.text)
 
-    def _fail(self, folder: Path, offer: SpoolInput, key: object, error: Exception) -> None:
+    def _retry_or_reject(self, folder: Path, spool_input: SpoolInput, key: object, error: Exception) -> None:
         """Retry a file once if reading or storing failed for reasons other than its content."""
         times = self._failures.get(key, 0) + 1
         message = printable(str(error) or type(error).__name__)
-        # The message of a deliberate error needs no traceback.
+        # Messages of these errors are written for users and need no traceback.
         trace = None if isinstance(error, (DaemonError, WorkerProcessError)) else error
         if times < _ATTEMPTS:
             self._failures[key] = times
-            self._log.warning("reading failed, will be retried", file=offer.name, reason=message, exc_info=trace)
+            self._log.warning("reading failed, will be retried", file=spool_input.name, reason=message, exc_info=trace)
         else:
             self._failures.pop(key, None)
-            reason = f"{printable(str(offer.paths[0]))}: {message} ({times} times)"
-            self._set_apart(folder, offer, reason, trace)
+            reason = f"{printable(str(spool_input.paths[0]))}: {message} ({times} times)"
+            self._reject(folder, spool_input, reason, trace)
 
-    def _set_apart(self, folder: Path, offer: SpoolInput, reason: str, trace: Exception | None = None) -> None:
-        if not all(os.path.lexists(path) for path in offer.paths):
-            self._log.warning("file disappeared while it was read", file=offer.name)
+    def _reject(self, folder: Path, spool_input: SpoolInput, reason: str, trace: Exception | None = None) -> None:
+        if not all(os.path.lexists(path) for path in spool_input.paths):
+            self._log.warning("file disappeared while it was read", file=spool_input.name)
             return
-        corpus = offer.corpus or self._configuration().spool.corpus
-        self._store.record_failed_file(offer.name, corpus, printable(reason), lambda: move(folder, offer, reason))
+        name, corpus = spool_input.name, spool_input.corpus or self._configuration().spool.corpus
+        self._store.record_failed_file(name, corpus, printable(reason), lambda: move(folder, spool_input, reason))
         self._health.spool = replace(self._health.spool, failed=self._health.spool.failed + 1)
-        self._log.warning("file failed", file=offer.name, reason=printable(reason), exc_info=trace)
+        self._log.warning("file failed", file=name, reason=printable(reason), exc_info=trace)

@@ -1,8 +1,8 @@
-"""Supervision of named loops, each in its own thread: no loop can die or hang unnoticed.
+"""Supervision of named loops, each in its own thread. Detects loops that fail or hang.
 
-A loop that raises an error is restarted after a pause that doubles with each failure.
-Failures of the store or the spool (unavailable, disk full, process limit) are retried
-indefinitely with short pauses. Too many other failures in a row end the daemon.
+A loop that raises an error is restarted after a pause that doubles with each failure. Failures of the store or the
+spool (unavailable, disk full, process limit) are retried indefinitely with short pauses. Too many other failures in a
+row end the daemon.
 """
 
 import threading
@@ -15,22 +15,22 @@ from hierogram.daemon.configuration import Configuration, DaemonSection
 from hierogram.daemon.exceptions import DaemonError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
-_LOOK_SECONDS = 0.05
-_MAX_WAIT_SECONDS_LENGTH = 5.0
+_JOIN_SECONDS = 0.05
+_MAX_RETRYABLE_PAUSE_SECONDS = 5.0
 _RETRYABLE = (StoreUnavailableError, SpoolError)
 _FATAL = (LeaseLostError, StoreHeldError)
 
 
 StopFlag = threading.Event
-"""Flag that asks a loop to end."""
+"""Flag that requests the end of a loop."""
 
 
 class StoppedError(DaemonError):
-    """The daemon was asked to end during an operation, which is repeated after the restart."""
+    """The daemon stopped during an operation, which is repeated after the restart."""
 
 
 class Heartbeat:
-    """Heartbeat of a loop: call it often, `progress` when part of its work is done, `ok` when a round is complete."""
+    """Heartbeat of a loop, which calls it often, `progress` after part of its work, and `ok` after a complete round."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -38,23 +38,23 @@ class Heartbeat:
         self.failures = 0
         self.restarts = 0
         self.error: str | None = None
-        self.trouble: str | None = None
-        self.waits = False
+        self.problem: str | None = None
+        self.retryable = False
 
     def __call__(self) -> None:
         """Record that the loop is alive."""
         self.last = self._clock()
 
     def progress(self) -> None:
-        """Record that the loop works again: clear the trouble, but keep counting failures."""
+        """Record that the loop works again: clear the problem, but keep counting failures."""
         self()
-        self.trouble = None
+        self.problem = None
 
     def ok(self) -> None:
         """Record a complete round: reset the failure count."""
         self.progress()
         self.failures = 0
-        self.waits = False
+        self.retryable = False
 
     @property
     def age(self) -> float:
@@ -63,7 +63,7 @@ class Heartbeat:
 
 
 class Loop(Protocol):
-    """Permanent task of the daemon: a name for users, and the configuration sections whose change restarts it."""
+    """Permanent task of the daemon. `name` is shown to users. A change in one of the `sections` restarts the task."""
 
     name: str
     sections: frozenset[str]
@@ -73,12 +73,12 @@ class Loop(Protocol):
         return
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Run until `stop` is set, beating. Each run starts from the stored state. Raises any error."""
+        """Run from the stored state until `stop` is set, calling `beat` often. May raise any error."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopHealth:
-    """Seconds since a loop's last heartbeat, the limit, whether it is within, restarts, and the last error."""
+    """State of a loop. It is `running` if its last heartbeat was at most `timeout_seconds` ago."""
 
     name: str
     age_seconds: float
@@ -92,19 +92,19 @@ class _SupervisedLoop:
     """A loop with its thread, stop flag and heartbeat."""
 
     def __init__(
-        self, loop: Loop, timeout_seconds: DaemonSection, listener: "Listener", clock: Callable[[], float]
+        self, loop: Loop, section: DaemonSection, on_failure: "FailureCallback", clock: Callable[[], float]
     ) -> None:
         self.loop = loop
-        self.timeout_seconds = timeout_seconds
-        self.listener = listener
+        self.section = section
+        self.on_failure = on_failure
         self.stop = threading.Event()
-        self.again = threading.Event()
+        self.restarting = threading.Event()
         self.ending = threading.Event()
         self.heartbeat = Heartbeat(clock)
         self.failed: BaseException | None = None
-        self.thread = threading.Thread(target=self._keep, name=loop.name, daemon=True)
+        self.thread = threading.Thread(target=self._run, name=loop.name, daemon=True)
 
-    def _keep(self) -> None:
+    def _run(self) -> None:
         while not self.ending.is_set():
             failed = False
             try:
@@ -113,45 +113,45 @@ class _SupervisedLoop:
                     raise DaemonError(f"the loop {self.loop.name} ended unexpectedly")
             except BaseException as error:
                 failed = True
-                if not self._endure(error):
+                if not self._handle_failure(error):
                     return
             # A restart for a new configuration is not a failure.
             if failed and not self.ending.is_set():
                 self.heartbeat.restarts += 1
-            if self.again.is_set() and not self.ending.is_set():
-                self.again.clear()
+            if self.restarting.is_set() and not self.ending.is_set():
+                self.restarting.clear()
                 self.stop.clear()
                 # `ending` may have been set between the two lines above.
                 if self.ending.is_set():
                     self.stop.set()
 
-    def _endure(self, error: BaseException) -> bool:
+    def _handle_failure(self, error: BaseException) -> bool:
         """Wait before the next attempt; return False if the loop must not be retried."""
-        heart = self.heartbeat
-        heart.error = heart.trouble = str(error) or type(error).__name__
-        heart.waits = isinstance(error, _RETRYABLE)
-        heart.failures += 1
+        heartbeat = self.heartbeat
+        heartbeat.error = heartbeat.problem = str(error) or type(error).__name__
+        heartbeat.retryable = isinstance(error, _RETRYABLE)
+        heartbeat.failures += 1
         if self.ending.is_set():
-            self.listener(self.loop.name, error, None)
+            self.on_failure(self.loop.name, error, None)
             return False
-        too_often = not heart.waits and heart.failures >= self.timeout_seconds.give_up_after
+        too_often = not heartbeat.retryable and heartbeat.failures >= self.section.give_up_after
         if too_often or isinstance(error, _FATAL):
             self.failed = error
-            self.listener(self.loop.name, error, None)
+            self.on_failure(self.loop.name, error, None)
             return False
-        longest = self.timeout_seconds.longest_pause_seconds
-        if heart.waits:
-            # The daemon should be ready soon after the store is.
-            longest = min(longest, _MAX_WAIT_SECONDS_LENGTH)
-        pause = min(self.timeout_seconds.pause_seconds * 2 ** min(heart.failures - 1, 16), longest)
-        self.listener(self.loop.name, error, pause)
+        max_pause = self.section.longest_pause_seconds
+        if heartbeat.retryable:
+            # The daemon should be ready soon after the store is available.
+            max_pause = min(max_pause, _MAX_RETRYABLE_PAUSE_SECONDS)
+        pause = min(self.section.pause_seconds * 2 ** min(heartbeat.failures - 1, 16), max_pause)
+        self.on_failure(self.loop.name, error, pause)
         self.heartbeat()
         self.stop.wait(pause)
         self.heartbeat()
         return True
 
 
-Listener = Callable[[str, BaseException, float | None], None]
+FailureCallback = Callable[[str, BaseException, float | None], None]
 """Callback for a failed loop: name, error, seconds until the restart (None: no restart)."""
 
 
@@ -161,59 +161,59 @@ class Supervisor:
     def __init__(
         self,
         loops: Sequence[Loop],
-        timeout_seconds: DaemonSection,
-        listener: Listener,
+        section: DaemonSection,
+        on_failure: FailureCallback,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._patience = timeout_seconds
-        self._kept = {loop.name: _SupervisedLoop(loop, timeout_seconds, listener, clock) for loop in loops}
+        self._section = section
+        self._supervised = {loop.name: _SupervisedLoop(loop, section, on_failure, clock) for loop in loops}
 
     def prepare(self, configuration: Configuration, sections: frozenset[str] | None = None) -> None:
         """Prepare the loops that read any of the sections (None: all loops). Raises `DaemonError`."""
-        for supervised in self._kept.values():
+        for supervised in self._supervised.values():
             if sections is None or supervised.loop.sections & sections:
                 supervised.loop.prepare(configuration)
 
     def start(self) -> None:
         """Start all loops."""
-        for supervised in self._kept.values():
+        for supervised in self._supervised.values():
             supervised.heartbeat()
             supervised.thread.start()
 
     def check(self) -> None:
-        """Raise `DaemonError` if a loop has failed for good, or has not beaten for too long."""
-        for name, supervised in self._kept.items():
+        """Raise `DaemonError` if a loop has failed for good, or its last heartbeat is too old."""
+        for name, supervised in self._supervised.items():
             if supervised.failed is not None:
                 times = f" {supervised.heartbeat.failures} times in a row" if supervised.heartbeat.failures > 1 else ""
                 raise DaemonError(f"the loop {name} failed{times}: {supervised.heartbeat.error}") from supervised.failed
             if not supervised.thread.is_alive():
                 raise DaemonError(f"the loop {name} has stopped: {supervised.heartbeat.error}")
-            if supervised.heartbeat.age > self._patience.stall_seconds:
+            if supervised.heartbeat.age > self._section.stall_seconds:
                 raise DaemonError(f"the loop {name} has not responded for {supervised.heartbeat.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
         """Restart every loop that reads one of the sections; return their names."""
-        chosen = [supervised for supervised in self._kept.values() if supervised.loop.sections & sections]
-        for supervised in chosen:
-            supervised.again.set()
+        affected = [supervised for supervised in self._supervised.values() if supervised.loop.sections & sections]
+        for supervised in affected:
+            supervised.restarting.set()
             supervised.stop.set()
-        return [supervised.loop.name for supervised in chosen]
+        return [supervised.loop.name for supervised in affected]
 
     def stop(self, grace: float) -> list[str]:
         """Stop all loops; return the names of loops still running after `grace` seconds."""
         until = time.monotonic() + grace
-        for supervised in self._kept.values():
+        for supervised in self._supervised.values():
             supervised.ending.set()
             supervised.stop.set()
-        for supervised in self._kept.values():
+        for supervised in self._supervised.values():
             if supervised.thread.is_alive():
-                supervised.thread.join(max(until - time.monotonic(), _LOOK_SECONDS))
-        return [name for name, supervised in self._kept.items() if supervised.thread.is_alive()]
+                supervised.thread.join(max(until - time.monotonic(), _JOIN_SECONDS))
+        return [name for name, supervised in self._supervised.items() if supervised.thread.is_alive()]
 
     def health(self) -> tuple[LoopHealth, ...]:
         """Return the state of all loops."""
-        timeout_seconds = self._patience.stall_seconds
-        ages = {name: supervised.heartbeat.age for name, supervised in self._kept.items()}
+        timeout_seconds = self._section.stall_seconds
+        ages = {name: supervised.heartbeat.age for name, supervised in self._supervised.items()}
         return tuple(
             LoopHealth(
                 name,
@@ -223,12 +223,12 @@ class Supervisor:
                 supervised.heartbeat.restarts,
                 supervised.heartbeat.error,
             )
-            for name, supervised in self._kept.items()
+            for name, supervised in self._supervised.items()
         )
 
-    def trouble(self) -> str | None:
-        """Return the current trouble of a loop, or None."""
-        for name, supervised in self._kept.items():
-            if supervised.heartbeat.trouble is not None:
-                return f"{name}: {supervised.heartbeat.trouble}"
+    def problem(self) -> str | None:
+        """Return the first current problem of a loop, or None."""
+        for name, supervised in self._supervised.items():
+            if supervised.heartbeat.problem is not None:
+                return f"{name}: {supervised.heartbeat.problem}"
         return None

@@ -1,7 +1,7 @@
 """Compile all kernels that a daemon uses: `python -m hierogram.daemon.serving.warm_up`.
 
-For container images and installations, so that the first start takes
-seconds. Kernels are cached for this type of processor.
+For container images and installations, so that the first start takes seconds. Kernels are cached for this type of
+processor.
 """
 
 import threading
@@ -28,14 +28,14 @@ def warm_up_daemon() -> None:
     with TemporaryDirectory(prefix="hierogram-") as folder, open_grammar(f"{folder}/s.db", create=True) as opened:
         log = open_log(configuration.log)
         opened.add([*_LINKED, *_UNLINKED])
-        prepare_kernels(opened.settings(), log, answers=True)
+        prepare_kernels(opened.settings(), log, http=True)
         with Learner(opened.store, LearnOptions()) as learner:
             aligning = DaemonAligner(opened.store, learner, configuration, stop, Heartbeat(), log)
             turns = SamplingTurns(learner, configuration.sampling, stop, HealthRegistry(), log, aligning)
             turns.take()
             while any(opened.status().behind.values()):
                 turns.take()
-            # One more turn, for settled pairs.
+            # Take one more turn for settled pairs.
             turns.take()
         for extension in extensions():
             if extension.warm_up_loops is not None:

@@ -1,11 +1,11 @@
 """Loop that sends events to a webhook until they are accepted or the attempts are used up.
 
-The store records each delivery before it is sent. If the daemon ends before it records the answer, the event is sent
+The store records each delivery before it is sent. If the daemon ends before it records the response, the event is sent
 again: delivery is at least once. Requests are signed as in Standard Webhooks: `webhook-id`, `webhook-timestamp`, and
 `webhook-signature`, which is `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`.
 
-The URL may contain credentials, such as a token in its path. They are sent to the receiver only: everything that others
-can read, such as the store and the log, has the URL's scheme, host and port, and a name derived from the URL.
+The URL may contain credentials, such as a token in its path, which only the receiver may see. The store and the log
+contain the URL's scheme, host and port, and a name derived from the URL.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from hierogram.daemon.configuration import Configuration, WebhooksSection
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _BEAT_SECONDS = 0.5
-_MAX_PAUSE_LENGTH = 3600.0
-_MAX_ANSWER_LENGTH = 500
+_MAX_PAUSE_SECONDS = 3600.0
+_MAX_RESPONSE_LENGTH = 500
 _PREFIX = "whsec_"
 _PORTS = {"http": 80, "https": 443}
 _MIN_SECRET_LENGTH = 4
-"""Minimum length of a part of a URL that is removed from messages."""
+"""Minimum length of a part of a URL that is redacted in messages."""
 
 
 def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
@@ -50,8 +50,8 @@ def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
 
 
 @cache
-def webhook_of(url: str) -> Webhook:
-    """Return a webhook's origin and a name from which its secret URL cannot be guessed (scrypt)."""
+def identify_webhook(url: str) -> Webhook:
+    """Return a webhook's origin, and a hash of its secret URL (scrypt) as its name."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or _PORTS[parts.scheme]
@@ -60,8 +60,8 @@ def webhook_of(url: str) -> Webhook:
     return Webhook(name.hex(), origin)
 
 
-def without_credentials(message: str, url: str) -> str:
-    """Return a text, such as an answer that repeats the request, without the parts of a URL that may be secret."""
+def redact_credentials(message: str, url: str) -> str:
+    """Replace the parts of a URL that may be secret in a message, such as a response that repeats the request."""
     parts = urlsplit(url)
     secrets = {url, parts.netloc.rpartition("@")[0], parts.username, parts.password, parts.query, parts.fragment}
     secrets |= {f"{parts.path}?{parts.query}", parts.path, *parts.path.split("/"), *re.split("[&=]", parts.query)}
@@ -92,7 +92,7 @@ class WebhookLoop(Loop):
         if section.url is None:
             while not stop.is_set():
                 beat.ok()
-                stop.wait(_LOOK_SECONDS)
+                stop.wait(_POLL_SECONDS)
             return
         with asyncio.Runner() as runner:
             runner.run(self._run(section, stop, beat))
@@ -102,25 +102,25 @@ class WebhookLoop(Loop):
         import httpx2
 
         assert section.url is not None
-        # Attempts are rare: a connection that the receiver broke must not affect the next attempt.
-        webhook = webhook_of(section.url.get_secret_value())
+        webhook = identify_webhook(section.url.get_secret_value())
+        # Do not reuse connections: attempts are rare, and the receiver may have closed the last one.
         once = httpx2.Limits(max_keepalive_connections=0)
         async with httpx2.AsyncClient(follow_redirects=False, trust_env=False, limits=once) as client:
             while not stop.is_set():
                 self._store.queue_deliveries(webhook, section.events)
-                for delivery in self._store.due_deliveries(webhook, time.time(), _MAX_PAUSE_LENGTH):
-                    answered = await _await_with_heartbeat(send(client, section, delivery), stop, beat)
-                    if answered is None:
+                for delivery in self._store.due_deliveries(webhook, time.time(), _MAX_PAUSE_SECONDS):
+                    outcome = await _await_with_heartbeat(send(client, section, delivery), stop, beat)
+                    if outcome is None:
                         return
-                    self._note(section, delivery, *answered)
+                    self._record(section, delivery, *outcome)
                 beat.ok()
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
 
-    def _note(self, section: "WebhooksSection", delivery: Delivery, status: int | None, error: str | None) -> None:
+    def _record(self, section: "WebhooksSection", delivery: Delivery, status: int | None, error: str | None) -> None:
         attempt = delivery.attempts + 1
         retry_at = None
         if error is not None and attempt < section.attempts:
-            retry_at = time.time() + min(section.pause_seconds * 2 ** (attempt - 1), _MAX_PAUSE_LENGTH)
+            retry_at = time.time() + min(section.pause_seconds * 2 ** (attempt - 1), _MAX_PAUSE_SECONDS)
         self._store.record_delivery(delivery, status, error, retry_at)
         if error is None:
             self._log.info("webhook delivered", about=delivery.event_id, status=status)
@@ -130,11 +130,11 @@ class WebhookLoop(Loop):
             self._log.warning("webhook failed, will be retried", about=delivery.event_id, error=error, attempts=attempt)
 
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
-async def _await_with_heartbeat(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Heartbeat) -> _Found | None:
-    """Await the work while beating; return its result, or None if `stop` is set first."""
+async def _await_with_heartbeat(work: Coroutine[Any, Any, _Result], stop: StopFlag, beat: Heartbeat) -> _Result | None:
+    """Await the work, calling `beat` often; return its result, or None if `stop` is set first."""
     task = asyncio.create_task(work)
     while not stop.is_set():
         beat()
@@ -148,10 +148,10 @@ async def _await_with_heartbeat(work: Coroutine[Any, Any, _Found], stop: StopFla
 async def send(
     client: "httpx2.AsyncClient", section: "WebhooksSection", delivery: Delivery
 ) -> tuple[int | None, str | None]:
-    """Make one attempt; return the status of the answer (None: no answer) and the error (None: success).
+    """Make one attempt; return the response status (None: no response) and the error (None: success).
 
-    One deadline, the section's timeout, covers everything from name resolution to the last byte. A receiver that sends
-    its headers byte by byte would never exceed a timeout per read.
+    The section's timeout covers the whole attempt, from name resolution to the last byte: a receiver that sends its
+    headers byte by byte would never exceed a timeout per read.
     """
     import httpx2
 
@@ -161,35 +161,35 @@ async def send(
     headers = {
         "content-type": "application/json",
         "user-agent": f"hierogram/{version('hierogram')}",
-        # The answer is read up to a limit, which must hold for the uncompressed size.
+        # The response is read up to a limit, which must apply to the uncompressed size.
         "accept-encoding": "identity",
         "webhook-id": str(delivery.event_id),
         "webhook-timestamp": str(now),
     }
     if section.secret is not None:
         headers["webhook-signature"] = signature(section.secret.get_secret_value(), str(delivery.event_id), now, body)
-    answered = None
+    status = None
     try:
         async with (
             asyncio.timeout(section.timeout_seconds),
-            client.stream("POST", url, content=body, headers=headers, timeout=None) as answer,
+            client.stream("POST", url, content=body, headers=headers, timeout=None) as response,
         ):
-            if answer.is_success:
-                return answer.status_code, None
-            answered = answer.status_code
+            if response.is_success:
+                return response.status_code, None
+            status = response.status_code
             received = b""
-            async for piece in answer.aiter_raw():
+            async for piece in response.aiter_raw():
                 received += piece
-                if len(received) > _MAX_ANSWER_LENGTH:
+                if len(received) > _MAX_RESPONSE_LENGTH:
                     break
-            text = without_credentials(received.decode(errors="replace"), url)
-            return answered, f"answered {answered}: {_printable(text[:_MAX_ANSWER_LENGTH])}"
+            text = redact_credentials(received.decode(errors="replace"), url)
+            return status, f"answered {status}: {_printable(text[:_MAX_RESPONSE_LENGTH])}"
     except TimeoutError:
-        return answered, f"Timeout: the response was incomplete after {section.timeout_seconds:g} s"
+        return status, f"Timeout: the response was incomplete after {section.timeout_seconds:g} s"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return None, _printable(without_credentials(f"{type(error).__name__}: {error}", url)[:_MAX_ANSWER_LENGTH])
+        return None, _printable(redact_credentials(f"{type(error).__name__}: {error}", url)[:_MAX_RESPONSE_LENGTH])
 
 
 def _printable(message: str) -> str:
-    """Replace unprintable characters in a receiver's answer: Postgres rejects NUL, and a log entry is one line."""
+    """Replace unprintable characters in a receiver's response: Postgres rejects NUL, and a log entry is one line."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in message)

@@ -155,7 +155,8 @@ class Dictionary(OpenFiles):
         super().__init__()
         name = strip_suffix(path.lower()).rpartition(".")[2] if format == "auto" else format
         if name not in _FORMATS:
-            raise UsageError(f"--dictionary {path}: unknown suffix: choose --format {', '.join(_FORMATS)}")
+            expected = ", ".join(f".{suffix}" for suffix in _FORMATS)
+            raise UsageError(f"{path}: unknown suffix: expected {expected}, or choose the format with --format")
         self.format = _FORMATS[name]
         self._files = [self.enter_context(open_lines(path))]
 

@@ -1,8 +1,8 @@
 """Limits on the number of connections and on the time for each part of a request.
 
 uvicorn limits only the time between two requests, not the time for a request head, for a body, or for a response that
-the client does not read. With too many connections it answers 503, also to health checks, and accepts more until the
-descriptors run out. See docs/decisions/daemon.md for a comparison with other servers.
+the client does not read. Above its connection limit, it responds with 503 even to health checks, and accepts more
+connections until the descriptors run out. See docs/decisions/daemon.md for a comparison with other servers.
 """
 
 import asyncio
@@ -51,19 +51,19 @@ class _Exchange:
         self._waited = 0.0
         self._complete = False
         self._started = False
-        self.body: asyncio.Timeout | None = None
-        """Deadline of the body part that is being awaited, if any."""
+        self.body_timeout: asyncio.Timeout | None = None
+        """Deadline of the next part of the body, while `receive` waits for it."""
         self.refusal: ProblemError | None = None
-        """Reason for which the rest of the body is not awaited."""
-        self.cancel: CancelScope | None = None
-        """Cancel scope of a read-only request, cancelled when the client disconnects."""
+        """Problem for which the body is refused, if any."""
+        self.cancel_scope: CancelScope | None = None
+        """Cancel scope of a read-only request, canceled when the client disconnects."""
 
     def refuse(self, problem: ProblemError) -> ProblemError:
-        """Stop waiting for the rest of the body. Returns the first problem, which is the one the client receives."""
+        """Stop waiting for the body. Returns the first problem, which is sent to the client."""
         problem.headers["Connection"] = "close"
         self.refusal = self.refusal or problem
-        if self.body is not None and not self.body.expired():
-            self.body.reschedule(_now())
+        if self.body_timeout is not None and not self.body_timeout.expired():
+            self.body_timeout.reschedule(_now())
         return self.refusal
 
     async def receive(self) -> Message:
@@ -73,15 +73,15 @@ class _Exchange:
         """
         if self._complete:
             return await self._receive()
-        client_timeout, since = self._gate.client_timeout, _now()
+        client_timeout, started = self._gate.client_timeout, _now()
         seconds_left = min(client_timeout, client_timeout + self._size / self._gate.min_bytes_per_second - self._waited)
         try:
             # Data that has already arrived is returned even with a timeout of 0.
-            async with asyncio.timeout(0 if self.refusal else seconds_left) as self.body:
+            async with asyncio.timeout(0 if self.refusal else seconds_left) as self.body_timeout:
                 message = await self._receive()
         except TimeoutError:
             is_first_timeout = self.refusal is None
-            seconds = self._waited + _now() - since
+            seconds = self._waited + _now() - started
             reason = f"the body arrived too slowly: {self._size} bytes in {seconds:.0f} s (client_timeout)"
             refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, reason))
             if not self._started:
@@ -90,14 +90,14 @@ class _Exchange:
                 await self._abort()
             return {"type": "http.disconnect"}
         finally:
-            self.body = None
-            self._waited += _now() - since
+            self.body_timeout = None
+            self._waited += _now() - started
         self._size += len(message.get("body", b""))
         self._complete = message["type"] != "http.request" or not message.get("more_body")
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message. The connection is aborted if the client reads none of the unsent data in time."""
+        """Send a message. Aborts the connection if the client reads no data within `client_timeout`."""
         self._started = True
         unsent, buffered = -1, self._transport.get_write_buffer_size()
         while buffered != unsent:
@@ -112,7 +112,7 @@ class _Exchange:
 
     async def _abort(self) -> None:
         self._transport.abort()
-        # uvicorn handles the abort in the next turn of the event loop; before that it would log an application error.
+        # uvicorn handles the abort in the next iteration of the event loop. Before, it would log an application error.
         await asyncio.sleep(0)
 
 
@@ -125,24 +125,24 @@ class _Client:
 
     def __init__(self, transport: asyncio.Transport, now: float) -> None:
         self.transport = transport
-        self.heard = now
+        self.last_data_at = now
         """Time at which the client last sent data."""
-        self.since = now
-        """Time at which the wait for a request head began, or the client last read part of a response."""
+        self.waiting_since = now
+        """Start of the wait for a request head, or time at which the client last read part of a response."""
         self.unsent = 0
         self.exchange: _Exchange | None = None
 
     @property
-    def keeps_waiting(self) -> bool:
+    def is_waiting(self) -> bool:
         exchange = self.exchange
-        return exchange is None or exchange.body is not None or self.transport.get_write_buffer_size() > 0
+        return exchange is None or exchange.body_timeout is not None or self.transport.get_write_buffer_size() > 0
 
     @property
-    def leaving(self) -> bool:
+    def is_closing(self) -> bool:
         return self.transport.is_closing() or (self.exchange is not None and self.exchange.refusal is not None)
 
     def evict(self) -> None:
-        if self.exchange is not None and self.exchange.body is not None:
+        if self.exchange is not None and self.exchange.body_timeout is not None:
             self.exchange.refuse(try_later("too many connections, and the body arrived too slowly", _RETRY_SECONDS))
         else:
             self.transport.abort()
@@ -152,9 +152,9 @@ class Gate:
     """Middleware that enforces client deadlines and the connection limit.
 
     A client has `client_timeout` seconds to send a request head, to send a body, and to read part of a response. A body
-    gets longer only while it arrives faster than `min_bytes_per_second` bytes per second. With more than `max_requests`
-    connections, the waiting client that has been silent longest is evicted. With more than `max_requests` running
-    requests, further requests get 503, except health checks.
+    may take longer while it arrives faster than `min_bytes_per_second`. With more than `max_requests` connections, the
+    waiting client that has been silent longest is evicted. With `max_requests` running requests, further requests get
+    503, except health checks.
     """
 
     def __init__(self, app: ASGIApp, client_timeout: float, min_bytes_per_second: float, max_requests: int) -> None:
@@ -165,31 +165,31 @@ class Gate:
         self._clients: dict[Address, _Client] = {}
         self._running: set[_Exchange] = set()
 
-    def enter(self, address: Address, transport: asyncio.Transport) -> _Client:
+    def register(self, address: Address, transport: asyncio.Transport) -> _Client:
         """Register a connection; evict another one if there are too many."""
         new = self._clients[address] = _Client(transport, _now())
-        connections = [client for client in self._clients.values() if not client.leaving]
+        connections = [client for client in self._clients.values() if not client.is_closing]
         if len(connections) > self._max_requests:
-            waiting = [client for client in connections if client is not new and client.keeps_waiting]
+            waiting = [client for client in connections if client is not new and client.is_waiting]
             if waiting:
-                min(waiting, key=lambda client: client.heard).evict()
+                min(waiting, key=lambda client: client.last_data_at).evict()
             if len(self._clients) > self._max_requests + _SPARE_CONNECTIONS:
                 transport.abort()
         return new
 
-    def leave(self, address: Address) -> None:
+    def unregister(self, address: Address) -> None:
         """Unregister a closed connection, and cancel its request if that is read-only."""
         client = self._clients.pop(address, None)
-        if client is not None and client.exchange is not None and client.exchange.cancel is not None:
-            client.exchange.cancel.cancel()
+        if client is not None and client.exchange is not None and client.exchange.cancel_scope is not None:
+            client.exchange.cancel_scope.cancel()
 
-    def sweep(self) -> None:
-        """Close idle connections that exceeded the deadline for a request head or for reading the last response."""
+    def close_idle(self) -> None:
+        """Close connections whose client takes too long to send a request head or to read the last response."""
         for client in [client for client in self._clients.values() if client.exchange is None]:
             unsent = client.transport.get_write_buffer_size()
             if unsent != client.unsent:
-                client.unsent, client.since = unsent, _now()
-            elif _now() - client.since > self.client_timeout:
+                client.unsent, client.waiting_since = unsent, _now()
+            elif _now() - client.waiting_since > self.client_timeout:
                 client.transport.abort()
 
     def stop(self) -> None:
@@ -214,14 +214,14 @@ class Gate:
         exchange = client.exchange = _Exchange(self, client.transport, receive, send)
         self._running.add(exchange)
         try:
-            with CancelScope() as cancel:
-                exchange.cancel = cancel if scope["method"] in ("GET", "HEAD") else None
+            with CancelScope() as cancel_scope:
+                exchange.cancel_scope = cancel_scope if scope["method"] in ("GET", "HEAD") else None
                 await (_busy if busy else self._app)(scope, exchange.receive, exchange.send)
         finally:
             self._running.discard(exchange)
             # The next request on this connection may have started already.
             if client.exchange is exchange:
-                client.exchange, client.since = None, _now()
+                client.exchange, client.waiting_since = None, _now()
 
 
 async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
@@ -233,28 +233,28 @@ async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
 class Connection(H11Protocol):
     """HTTP connection that registers with the gate and rejects requests that are expensive to parse."""
 
-    _entered: _Client
+    _registered: _Client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
         assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
         if self.client is None or _was_reset(transport):
-            # The client will not read a response, and sending thousands of them would take time.
+            # The client cannot read a response, and sending thousands of responses would take time.
             transport.abort()
         else:
-            self._entered = self._gate.enter(self.client, transport)
+            self._registered = self._gate.register(self.client, transport)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        self._entered.heard = self.loop.time()
+        self._registered.last_data_at = self.loop.time()
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
         super().connection_lost(exc)
         if self.client is not None:
-            self._gate.leave(self.client)
+            self._gate.unregister(self.client)
 
     @property
     def _gate(self) -> Gate:

@@ -30,23 +30,23 @@ _HEADERS = {
 
 
 class _RequestBody:
-    """Request body; what an early response leaves unread is read after it, or the client would lose the response."""
+    """Request body. The part not read by an early response is discarded after it; else clients lose the response."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
-        self.coming = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        self.has_more = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         self._receive = receive
 
     async def receive(self) -> Message:
         message = await self._receive()
         if message["type"] != "http.request" or not message.get("more_body"):
-            self.coming = False
+            self.has_more = False
         return message
 
     async def discard(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_DISCARD_SECONDS):
-                while self.coming:
+                while self.has_more:
                     await self.receive()
 
 
@@ -83,14 +83,14 @@ class Guard:
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
         body = _RequestBody(scope, receive)
 
-        async def send_on(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
-            if message["type"] == "http.response.body" and not message.get("more_body") and body.coming:
+            if message["type"] == "http.response.body" and not message.get("more_body") and body.has_more:
                 await send({**message, "more_body": True})
                 await body.discard()
                 message = {"type": "http.response.body"}
@@ -99,7 +99,7 @@ class Guard:
         try:
             refusal = self._refusal(scope)
             if refusal is None:
-                await self._app(scope, body.receive, send_on)
+                await self._app(scope, body.receive, send_with_headers)
             elif (
                 refusal.status == HTTPStatus.UNAUTHORIZED
                 and scope["method"] == "GET"
@@ -110,12 +110,12 @@ class Guard:
                 address = scope["path"] + (
                     "?" + scope["query_string"].decode("latin-1") if scope["query_string"] else ""
                 )
-                door = RedirectResponse(f"{ENTER}?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
-                await door(scope, body.receive, send_on)
+                redirect = RedirectResponse(f"{ENTER}?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
+                await redirect(scope, body.receive, send_with_headers)
             else:
                 protocol = self._protocol(scope)
                 refuse = protocol.refuse if protocol and protocol.refuse else problem_response
-                await refuse(refusal)(scope, body.receive, send_on)
+                await refuse(refusal)(scope, body.receive, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.count(scope["method"], route, status, time.perf_counter() - started)
@@ -127,7 +127,7 @@ class Guard:
         headers, path = Headers(scope=scope), scope["path"]
         if not self._sessions.required:
             # Protect against DNS rebinding: a web page whose host name resolves to this machine must not read the store
-            # through a browser. Check before the rate limit, so that such requests do not use up the permits of local
+            # through a browser. Check before the rate limit, so that such requests do not use the quota of local
             # clients.
             host = headers.get("host", "")
             if ":" in host and not host.endswith("]"):
@@ -138,12 +138,12 @@ class Guard:
                     f"this daemon serves this machine only: use localhost or 127.0.0.1, not {host!r}",
                 )
         authenticated = self._sessions.required and self._is_authenticated(scope)
-        foreign = self._protocol(scope) is not None
-        if foreign and not authenticated and scope["method"] == "POST":
+        is_protocol = self._protocol(scope) is not None
+        if is_protocol and not authenticated and scope["method"] == "POST":
             return None
         kind = HEALTH if path in OPEN_PATHS else WITH_TOKEN if authenticated else OPEN
         limited = self._rates.refusal(kind, scope)
-        if limited is not None or authenticated or foreign or not self._sessions.required:
+        if limited is not None or authenticated or is_protocol or not self._sessions.required:
             return limited
         if path in OPEN_PATHS or path == ENTER or path.startswith(FILES):
             return None

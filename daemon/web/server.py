@@ -18,27 +18,27 @@ from hierogram.daemon.web.connections import Connection, Gate, connection_limit
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.storage.browsing.reader import Reader
 
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _START_SECONDS = 0.02
 _BACKLOG = 4096
-_ACCEPTED_PER_TURN = 16
+_ACCEPT_BACKLOG = 16
 _UNSENT_BYTES = 1 << 17
 _MAX_HEADER_BYTES = 1 << 16
-_BROWSING_GRACE_SECONDS = 3.0
+_BROWSE_GRACE_SECONDS = 3.0
 
 _log = logging.getLogger(__name__)
 
 
 def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:
     """Serve the pages of a store, without a daemon, until a signal arrives; `ready` receives both URLs."""
-    with Reader(store) as reader, _bound(configuration) as listener:
+    with Reader(store) as reader, _bind(configuration) as listener:
         listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]
         display_host = f"[{host}]" if ":" in host else host
         ready(reader.url, f"http://{display_host}:{port}/")
         app = build_browser(reader, configuration)
-        # In the main thread uvicorn handles signals: it shuts down, then raises the signal again.
-        asyncio.run(_answer(app, configuration, _BROWSING_GRACE_SECONDS, listener, StopFlag(), Heartbeat()))
+        # In the main thread, uvicorn handles signals: it shuts down, then raises the signal again.
+        asyncio.run(_serve(app, configuration, _BROWSE_GRACE_SECONDS, listener, StopFlag(), Heartbeat()))
 
 
 class HttpLoop:
@@ -51,22 +51,22 @@ class HttpLoop:
         self._service = service
         self._lock = threading.Lock()
         self._listener: socket.socket | None = None
-        self._place: tuple[str, int] | None = None
+        self._bound_address: tuple[str, int] | None = None
         self.address: tuple[str, int] | None = None
 
     def prepare(self, configuration: Configuration) -> None:
-        """Bind the address for the next `run`, which listens and serves, unless it is bound already.
+        """Bind the address for the next `run`, unless it is bound already.
 
-        Until then connections are refused at once and do not wait for kernels to load. If the address cannot be bound,
-        raises `DaemonError` and keeps the previous address.
+        Until `run` listens, connections are refused at once instead of waiting for kernels to load. Raises
+        `DaemonError` and keeps the previous address if the address cannot be bound.
         """
         http = configuration.http
         address = (http.host, http.port) if http.enabled else None
-        if address == self._place:
+        if address == self._bound_address:
             return
-        listener = None if address is None else _bound(http)
+        listener = None if address is None else _bind(http)
         with self._lock:
-            before, self._listener, self._place = self._listener, listener, address
+            before, self._listener, self._bound_address = self._listener, listener, address
         if before is not None:
             before.close()
 
@@ -77,11 +77,11 @@ class HttpLoop:
         if not http.enabled:
             while not stop.is_set():
                 beat.ok()
-                stop.wait(_LOOK_SECONDS)
+                stop.wait(_POLL_SECONDS)
             return
         with self._lock:
             listener, self._listener = self._listener, None
-        with listener or _bound(http) as listener:
+        with listener or _bind(http) as listener:
 
             def stopping() -> bool:
                 return stop.is_set() or self._service.stopping()
@@ -90,10 +90,10 @@ class HttpLoop:
             listener.listen(_BACKLOG)
             self.address = listener.getsockname()[:2]
             _log.info("listening on http://%s:%d", *self.address)
-            asyncio.run(_answer(app, http, configuration.daemon.grace_seconds / 2, listener, stop, beat))
+            asyncio.run(_serve(app, http, configuration.daemon.grace_seconds / 2, listener, stop, beat))
 
 
-def _bound(configuration: HttpConfiguration) -> socket.socket:
+def _bind(configuration: HttpConfiguration) -> socket.socket:
     host = configuration.host.strip("[]")
     # asyncio disables Nagle's algorithm only for sockets created with IPPROTO_TCP.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -117,7 +117,7 @@ def _bound(configuration: HttpConfiguration) -> socket.socket:
     return listener
 
 
-async def _answer(
+async def _serve(
     app: ASGIApp,
     configuration: HttpConfiguration,
     grace_seconds: float,
@@ -125,7 +125,7 @@ async def _answer(
     stop: StopFlag,
     beat: Heartbeat,
 ) -> None:
-    """Run the server until the flag is set. The heartbeat comes from the event loop and so proves that it turns."""
+    """Run the server until the flag is set. Calls `beat` from the event loop, to detect a blocked event loop."""
     limit = connection_limit(configuration.max_connections)
     gate = Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
     server = _server(gate, configuration, grace_seconds)
@@ -133,16 +133,16 @@ async def _answer(
     while not running.done() and not server.started:
         await asyncio.wait([running], timeout=_START_SECONDS)
     if not running.done():
-        # asyncio accepts up to `backlog` connections in one turn of the event loop, so uvicorn gets a small backlog. In
-        # a burst of thousands, the first are then served before the last are accepted; the kernel queues the rest.
+        # asyncio accepts up to `backlog` connections in one iteration of the event loop, so uvicorn gets a small
+        # backlog: in a burst of thousands, the first are served while the kernel still queues the others.
         listener.listen(_BACKLOG)
     while not running.done():
         if stop.is_set() and not server.should_exit:
             gate.stop()
             server.should_exit = True
-        gate.sweep()
+        gate.close_idle()
         beat.ok()
-        await asyncio.wait([running], timeout=_LOOK_SECONDS)
+        await asyncio.wait([running], timeout=_POLL_SECONDS)
     await running
 
 
@@ -151,15 +151,15 @@ def _server(gate: Gate, configuration: HttpConfiguration, grace_seconds: float) 
         uvicorn.Config(
             gate,
             http=Connection,
-            backlog=_ACCEPTED_PER_TURN,
+            backlog=_ACCEPT_BACKLOG,
             ws="none",
             loop="asyncio",
             lifespan="on",
             log_config=None,
-            # uvicorn logs warnings for invalid requests and upgrades, with which clients could fill the disk.
+            # uvicorn logs a warning for each invalid request or upgrade, so clients could fill the disk.
             log_level=logging.ERROR,
             access_log=False,
-            # The gate needs the address of the connection; the middleware behind it handles proxy headers.
+            # The gate needs the peer address of the connection; the middleware after it handles proxy headers.
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=ceil(configuration.client_timeout),

@@ -135,7 +135,7 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Packe
     usable = is_usable(columns)
     order = np.flatnonzero(usable if chosen is None else chosen)
     if not usable[order].all():
-        raise GrammarError("the source side of a rule is empty or a single nonterminal: leave out this rule")
+        raise GrammarError("the source side of a rule is empty or a single nonterminal: remove this rule")
     first, sizes = columns.source_start[:-1][order], np.diff(columns.source_start)[order]
     symbols = np.maximum(columns.source, GAP)
     node = np.zeros(len(order), np.int64)

@@ -281,7 +281,7 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
         pair = _phrase_forests(bitext, pair, pairs, span_limit, forests, words_at, node_at, taken)
         if pair < 0:
             raise ForestTooLargeError(
-                f"pair {-1 - pair} has more than {MAX_NODES} phrases: leave out pairs of more than 360 words"
+                f"pair {-1 - pair} has more than {MAX_NODES} phrases: remove pairs of more than 360 words"
             )
         if pair == pairs:
             break

@@ -256,7 +256,7 @@ def make_batch(
             line = int(np.argmax(words))
             raise AlignmentInputError(
                 f"sentence pair {line + 1}: {int(words[line]):,} words on the {side} side, the limit of the ITG "
-                f"sampler is {MAX_ITG_SIDE_LENGTH}: leave out or split this pair"
+                f"sampler is {MAX_ITG_SIDE_LENGTH}: remove or split this pair"
             )
     cell_offset = np.zeros(len(source_offset), np.int64)
     np.cumsum(lengths[0] * lengths[1], out=cell_offset[1:])

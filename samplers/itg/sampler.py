@@ -337,7 +337,7 @@ class ItgKernel:
             pair = int(cells.argmax())
             raise AlignmentInputError(
                 f"sentence pair {pair + 1} of {n[pair]} and {m[pair]} words has a chart of {max_size:,} cells, "
-                f"the limit of the exhaustive sampler is {MAX_CHART:,}: leave out this pair, or sample by slices"
+                f"the limit of the exhaustive sampler is {MAX_CHART:,}: remove this pair, or sample by slices"
             )
         return max_size
 

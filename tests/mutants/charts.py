@@ -363,7 +363,7 @@ CHART_FAULTS = (
     Fault(
         "a word is replaced by itself",
         "tools/scores/misfits.py",
-        "if word != spoiled[position]:",
+        "if word != corrupted[position]:",
         "if word >= 0:",
         (_MISFITS, "-k", "fifth or all_words_are_the_same"),
     ),

@@ -341,10 +341,10 @@ DAEMON_FAULTS = (
         (_FORMATS, "-k", "discounts_of_some"),
     ),
     Fault(
-        "what is usual of log-probabilities is that of evidence",
+        "the baseline of log-probabilities is computed from evidence",
         "tools/scores/scoring.py",
-        "for score in scores], [score.log_probability for score in scores])",
-        "for score in scores], [score.evidence for score in scores])",
+        "log_probabilities = [score.log_probability for",
+        "log_probabilities = [score.evidence for",
         ("tests/tools/scores/test_scores.py", "-k", "sqlite and baseline"),
     ),
     Fault(
@@ -442,7 +442,7 @@ DAEMON_FAULTS = (
     Fault(
         "a loop without a heartbeat is waited for",
         "daemon/serving/supervision.py",
-        "if supervised.heartbeat.age > self._patience.stall_seconds:",
+        "if supervised.heartbeat.age > self._section.stall_seconds:",
         "if supervised.heartbeat.age < 0:",
         (_SUPERVISION, "-k", "stalled"),
     ),
@@ -463,8 +463,8 @@ DAEMON_FAULTS = (
     Fault(
         "an unreadable file is moved to done",
         "daemon/serving/spool.py",
-        "            self._set_apart(folder, offer, str(error))\n",
-        "            move_done(folder, offer)\n",
+        "            self._reject(folder, spool_input, str(error))\n",
+        "            move_done(folder, spool_input)\n",
         (_SPOOL, "-k", "sqlite and goes_to_failed"),
     ),
     Fault(
@@ -563,7 +563,7 @@ DAEMON_FAULTS = (
     Fault(
         "a stream skips events beyond one batch",
         "daemon/web/api/events.py",
-        "page.events[-1].id if len(page.events) >= _A_LOOK else page.last",
+        "page.events[-1].id if len(page.events) >= _PAGE_SIZE else page.last",
         "page.last",
         (_STREAMS, "-k", "more_than_one_batch"),
     ),

@@ -1365,12 +1365,12 @@ FAULTS = (
     Fault(
         "the median deviation is taken for a standard deviation",
         "tools/scores/scoring.py",
-        "_OF_NORMAL = 1.4826",
-        "_OF_NORMAL = 1.0",
+        "_DEVIATION_PER_MAD = 1.4826",
+        "_DEVIATION_PER_MAD = 1.0",
         DOUBTS,
     ),
     Fault(
-        "pairs that are far above what is usual are doubtful",
+        "pairs far above the median are doubtful",
         "tools/scores/scoring.py",
         "(baseline.evidence[0] - evidence) /",
         "abs(baseline.evidence[0] - evidence) /",
@@ -1379,15 +1379,15 @@ FAULTS = (
     Fault(
         "different numbers are not doubtful",
         "tools/scores/scoring.py",
-        "_DIFFERENT_NUMBERS * (_numbers",
-        "0 * (_numbers",
+        "_NUMBERS_PENALTY * differing_numbers",
+        "0 * differing_numbers",
         DOUBTS,
     ),
     Fault(
         "copies are not doubtful",
         "tools/scores/scoring.py",
-        "_COPIED * _copied(source, target)",
-        "0 * _copied(source, target)",
+        "_COPIED_PENALTY * _copied_share(source, target)",
+        "0 * _copied_share(source, target)",
         SCORES,
     ),
     Fault(

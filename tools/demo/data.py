@@ -25,7 +25,7 @@ class VersePair:
     target: list[str]
     links: list[tuple[int, int]]
 
-    def given(self, with_links: bool = True) -> dict[str, object]:
+    def as_input(self, with_links: bool = True) -> dict[str, object]:
         """Return the pair in the format of ingest."""
         pair: dict[str, object] = {"id": self.name, "source": " ".join(self.source), "target": " ".join(self.target)}
         return pair | ({"alignment": self.links} if with_links else {})

@@ -68,11 +68,11 @@ def demo(
             rules = f"{plural(manifest.rules, 'rule')} of scope {manifest.options['max_scope']} or less"
             print(f"{output}: {rules}, {plural(manifest.bytes, 'byte')}")
             _show_rules(opened)
-            _print_how_to_go_on(opened.url)
+            _print_next_steps(opened.url)
 
 
 def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", without_links: bool) -> None:
-    done = opened.add([verse.given(not without_links) for verse in verses], corpus=CORPUS, origin=CORPUS)
+    done = opened.add([verse.as_input(not without_links) for verse in verses], corpus=CORPUS, origin=CORPUS)
     links = plural(sum(len(verse.links) for verse in verses), "manual link")
     with_links = f"ignoring {links}" if without_links else f"with {links}"
     duplicates = f" ({done.totals.duplicates:,} duplicates)" if done.totals.duplicates else ""
@@ -102,16 +102,16 @@ def _show_rules(opened: "GrammarStore") -> None:
 
     rules_by_kind = most_informative(opened.rules(), _SHOWN_RULES)
     print()
-    print("Learned rules, the most used and most probable ones:")
-    for kind, best in rules_by_kind.items():
-        if best:
+    print("Most used and most probable rules:")
+    for kind, listed in rules_by_kind.items():
+        if listed:
             print(f"  {kind}")
-        for rule in best:
-            sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
-            print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {sure})")
+        for rule in listed:
+            probabilities = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
+            print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {probabilities})")
 
 
-def _print_how_to_go_on(url: str) -> None:
+def _print_next_steps(url: str) -> None:
     print()
     print("How is λόγος translated, and how often? Query the store:")
     file = url.removeprefix("sqlite:///")

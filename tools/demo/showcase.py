@@ -39,7 +39,7 @@ def classify_rule(rule: Rule) -> str | None:
 def most_informative(rules: Iterable[RuleRow], number: int) -> dict[str, list[RuleRow]]:
     """Return for each kind the `number` rules with the highest score: expected uses · p(e|f) · p(f|e).
 
-    Rules with fewer than two expected uses are left out, because they describe a single sentence.
+    Rules with fewer than two expected uses are omitted, because they describe a single sentence.
     """
     best: dict[str, list[tuple[float, int, RuleRow]]] = {kind: [] for kind in KINDS}
     for rule in rules:

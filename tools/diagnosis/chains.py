@@ -58,7 +58,7 @@ class LinkDraws(NamedTuple):
 
 
 NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
-"""Draws of a store without pairs aligned by its aligner."""
+"""Empty draws, for a store without pairs aligned by its aligner."""
 
 
 def run_link_chains(
@@ -66,7 +66,7 @@ def run_link_chains(
 ) -> LinkDraws:
     """Run chains of the default aligner in both directions, in memory only. `report` is called after each sweep.
 
-    Each direction records half of the links, at even intervals among those that any chain has after burn-in.
+    Each direction records half of the links, at even intervals among the links of all chains after burn-in.
     """
     sides = read_side(row.source for row in rows), read_side(row.target for row in rows)
     chain_draws = [
@@ -106,7 +106,7 @@ class _DirectionChains:
                 states[chain] = self._sweep(key, states[chain], sweep)
                 report()
         started = time.perf_counter()
-        words, positions = self._watched([state.chain.links for state in states])
+        words, positions = self._choose_links([state.chain.links for state in states])
         overhead = time.perf_counter() - started
         draws_by_chain = np.zeros((len(words), options.chains, max(1, options.sweeps // _SWEEPS_PER_DRAW)))
         for chain, key in enumerate(keys):
@@ -137,7 +137,7 @@ class _DirectionChains:
         self._seconds += time.perf_counter() - started
         return state
 
-    def _watched(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+    def _choose_links(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
         numbers = np.unique(
             np.concatenate(
                 [(np.arange(len(chain_links)) << 16) | chain_links for chain_links in links if len(chain_links)]
@@ -164,7 +164,7 @@ class _DirectionChains:
 
 
 STARTS = (CUT, JOINED, RANDOM)
-"""Initial derivations of the grammar chains, in turn. They are far apart, so that agreement shows convergence."""
+"""Initial derivations of the grammar chains, in turn. They differ strongly, so that agreement shows convergence."""
 _SNAPSHOTS = 8
 """Number of draws per chain for which the whole grammar is recorded."""
 
@@ -233,41 +233,41 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
         raise InputError(f"{store.url}: no aligned pairs: run `hierogram ingest` and `hierogram learn`")
     loaded = kind.load(rows, settings)
     starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
-    trials = []
+    chains = []
     for k, start in enumerate(starts):
         counts = EmptyCounts(replace(settings, seed=options.seed + k), store.vocabulary_sizes())
-        trials.append(_Trial(kind, loaded, counts, start, options.threads or 1))
+        chains.append(_GrammarChain(kind, loaded, counts, start, options.threads or 1))
     aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.needs_all_pairs]
     burn_in = kind.schedule(settings).burn_in
-    later = 0
+    link_sweeps = 0
     if aligned:
-        later = (
+        link_sweeps = (
             len(_DIRECTION_NAMES) * options.chains * (options_for(DEFAULT_MODEL, len(aligned)).burn_in + options.sweeps)
         )
-    done = len(trials) * (burn_in + options.sweeps)
-    total = done + later
+    done = len(chains) * (burn_in + options.sweeps)
+    total = done + link_sweeps
     try:
-        draws = _ChainRunner(trials, (loaded, settings), options, lambda done: report(done, total)).draws(
+        draws = _ChainRunner(chains, (loaded, settings), options, lambda done: report(done, total)).draws(
             burn_in, starts
         )
     finally:
-        for trial in trials:
-            trial.chain.close()
+        for chain in chains:
+            chain.sampler.close()
     if not aligned:
         return draws
     sweeps = count(done + 1)
     return draws._replace(links=run_link_chains(aligned, options, lambda: report(next(sweeps), total)))
 
 
-class _Trial:
-    """Chain over pairs in memory, from its own initial state. `seconds`: sampling time so far."""
+class _GrammarChain:
+    """Chain over pairs in memory, with its own initial state. `seconds` is its sampling time."""
 
     def __init__(self, kind: Kind, loaded: LoadedBatch, counts: EmptyCounts, start: str, threads: int) -> None:
-        self.chain = kind.chain(counts, ChainConfig(threads))
-        self._every = np.ones(loaded.size, np.bool_)
-        self.state = kind.draw_initial_state(loaded, counts.settings(), self._every, start)
-        self.chain.add_pairs(loaded, self.state, ~self._every)
-        self._run_sweep = self.chain.sweep(loaded)
+        self.sampler = kind.chain(counts, ChainConfig(threads))
+        self._all_pairs = np.ones(loaded.size, np.bool_)
+        self.state = kind.draw_initial_state(loaded, counts.settings(), self._all_pairs, start)
+        self.sampler.add_pairs(loaded, self.state, ~self._all_pairs)
+        self._run_sweep = self.sampler.sweep(loaded)
         self._averages = loaded.read_averages(empty_blobs(loaded.size))
         self._sweeps: NDArray[np.int64] = np.zeros(loaded.size, np.int64)
         self.seconds = 0.0
@@ -275,7 +275,7 @@ class _Trial:
     def sweep(self) -> None:
         """Sweep once over all pairs, by the next step of the schedule."""
         self._sweeps += 1
-        request = SweepRequest(self._sweeps, self._every, ~self._every)
+        request = SweepRequest(self._sweeps, self._all_pairs, ~self._all_pairs)
         started = time.perf_counter()
         self.state, _ = self._run_sweep(self.state, self._averages, request, lambda _: None)
         self.seconds += time.perf_counter() - started
@@ -286,56 +286,56 @@ class _ChainRunner:
 
     def __init__(
         self,
-        trials: list[_Trial],
-        of: tuple[LoadedBatch, Settings],
+        chains: list[_GrammarChain],
+        data: tuple[LoadedBatch, Settings],
         options: ChainOptions,
         report: Callable[[int], None],
     ) -> None:
-        self._trials = trials
-        self._loaded, self._settings = of
+        self._chains = chains
+        self._loaded, self._settings = data
         self._options = options
         self._report = report
         self._done = 0
         self._overhead = 0.0
         # Compile or load the recording kernels before measuring time.
-        look_up_counts(trials[0].chain.rule_table(), np.zeros((0, 2), np.uint64))
-        trials[0].chain.log_likelihood()
+        look_up_counts(chains[0].sampler.rule_table(), np.zeros((0, 2), np.uint64))
+        chains[0].sampler.log_likelihood()
 
     def draws(self, burn_in: int, starts: list[str]) -> ChainDraws:
-        for trial in self._trials:
+        for chain in self._chains:
             for _ in range(burn_in):
-                self._sweep(trial)
+                self._sweep(chain)
         started = time.perf_counter()
         keys, sources, targets = self._most_frequent()
         self._overhead += time.perf_counter() - started
-        watches = [ChainTrace(keys) for _ in self._trials]
+        traces = [ChainTrace(keys) for _ in self._chains]
         last, means = [], []
-        for trial, watch in zip(self._trials, watches, strict=True):
-            grammars = self._watch(trial, watch)
+        for chain, trace in zip(self._chains, traces, strict=True):
+            grammars = self._record(chain, trace)
             last.append(grammars[-1])
             means.append(mean_counts(grammars))
-        draws_of_all = np.ascontiguousarray(np.stack([watch.draws() for watch in watches], axis=1))
+        all_draws = np.ascontiguousarray(np.stack([trace.draws() for trace in traces], axis=1))
         return ChainDraws(
-            draws_of_all, sources, targets, starts, last, means,
-            sum(trial.seconds for trial in self._trials), self._overhead,
+            all_draws, sources, targets, starts, last, means,
+            sum(chain.seconds for chain in self._chains), self._overhead,
         )  # fmt: skip
 
-    def _sweep(self, trial: _Trial) -> None:
-        trial.sweep()
+    def _sweep(self, chain: _GrammarChain) -> None:
+        chain.sweep()
         self._done += 1
         self._report(self._done)
 
-    def _watch(self, trial: _Trial, watch: ChainTrace) -> list[GrammarCounts]:
-        """Run the sweeps of one chain after burn-in; return its grammar at some draws, including the last."""
+    def _record(self, chain: _GrammarChain, trace: ChainTrace) -> list[GrammarCounts]:
+        """Run one chain after burn-in. Returns its grammar at `_SNAPSHOTS` draws, including the last."""
         grammars = []
         draws = max(1, self._options.sweeps // _SWEEPS_PER_DRAW)
         snapshot_draws = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
         for draw in range(1, draws + 1):
             for _ in range(_SWEEPS_PER_DRAW):
-                self._sweep(trial)
+                self._sweep(chain)
             started = time.perf_counter()
-            table = trial.chain.rule_table()
-            watch.note(trial.chain.log_likelihood(), table)
+            table = chain.sampler.rule_table()
+            trace.note(chain.sampler.log_likelihood(), table)
             if draw in snapshot_draws:
                 grammars.append(count_uses(table))
             self._overhead += time.perf_counter() - started
@@ -345,7 +345,7 @@ class _ChainRunner:
         """Return the rules with most uses over all chains: keys, uint64[W, 2], and both sides."""
         loaded = self._loaded
         nothing = empty_blobs(loaded.size)
-        samples = [StoredSamples(loaded.trees(trial.state), nothing) for trial in self._trials]
+        samples = [StoredSamples(loaded.trees(chain.state), nothing) for chain in self._chains]
         rules = join_deltas([loaded.rule_deltas(None, sample, self._settings) for sample in samples])
         counts = np.bincount(first_rows_by_key(rules.keys), rules.counts, len(rules))
         chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_WATCHED_RULES]

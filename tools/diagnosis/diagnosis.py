@@ -20,10 +20,10 @@ from hierogram.tools.diagnosis.options import ChainOptions
 if TYPE_CHECKING:
     from hierogram.tools.keywords import ChainKeywords
 
-_MAX_SHOWN = 10
+_MAX_LISTED = 10
 _MIN_MEAN_USES = 0.5
-_MAX_FIGURE = 1e6
-Figure = float | None
+_MAX_STATISTIC = 1e6
+Statistic = float | None
 """Number, or None if undefined."""
 
 
@@ -36,12 +36,12 @@ class Quantity:
     """
 
     name: str
-    mean: Figure
-    sd: Figure
-    error: Figure
-    r_hat: Figure
-    ess_bulk: Figure
-    ess_tail: Figure
+    mean: Statistic
+    sd: Statistic
+    error: Statistic
+    r_hat: Statistic
+    ess_bulk: Statistic
+    ess_tail: Statistic
     verdict: str
 
 
@@ -55,8 +55,8 @@ class QuantitySummary:
 
     watched: int
     verdicts: dict[str, int]
-    r_hat: list[Figure]
-    ess_bulk: list[Figure]
+    r_hat: list[Statistic]
+    ess_bulk: list[Statistic]
     least: list[Quantity]
 
 
@@ -64,9 +64,9 @@ class QuantitySummary:
 class Diagnosis:
     """Convergence diagnosis of several chains.
 
-    `overlap` has the mean overlap of two chains' grammars in rules, in rules used at least twice, and in uses, both for
+    `overlap` is the mean overlap of two chains' grammars in rules, in rules used at least twice, and in uses, both for
     single draws and for means over eight draws (rules with a mean of at least 0.5). `overhead` is the share of time not
-    spent sampling. `flagged` names the totals that are not reliable. `links` summarizes the aligner chains.
+    spent on sampling. `flagged` lists the totals that are not reliable. `links` summarizes the aligner chains.
     """
 
     chains: int
@@ -78,7 +78,7 @@ class Diagnosis:
     overlap: dict[str, dict[str, float]]
     seconds: float
     overhead: float
-    ess_per_second: Figure
+    ess_per_second: Statistic
     flagged: list[str]
 
 
@@ -89,7 +89,7 @@ def diagnose(
     progress: Steps = lambda *_: None,
     **chosen: "Unpack[ChainKeywords]",
 ) -> Diagnosis:
-    """Run several chains over the store's pairs, in memory, and return how well they agree.
+    """Run several chains over the store's pairs, in memory, and return a report on their agreement.
 
     Options are the fields of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` if the store has no pairs.
     """
@@ -122,31 +122,31 @@ def summarize_chains(chain_draws: ChainDraws) -> Diagnosis:
     )  # fmt: skip
 
 
-def _figure(value: float) -> Figure:
-    """Return the value, or None if undefined. R-hat is capped: rounding determines it for constant chains."""
-    return min(float(value), _MAX_FIGURE) if np.isfinite(value) or value == np.inf else None
+def _to_statistic(value: float) -> Statistic:
+    """Return the value, or None if undefined. Caps R-hat, which depends on rounding errors for constant chains."""
+    return min(float(value), _MAX_STATISTIC) if np.isfinite(value) or value == np.inf else None
 
 
 def _quantities(names: list[str], draws: NDArray[np.float64]) -> list[Quantity]:
     summary = summarize(draws)
     columns = (summary.mean, summary.sd, summary.error, summary.r_hat, summary.ess_bulk, summary.ess_tail)
-    figures = ([_figure(value) for value in column] for column in columns)
-    return [Quantity(*row) for row in zip(names, *figures, verdicts(draws, summary), strict=True)]
+    statistics = ([_to_statistic(value) for value in column] for column in columns)
+    return [Quantity(*row) for row in zip(names, *statistics, verdicts(draws, summary), strict=True)]
 
 
 def _summarize(watched: list[Quantity]) -> QuantitySummary:
-    moving = [quantity for quantity in watched if quantity.r_hat is not None]
-    slowest = sorted(moving, key=lambda quantity: -(quantity.r_hat or 0.0))[:_MAX_SHOWN]
+    varying = [quantity for quantity in watched if quantity.r_hat is not None]
+    worst = sorted(varying, key=lambda quantity: -(quantity.r_hat or 0.0))[:_MAX_LISTED]
     return QuantitySummary(
         len(watched),
         count_flags([quantity.verdict for quantity in watched]),
-        _quantiles([quantity.r_hat for quantity in moving], (0.5, 0.9, 1.0)),
-        _quantiles([quantity.ess_bulk for quantity in moving], (0.0, 0.1, 0.5)),
-        slowest,
+        _quantiles([quantity.r_hat for quantity in varying], (0.5, 0.9, 1.0)),
+        _quantiles([quantity.ess_bulk for quantity in varying], (0.0, 0.1, 0.5)),
+        worst,
     )
 
 
-def _quantiles(values: list[Figure], shares: tuple[float, ...]) -> list[Figure]:
+def _quantiles(values: list[Statistic], shares: tuple[float, ...]) -> list[Statistic]:
     present = [value for value in values if value is not None]
     return list(np.quantile(present, shares).tolist()) if present else [None] * len(shares)
 
@@ -154,16 +154,16 @@ def _quantiles(values: list[Figure], shares: tuple[float, ...]) -> list[Figure]:
 def format_quantity(quantity: Quantity) -> tuple[str, ...]:
     """Return the table cells of a quantity: mean and error, R-hat, effective sample sizes, verdict, name."""
     return (
-        f"{_shown(quantity.mean, 1)} ± {_shown(quantity.error, 1)}",
-        _shown(quantity.r_hat, 3),
-        _shown(quantity.ess_bulk, 0),
-        _shown(quantity.ess_tail, 0),
+        f"{_format_number(quantity.mean, 1)} ± {_format_number(quantity.error, 1)}",
+        _format_number(quantity.r_hat, 3),
+        _format_number(quantity.ess_bulk, 0),
+        _format_number(quantity.ess_tail, 0),
         quantity.verdict,
         quantity.name,
     )
 
 
-def _shown(value: Figure, digits: int) -> str:
+def _format_number(value: Statistic, digits: int) -> str:
     return "none" if value is None else f"{value:,.{digits}f}"
 
 

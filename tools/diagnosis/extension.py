@@ -27,10 +27,10 @@ def diagnose(
     plot: Annotated[Path | None, Option("Plot the chains to a PNG file; requires the extra `plot`.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the convergence of several chains. The chains sample pairs of the store.
+    """Check the convergence of several chains. The chains sample pairs of the store in memory.
 
-    Chains start far apart (all cut, joined, random) and run in memory with the model and schedule of the store, which
-    is not changed. Exit with 1 if chains are stuck, drift, or disagree.
+    Chains start from very different derivations (all cut, joined, random), with the model and schedule of the store,
+    which is not changed. Exit with 1 if chains are stuck, drift, or disagree.
     """
     from hierogram.tools.diagnosis.chains import run_chains
     from hierogram.tools.diagnosis.diagnosis import summarize_chains
@@ -61,19 +61,19 @@ def _print_diagnosis(diagnosis: "Diagnosis") -> None:
     )
     columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
     print_table(columns, [format_quantity(quantity) for quantity in diagnosis.totals], numeric=(0, 1, 2, 3))
-    for many, name in ((diagnosis.rules, "frequent rule"), (diagnosis.links, "aligned link")):
-        if not many.watched and many is diagnosis.links:
+    for summary, name in ((diagnosis.rules, "frequent rule"), (diagnosis.links, "aligned link")):
+        if not summary.watched and summary is diagnosis.links:
             continue
-        verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in many.verdicts.items())
-        print(f"{plural(many.watched, name)}: {verdicts or 'none'}")
-        if many.least and many.r_hat[0] is not None:
-            r_hat = ", ".join(f"{value:.3f}" for value in many.r_hat if value is not None)
-            sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
+        verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in summary.verdicts.items())
+        print(f"{plural(summary.watched, name)}: {verdicts or 'none'}")
+        if summary.least and summary.r_hat[0] is not None:
+            r_hat = ", ".join(f"{value:.3f}" for value in summary.r_hat if value is not None)
+            sizes = ", ".join(f"{value:,.0f}" for value in summary.ess_bulk if value is not None)
             print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
             print("worst agreement:")
-            print_table(columns, [format_quantity(quantity) for quantity in many.least], numeric=(0, 1, 2, 3))
+            print_table(columns, [format_quantity(quantity) for quantity in summary.least], numeric=(0, 1, 2, 3))
     for name, shares in diagnosis.overlap.items():
-        parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
+        parts = ", ".join(f"{value:.0%} of {kind.replace('_', ' ')}" for kind, value in shares.items())
         print(f"overlap of two chains, {name.replace('_', ' ')}: {parts}")
     rate = (
         ""

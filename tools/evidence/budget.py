@@ -7,28 +7,28 @@ from dataclasses import dataclass, field
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.grammar.rules import unescape_terminal
 from hierogram.tools.evidence.retrieval import Evidence, readable_side
-from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, quoted
+from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, sanitize
 
 _IS, _OR, _END, _INTO = " = ", ", ", "\n", "\n\t"
 _MARKS = len(BEGIN + _END + _END + END)
-_OF_ENTRIES = 0.9
+_ENTRY_PROBABILITY = 0.9
 """Probability that a reference contains the words of a dictionary entry."""
 
 
 @dataclass(slots=True)
-class _Piece:
+class _Candidate:
     """Candidate for the output: a rendering of a source side, or a pair, with its target words."""
 
     source: str
     target: str
     words: tuple[str, ...]
-    joins: bool
-    """Whether it can be appended to a line of other renderings. False for pairs."""
+    is_rendering: bool
+    """Whether it is a rendering, which can be appended to the line of its source side."""
     spans: set[int] = field(default_factory=set)
 
     def cost(self, has_line: bool) -> int:
-        """Return its length in characters, which is smaller if its source side has a line already."""
-        if not self.joins:
+        """Return the number of characters that it adds. A rendering adds fewer if its source side has a line."""
+        if not self.is_rendering:
             return len(self.source) + len(_INTO) + len(self.target) + len(_END)
         return len(self.target) + (len(_OR) if has_line else len(self.source) + len(_IS) + len(_END))
 
@@ -42,31 +42,31 @@ def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHAN
     `texts` is the store's pipeline, which detokenizes.
     """
     expected = _expected_words(evidence)
-    pieces = list(_pieces(evidence, texts))
-    chosen: dict[str, list[_Piece]] = {}
-    pairs: list[_Piece] = []
+    candidates = list(_list_candidates(evidence, texts))
+    chosen: dict[str, list[_Candidate]] = {}
+    pairs: list[_Candidate] = []
     seen: Counter[str] = Counter()
     remaining = characters + len(_END) - _MARKS
     while True:
         best, gain = None, 0.0
-        for piece in pieces:
-            cost = piece.cost(piece.joins and piece.source in chosen)
+        for candidate in candidates:
+            cost = candidate.cost(candidate.is_rendering and candidate.source in chosen)
             if cost > remaining:
                 continue
-            fresh = sum(expected.get(word, 0.0) for word in set(piece.words) if not seen[word])
-            if fresh / cost > gain:
-                best, gain = piece, fresh / cost
+            new_words = sum(expected.get(word, 0.0) for word in set(candidate.words) if not seen[word])
+            if new_words / cost > gain:
+                best, gain = candidate, new_words / cost
         if best is None:
             break
-        remaining -= best.cost(best.joins and best.source in chosen)
+        remaining -= best.cost(best.is_rendering and best.source in chosen)
         seen.update(best.words)
-        pieces.remove(best)
-        if best.joins:
+        candidates.remove(best)
+        if best.is_rendering:
             chosen.setdefault(best.source, []).append(best)
         else:
             pairs.append(best)
     lines = [
-        source + _IS + _OR.join(piece.target for piece in entries)
+        source + _IS + _OR.join(candidate.target for candidate in entries)
         for source, entries in sorted(chosen.items(), key=lambda line: min(line[1][0].spans))
     ]
     return enclose(_END.join([*lines, *(pair.source + _INTO + pair.target for pair in pairs)]))
@@ -99,26 +99,26 @@ def _expected_words(evidence: Evidence) -> dict[str, float]:
             missing[word] = missing.get(word, 1.0) * (1 - min(1.0, vote / totals[position]))
     for entry in evidence.entries:
         for word in entry.target.split(" "):
-            missing[word] = missing.get(word, 1.0) * (1 - _OF_ENTRIES)
-    return {word: 1 - none for word, none in missing.items() if any(map(str.isalnum, word))}
+            missing[word] = missing.get(word, 1.0) * (1 - _ENTRY_PROBABILITY)
+    return {word: 1 - missed for word, missed in missing.items() if any(map(str.isalnum, word))}
 
 
-def _pieces(evidence: Evidence, texts: TextPipeline) -> Iterator[_Piece]:
+def _list_candidates(evidence: Evidence, texts: TextPipeline) -> Iterator[_Candidate]:
     source, target = texts.source, texts.target
     for rule in evidence.rules:
         words = tuple(_words(rule.target))
         if words:
             covered = set(rule.matches[0].covered)
-            sides = quoted(readable_side(rule.source, source)), quoted(readable_side(rule.target, target))
-            yield _Piece(*sides, words, True, covered)
+            sides = sanitize(readable_side(rule.source, source)), sanitize(readable_side(rule.target, target))
+            yield _Candidate(*sides, words, True, covered)
     for entry in evidence.entries:
         words = tuple(entry.target.split(" "))
-        sides = quoted(source.written(entry.source)), quoted(target.written(entry.target))
-        yield _Piece(*sides, words, True, {-1})
+        sides = sanitize(source.written(entry.source)), sanitize(target.written(entry.target))
+        yield _Candidate(*sides, words, True, {-1})
     for pair in evidence.pairs:
         words = tuple(pair.target.split(" "))
-        sides = quoted(source.written(pair.source)), quoted(target.written(pair.target))
-        yield _Piece(*sides, words, False)
+        sides = sanitize(source.written(pair.source)), sanitize(target.written(pair.target))
+        yield _Candidate(*sides, words, False)
 
 
 def _words(side: str) -> Iterable[str]:

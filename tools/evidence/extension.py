@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hierogram.daemon.cli.common import open_chosen_store, print_json, print_note, print_table
-from hierogram.daemon.cli.flags import given, with_options
+from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.extensions import LOOK, Command, Extension
 from hierogram.daemon.shared_options import AsJson
@@ -45,25 +45,25 @@ def evidence(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show rules and stored pairs for a sentence. Rules match the sentence, and pairs cover most of it.
+    """Show rules and stored pairs for a sentence. The rules match the sentence; the pairs together cover most of it.
 
-    Rules with gaps are included. This works with and without a daemon, and changes nothing.
+    Rules with gaps are included. The store is not changed.
     """
     from hierogram.daemon.text.texts import make_pipeline
     from hierogram.tools.evidence.budget import fit_budget
     from hierogram.tools.evidence.retrieval import as_prompt
-    from hierogram.tools.evidence.retrieval import evidence as gather
+    from hierogram.tools.evidence.retrieval import evidence as retrieve_evidence
 
     if as_json and format not in (None, JSON):
         raise UsageError(f"--json and --format {format} are mutually exclusive")
     if characters is not None:
         if format != PROMPT:
             raise UsageError("--characters requires --format prompt")
-        if chosen := given(context, EvidenceOptions) - {"tokenized"}:
-            raise UsageError(f"--characters and --{min(chosen)} are mutually exclusive")
+        if given_limits := given_options(context, EvidenceOptions) - {"tokenized"}:
+            raise UsageError(f"--characters and --{min(given_limits)} are mutually exclusive")
         options = candidate_limits(tokenized=options.tokenized)
     with open_chosen_store(context) as opened:
-        result, texts = gather(opened, sentence, options=options), make_pipeline(opened.settings())
+        result, texts = retrieve_evidence(opened, sentence, options=options), make_pipeline(opened.settings())
     if as_json or format == JSON:
         print_json(asdict(result))
     elif characters is not None:
@@ -88,9 +88,9 @@ def _print_evidence(evidence: "Evidence") -> None:
         entries = [(entry.corpus, entry.source, entry.target) for entry in evidence.entries]
         print_table(("dictionary", "source", "target"), entries)
     if not evidence.rules:
-        print_note("no matching rules: nothing learned yet, or no rule contains these words")
+        print_note("no matching rules: the words are not covered, or nothing has been learned yet")
     if evidence.unknown:
-        print_note(f"words in no stored pair: {' '.join(evidence.unknown)}")
+        print_note(f"unknown words: {' '.join(evidence.unknown)}")
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":

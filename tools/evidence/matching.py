@@ -21,8 +21,8 @@ Span = tuple[int, int]
 class SideMatch:
     """Match of a side in a sentence: the spans of its words and of its gaps.
 
-    A gap at an end extends to the end of the sentence. Adjacent gaps share one span, which has at least one word for
-    each gap.
+    A gap at the start or end of the side extends to the start or end of the sentence. Adjacent gaps share one span,
+    which has at least one word for each gap.
     """
 
     words: tuple[Span, ...]
@@ -30,7 +30,7 @@ class SideMatch:
 
     @property
     def covered(self) -> list[int]:
-        """Return the positions of the side's words."""
+        """Positions of the side's words."""
         return [position for first, last in self.words for position in range(first, last)]
 
 
@@ -43,7 +43,7 @@ class Pattern:
 
     @property
     def length(self) -> int:
-        """Return the number of words."""
+        """Number of words."""
         return sum(map(len, self.chunks))
 
     @property
@@ -122,13 +122,13 @@ class MatchedSentence:
 _MAX_NGRAM = 4
 """Maximum length of an n-gram in words."""
 _MAX_PATTERNS = 15
-_UNIT = 1_000
+_SCALE = 1_000
 """Scale of integer weights, which make equal sums compare equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoveringPair(SimilarPair):
-    """Chosen pair with the spans of the sentence that it covers. `new_spans` are those that no earlier pair covers."""
+    """Chosen pair with the spans of the sentence that it covers. Earlier pairs do not cover its `new_spans`."""
 
     covered_spans: tuple[Span, ...]
     new_spans: tuple[Span, ...]
@@ -146,7 +146,7 @@ class _CoverageUnits:
         for number, (first, last) in enumerate(self.spans):
             self._grams.setdefault(tuple(words[first:last]), []).append(number)
         inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MAX_PATTERNS]
-        # A source side that matches a pattern contains the first n-gram of each chunk, which is faster to check.
+        # Check the first n-gram of each chunk before the regular expression, which is slower.
         self._patterns = [
             (
                 {self._grams[chunk[:_MAX_NGRAM]][0] for chunk in pattern.chunks},
@@ -157,20 +157,20 @@ class _CoverageUnits:
         ]
         self.number = len(self.spans) + len(inner)
         self.weights = np.array(
-            [sum(round(_UNIT * weights[word]) for word in words[first:last]) for first, last in self.spans]
-            + [sum(round(_UNIT * weights[word]) for chunk in pattern.chunks for word in chunk) for pattern in inner],
+            [sum(round(_SCALE * weights[word]) for word in words[first:last]) for first, last in self.spans]
+            + [sum(round(_SCALE * weights[word]) for chunk in pattern.chunks for word in chunk) for pattern in inner],
             np.int64,
         )
 
-    def units_of(self, source: str) -> list[int]:
+    def find_units(self, source: str) -> list[int]:
         words = source.split(" ")
         unit_ids: set[int] = set()
         for first in range(len(words)):
             for last in range(first + 1, min(first + _MAX_NGRAM, len(words)) + 1):
-                units_of_gram = self._grams.get(tuple(words[first:last]))
-                if units_of_gram is None:
+                gram_units = self._grams.get(tuple(words[first:last]))
+                if gram_units is None:
                     break
-                unit_ids.update(units_of_gram)
+                unit_ids.update(gram_units)
         units = list(unit_ids)
         text = f" {source} "
         for chunks, expression, number in self._patterns:
@@ -189,7 +189,7 @@ class _CoverageUnits:
         for first in sorted(reach):
             if spans and reach[first] <= spans[-1][1]:
                 continue
-            # N-grams that overlap in all but one word are merged into one span.
+            # Merge consecutive n-grams, which overlap in all words except one, into one span.
             if spans and first == spans[-1][1] - _MAX_NGRAM + 1:
                 spans[-1] = (spans[-1][0], reach[first])
             else:
@@ -221,7 +221,7 @@ def choose_pairs(
     units = _CoverageUnits(words, weights, patterns)
     coverage: NDArray[np.bool_] = np.zeros((len(ordered), units.number), np.bool_)
     for row, pair in enumerate(ordered):
-        coverage[row, units.units_of(pair.source)] = True
+        coverage[row, units.find_units(pair.source)] = True
     uncovered: NDArray[np.bool_] = np.asarray(coverage.any(axis=1))
     covered: NDArray[np.bool_] = np.zeros(units.number, np.bool_)
     chosen_pairs: list[CoveringPair] = []

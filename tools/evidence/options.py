@@ -31,5 +31,5 @@ class EvidenceOptions:
 
 
 def candidate_limits(*, tokenized: bool) -> EvidenceOptions:
-    """Return the limits of the candidates for evidence within a budget of characters."""
+    """Return limits that provide enough candidates for evidence within a budget of characters."""
     return EvidenceOptions(pairs=MAX_PAIRS, rules=MAX_RULES, renderings=_RENDERINGS_TO_CHOOSE_FROM, tokenized=tokenized)

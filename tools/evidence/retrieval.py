@@ -20,7 +20,7 @@ from hierogram.storage.browsing.similar_pairs import SimilarPair, find_rendering
 from hierogram.storage.records import index_words
 from hierogram.tools.evidence.matching import CoveringPair, MatchedSentence, Pattern, SideMatch, choose_pairs
 from hierogram.tools.evidence.options import EvidenceOptions
-from hierogram.tools.evidence.sanitizing import EXPLANATION, enclose, quoted, visible
+from hierogram.tools.evidence.sanitizing import EXPLANATION, clean_text, enclose, sanitize
 
 if TYPE_CHECKING:
     from hierogram.tools.keywords import EvidenceKeywords
@@ -48,9 +48,9 @@ class MatchedRule:
 class Evidence:
     """Evidence for a sentence at a position of the store. In a subword store, all texts are in words.
 
-    Places count `words`, which are in lower case if the store only knows the lower-case form. `unknown` lists words
-    that no stored pair has on its source side. Rules are ordered by the first word that they cover, then by length.
-    `entries` are dictionary entries whose source side occurs in the sentence; they are separate from `pairs`.
+    Positions refer to `words`, which are in lower case if the store only contains the lower-case form. `unknown` words
+    do not occur on the source side of any stored pair. Rules are ordered by the first word that they cover, then by
+    length. `entries` are dictionary entries whose source side occurs in the sentence; `pairs` does not contain them.
     """
 
     position: int
@@ -89,7 +89,7 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
         for match in chosen
         for rule in rendered.get(match.side, ())
     ]
-    # Sort by uses, because only the first patterns are searched in pairs.
+    # Sort by uses, because only the first patterns are used to choose pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
     pairs, entries = find_similar_pairs(transaction, known_source_words, max(_CANDIDATES, 10 * options.pairs))
     max_count = max((word.count for word in known_source_words.values()), default=1)
@@ -107,10 +107,10 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
         _entries(sentence, entries),
     )
     view = WordView(transaction.settings().word_parts)
-    return _in_words(evidence, view) if view.merges else evidence
+    return _join_subwords(evidence, view) if view.merges else evidence
 
 
-def _in_words(evidence: Evidence, view: WordView) -> Evidence:
+def _join_subwords(evidence: Evidence, view: WordView) -> Evidence:
     """Convert the evidence of a subword store to words. A word is unknown if one of its parts is unknown."""
     word_indices = index_words(evidence.words)
     words = view.line(" ".join(evidence.words)).split(" ")
@@ -196,11 +196,11 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known_wo
         if any(covered[plain, position] < _SIDES_PER_POSITION for position in positions):
             covered.update((plain, position) for position in positions)
             chosen.append(match)
-    bare = {word for position, word in enumerate(sentence.words) if not covered[False, position]}
+    uncovered = {word for position, word in enumerate(sentence.words) if not covered[False, position]}
     for word in known_words:
         symbol = escape_terminal(word)
         sides = [symbol]
-        if word in bare:
+        if word in uncovered:
             sides += [f"{_GAPS[0]} {symbol}", f"{symbol} {_GAPS[0]}", f"{_GAPS[0]} {symbol} {_GAPS[1]}"]
         chosen += _match_sides(sentence, dict.fromkeys(sides, 0))
     return sorted(
@@ -236,18 +236,18 @@ def as_prompt(evidence: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEX
     source, target = texts.languages or ("source", "target")
 
     def sides(pair: SimilarPair) -> tuple[str, str]:
-        return quoted(texts.source.written(pair.source)), quoted(texts.target.written(pair.target))
+        return sanitize(texts.source.written(pair.source)), sanitize(texts.target.written(pair.target))
 
     blocks = []
     if evidence.entries:
         blocks.append([f"Dictionary ({source} = {target}):", *map(" = ".join, map(sides, evidence.entries))])
     glossary = _glossary(evidence.rules, texts)
     if glossary:
-        blocks.append([f"Glossary ({source} = {target}):", *map(quoted, glossary)])
+        blocks.append([f"Glossary ({source} = {target}):", *map(sanitize, glossary)])
     blocks += [
         [f"{name}: {side}" for name, side in zip((source, target), sides(pair), strict=True)] for pair in evidence.pairs
     ]
-    request = f"{source}: {' '.join(visible(text).split())}\n{target}:\n"
+    request = f"{source}: {' '.join(clean_text(text).split())}\n{target}:\n"
     if not blocks:
         return request
     return f"{EXPLANATION}\n\n{enclose(_LINES.join(map(_LINE.join, blocks)))}\n\n{request}"
@@ -257,10 +257,10 @@ def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:
     renderings: dict[str, list[str]] = {}
     for rule in rules:
         words = rule.source.split(" ")
-        often = len(words) == 1 or rule.expected_uses >= MIN_USES
+        is_frequent = len(words) == 1 or rule.expected_uses >= MIN_USES
         ends_in_gaps = unescape_terminal(words[0]) is None or unescape_terminal(words[-1]) is None
-        telling = rule.p_target_given_source >= MIN_PROBABILITY and often and not ends_in_gaps
-        if telling and _has_letters(rule.source) and _has_letters(rule.target):
+        is_reliable = rule.p_target_given_source >= MIN_PROBABILITY and is_frequent and not ends_in_gaps
+        if is_reliable and _has_letters(rule.source) and _has_letters(rule.target):
             renderings.setdefault(readable_side(rule.source, texts.source), []).append(
                 readable_side(rule.target, texts.target)
             )
@@ -269,7 +269,7 @@ def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:
 
 def _has_letters(side: str) -> bool:
     words = map(unescape_terminal, side.split(" "))
-    return any(sign.isalnum() for word in words if word is not None for sign in word)
+    return any(character.isalnum() for word in words if word is not None for character in word)
 
 
 def readable_side(side: str, text: TextSide = TOKENS) -> str:

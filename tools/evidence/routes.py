@@ -14,19 +14,19 @@ from hierogram.storage.options import OptionField
 from hierogram.tools.evidence.budget import fit_budget
 from hierogram.tools.evidence.options import MAX_CHARACTERS, EvidenceOptions, candidate_limits
 from hierogram.tools.evidence.retrieval import Evidence, as_prompt
-from hierogram.tools.evidence.retrieval import evidence as evidence_of
+from hierogram.tools.evidence.retrieval import evidence as retrieve_evidence
 
-_DECLARED = OptionField.of(EvidenceOptions)
-_LONGEST = 10_000
-_UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
-_SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
+_FIELDS = OptionField.of(EvidenceOptions)
+_MAX_LENGTH = 10_000
+_INVISIBLE = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+_VISIBLE = rf"^[^\x00]*[^{_INVISIBLE}][^\x00]*$"
 """Pattern of texts that contain a word, and not only white space and control characters."""
 
 
 def _has_word(text: str) -> str:
     if "\0" in text:
         raise ValueError("must not contain NUL")
-    if not re.search(f"[^{_UNSEEN}]", text):
+    if not re.search(f"[^{_INVISIBLE}]", text):
         raise ValueError("must contain a word, such as source=la")
     return text
 
@@ -34,12 +34,14 @@ def _has_word(text: str) -> str:
 # The pattern is only in the OpenAPI document, so that errors have readable messages.
 _Sentence = Annotated[
     str,
-    Query(max_length=_LONGEST, json_schema_extra={"pattern": _SEEN}, description="Sentence in the source language."),
+    Query(
+        max_length=_MAX_LENGTH, json_schema_extra={"pattern": _VISIBLE}, description="Sentence in the source language."
+    ),
     AfterValidator(_has_word),
 ]
-_Pairs = Annotated[int, Query(**_DECLARED["pairs"].constraints())]
-_Rules = Annotated[int, Query(**_DECLARED["rules"].constraints())]
-_Tokenized = Annotated[bool, Query(**_DECLARED["tokenized"].constraints())]
+_Pairs = Annotated[int, Query(**_FIELDS["pairs"].constraints())]
+_Rules = Annotated[int, Query(**_FIELDS["rules"].constraints())]
+_Tokenized = Annotated[bool, Query(**_FIELDS["tokenized"].constraints())]
 
 
 def evidence_routes(service: Service) -> APIRouter:
@@ -75,10 +77,10 @@ def evidence_routes(service: Service) -> APIRouter:
     ) -> Response:
         """Return rules that match a sentence, and stored pairs that cover most of it. Nothing is stored."""
         if characters is not None:
-            evidence = evidence_of(service.opened, source, options=candidate_limits(tokenized=tokenized))
+            evidence = retrieve_evidence(service.opened, source, options=candidate_limits(tokenized=tokenized))
             return PlainTextResponse(fit_budget(evidence, characters, make_pipeline(service.opened.settings())))
         options = EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
-        evidence = evidence_of(service.opened, source, options=options)
+        evidence = retrieve_evidence(service.opened, source, options=options)
         if format == "prompt":
             return PlainTextResponse(as_prompt(evidence, source, make_pipeline(service.opened.settings())))
         return JSONResponse(asdict(evidence))

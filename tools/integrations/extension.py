@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @with_options
 def mcp(context: typer.Context) -> None:
-    """Serve a store to language models (MCP). Speaks the Model Context Protocol on standard input and output.
+    """Serve a store to language models (MCP). Uses the Model Context Protocol on standard input and output.
 
     An MCP client starts this command. A daemon serves the same tools over HTTP at `/mcp` (`mcp` in [http]). The
     environment variable HIEROGRAM_HTTP__MCP=add also allows models to store pairs, which are learned by a daemon of the

@@ -27,7 +27,7 @@ from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.languages import base_language, language_name
 from hierogram.tools.translation.plain_text import FORMS, TEXT, PlainTranslation, PlainTranslator, check_amount
 
-MAX_LETTERS = 10_000
+MAX_TEXT_LENGTH = 10_000
 MAX_TEXTS = 100
 MAX_ALTERNATIVES = 20
 _MAX_BYTES = 1 << 22
@@ -55,7 +55,7 @@ Values = Mapping[str, Any]
 
 
 def is_libretranslate(scope: Scope) -> bool:
-    """Return whether a request belongs to this protocol. GET requests for HTML are for the daemon's pages."""
+    """Return whether a request is for this protocol. GET requests for HTML are for the daemon's pages."""
     method = _METHODS.get(scope["path"])
     if method is None:
         return False
@@ -123,8 +123,8 @@ def _required_text(values: Values, name: str) -> str:
         raise _RefusalError(f"Invalid request: missing {name} parameter")
     if not isinstance(value, str) or "\0" in value:
         raise _RefusalError(f"Invalid request: {name} parameter is not a text")
-    if len(value) > MAX_LETTERS:
-        raise _RefusalError(f"Invalid request: request ({len(value)}) exceeds text limit ({MAX_LETTERS})")
+    if len(value) > MAX_TEXT_LENGTH:
+        raise _RefusalError(f"Invalid request: request ({len(value)}) exceeds text limit ({MAX_TEXT_LENGTH})")
     return value
 
 
@@ -168,18 +168,18 @@ class _RequestHandlers:
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         bearer_key = credentials.strip() if scheme.lower() == "bearer" else ""
         key = values.get("api_key") or bearer_key
-        right = isinstance(key, str) and self._sessions.is_token(key)
+        is_valid = isinstance(key, str) and self._sessions.is_token(key)
         if not self._sessions.is_token(bearer_key):
-            limited = self._rates.refusal(WITH_TOKEN if right else OPEN, request.scope)
+            limited = self._rates.refusal(WITH_TOKEN if is_valid else OPEN, request.scope)
             if limited is not None:
                 raise limited
         if not self._sessions.required:
             if is_cross_site(request):
-                # Without a key, any page opened on this machine could send requests and add corrections.
+                # Without this check, any web page opened on this machine could add corrections.
                 raise _RefusalError("requests from other sites are not allowed", HTTPStatus.FORBIDDEN)
         elif not key:
             raise _RefusalError("Please contact the server operator to get an API key")
-        elif not right:
+        elif not is_valid:
             raise _RefusalError("Invalid API key", HTTPStatus.FORBIDDEN)
 
     def languages(self) -> tuple[str, str]:
@@ -192,7 +192,7 @@ class _RequestHandlers:
             )
         return languages[0], languages[1]
 
-    def checked(self, source: str, target: str) -> None:
+    def check_languages(self, source: str, target: str) -> None:
         """Raise `_RefusalError` if the store does not translate from `source` into `target`."""
         languages = self.languages()
         for code in (source, target):
@@ -227,14 +227,14 @@ class _RequestHandlers:
             raise _RefusalError(f"Invalid request: {error}") from error
 
         def work() -> object:
-            detected = [self._detected(text) for text in texts] if source == AUTO else []
+            detected = [self._detect(text) for text in texts] if source == AUTO else []
             # A text detected as the target language is returned unchanged, as in LibreTranslate.
             unchanged = [base_language(result["language"]) == base_language(target) for result in detected] or [
                 False
             ] * len(texts)
             codes = [result["language"] for result in detected] or [source] * len(texts)
             for code in {code for code, is_unchanged in zip(codes, unchanged, strict=True) if not is_unchanged}:
-                self.checked(code, target)
+                self.check_languages(code, target)
             try:
                 results = [
                     PlainTranslation(text, []) if is_unchanged else self._translator.translate(text, alternatives, form)
@@ -253,15 +253,15 @@ class _RequestHandlers:
 
         return JSONResponse(await self._threads.translations.run(work, request))
 
-    def _detected(self, text: str) -> dict[str, Any]:
+    def _detect(self, text: str) -> dict[str, Any]:
         self.languages()
         return self._detections(text)[0]
 
     def _detections(self, text: str) -> list[dict[str, Any]]:
-        return [{"confidence": round(100 * sure, 1), "language": code} for code, sure in self._translator.detect(text)]
+        return [{"confidence": round(100 * p, 1), "language": code} for code, p in self._translator.detect(text)]
 
     async def detect(self, request: Request, values: Values) -> Response:
-        """Handle POST /detect. The first request of a store of word parts counts its words, like a translation."""
+        """Handle POST /detect. Like a translation, the first request to a subword store counts its words."""
         text = _required_text(values, "q")
 
         def work() -> object:
@@ -276,7 +276,7 @@ class _RequestHandlers:
         source, target = _required_text(values, "source"), _required_text(values, "target")
 
         def work() -> object:
-            self.checked(source, target)
+            self.check_languages(source, target)
             try:
                 self._corrections.put(text, translation, "http:suggest")
             except DaemonError as error:
@@ -305,7 +305,7 @@ class _RequestHandlers:
             return {
                 "apiKeys": self._sessions.required,
                 "keyRequired": self._sessions.required,
-                "charLimit": MAX_LETTERS,
+                "charLimit": MAX_TEXT_LENGTH,
                 "batchLimit": MAX_TEXTS,
                 "frontendTimeout": _WAIT_MILLISECONDS,
                 "suggestions": True,
@@ -332,26 +332,26 @@ def libretranslate(
     cors = _CORS if sessions.required else {}
 
     def route(
-        path: str, answers: Callable[[Request, Values], Awaitable[Response]], *, open_to_all: bool = False
+        path: str, handler: Callable[[Request, Values], Awaitable[Response]], *, open_to_all: bool = False
     ) -> Route:
-        async def answer(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             if request.method == "OPTIONS":
                 return Response(status_code=HTTPStatus.NO_CONTENT, headers=cors)
             try:
                 values = await _values(request)
                 if not open_to_all:
                     handlers.check_key(request, values)
-                made = await answers(request, values)
+                response = await handler(request, values)
             except _RefusalError as refusal:
-                made = error_response(str(refusal), refusal.status)
+                response = error_response(str(refusal), refusal.status)
             except Exception as error:
-                made = problem_response(make_problem(request, error))
-                if made.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
+                response = problem_response(make_problem(request, error))
+                if response.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:
                     _log.exception("LibreTranslate request failed")
-            made.headers.update(cors)
-            return made
+            response.headers.update(cors)
+            return response
 
-        return Route(path, answer, methods=[_METHODS[path], "OPTIONS"])
+        return Route(path, respond, methods=[_METHODS[path], "OPTIONS"])
 
     return Starlette(
         routes=[

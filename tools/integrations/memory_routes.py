@@ -13,10 +13,10 @@ from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.tools.integrations.translation_memory import FuzzyMatch, nearest
-from hierogram.tools.integrations.translation_memory import memory as memory_of
+from hierogram.tools.integrations.translation_memory import memory as export_memory
 from hierogram.tools.translation.languages import base_language
 
-_LONGEST = 2_000
+_MAX_LENGTH = 2_000
 _TMX = "application/x-tmx+xml"
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 _CODE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"
@@ -33,7 +33,7 @@ class LanguagesAnswer(BaseModel):
     target_languages: list[str] = Field(serialization_alias="targetLanguages")
 
 
-def _dated(time: str) -> str:
+def _check_date(time: str) -> str:
     """Return a time that begins with a date. Raises `ValueError` for numbers, which pydantic would parse as seconds."""
     if not _DATE.match(time):
         raise ValueError("must be a date and time such as 2026-01-31T00:00:00Z")
@@ -54,18 +54,18 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     def unit(
         source: Annotated[str, Path(max_length=40, pattern=_CODE)],
         target: Annotated[str, Path(max_length=40, pattern=_CODE)],
-        text: Annotated[str, Path(max_length=_LONGEST, pattern=r"^[^\x00]*$", description="Text to look up.")],
+        text: Annotated[str, Path(max_length=_MAX_LENGTH, pattern=r"^[^\x00]*$", description="Text to look up.")],
         min_similarity: Annotated[float, Query(ge=0, le=100, description="Minimum quality.")] = 50,
         max_candidates: Annotated[int, Query(ge=1, le=50, description="Maximum number of pairs.")] = 5,
     ) -> list[FuzzyMatch]:
         """Return the pairs most similar to a text, best first."""
-        stored = _languages(service)
-        if stored and [base_language(source), base_language(target)] != [
-            base_language(code) for code in stored
+        known = _languages(service)
+        if known and [base_language(source), base_language(target)] != [
+            base_language(code) for code in known
         ]:
             raise ProblemError(
                 HTTPStatus.NOT_FOUND,
-                f"no memory from {source} to {target}: the languages of the store are {stored[0]} and {stored[1]}",
+                f"no memory from {source} to {target}: the languages of the store are {known[0]} and {known[1]}",
             )
         return nearest(service.opened, text, min_similarity, max_candidates)
 
@@ -77,13 +77,13 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     def memory(
         corpus: Annotated[str | None, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*$")] = None,
         since: Annotated[
-            Annotated[AwareDatetime, BeforeValidator(_dated)] | None,
+            Annotated[AwareDatetime, BeforeValidator(_check_date)] | None,
             Query(description="Return pairs added since this time, such as 2026-01-31T00:00:00Z."),
         ] = None,
     ) -> Response:
         """Return a translation memory (TMX 1.4), optionally of one corpus or of the pairs added since a time."""
         _languages(service)
-        return Download(downloads, memory_of(service.opened, corpus, since), media_type=_TMX)
+        return Download(downloads, export_memory(service.opened, corpus, since), media_type=_TMX)
 
     return router
 

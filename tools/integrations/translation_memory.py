@@ -21,7 +21,7 @@ _CANDIDATES = 100
 
 UNDECLARED_LANGUAGES = ("x-source", "x-target")
 """Language codes for a store that does not name its languages."""
-_MOMENT = "%Y%m%dT%H%M%SZ"
+_TIME_FORMAT = "%Y%m%dT%H%M%SZ"
 _PAIRS_PER_PIECE = 500
 
 
@@ -119,9 +119,9 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
             f"<tuv xml:lang={language}><seg>{xml_text(side)}</seg></tuv>"
             for language, side in zip(languages, sides, strict=True)
         )
-        moment = pair.added_at.astimezone(UTC).strftime(_MOMENT)
+        added_at = pair.added_at.astimezone(UTC).strftime(_TIME_FORMAT)
         corpus = f'<prop type="x-corpus">{xml_text(pair.corpus)}</prop>'
-        return f'<tu{tuid} creationdate="{moment}">{corpus}{variants}</tu>\n'
+        return f'<tu{tuid} creationdate="{added_at}">{corpus}{variants}</tu>\n'
 
     after = 0
     while after < last:

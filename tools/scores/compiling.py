@@ -1,6 +1,7 @@
 """Compilation of the scores' kernels in a child process that scores one stored pair.
 
-Compilation takes about a minute, in which a thread cannot be stopped. If the child fails, this process compiles.
+Compilation takes about a minute, and a thread that compiles cannot be stopped. If the child fails, the kernels are
+compiled in this process when they are called.
 """
 
 import os
@@ -38,7 +39,7 @@ def compile_scores(url: str, wait: Callable[[], None]) -> None:
     ):
         try:
             assert process.stdin is not None
-            # On standard input, because other users can see arguments, and the URL may hold a password.
+            # The URL may contain a password, and other users can see command-line arguments.
             process.stdin.write(url.encode() + b"\n")
             process.stdin.flush()
             while process.poll() is None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hierogram.tools.scores.library import ScoredPair
 
 
-_COLUMNS = ("pair", "doubt", "evidence", "log P", "unseen", "odd source", "odd target", "source", "target")
+_TABLE_COLUMNS = ("pair", "doubt", "evidence", "log P", "unseen", "odd source", "odd target", "source", "target")
 
 
 @with_options
@@ -67,23 +67,23 @@ def score(
 ) -> None:
     """Score pairs to find noise. Scores are based on the probability of a pair under the learned grammar.
 
-    The counts of a stored pair are subtracted before it is scored. Pairs with little evidence or with a misfit are
-    probably noise. --doubt, --below and --misfit show pairs that match any of them. --json prints one object per line
-    immediately, with the probable word links, and needs little memory. Exit with 1 if a line of a file cannot be
-    scored, for example because a side is empty.
+    A stored pair is scored without its own counts. Pairs with little evidence or with a misfit are probably noise.
+    --doubt, --below and --misfit show pairs that match any of them. --json prints one object per line immediately, with
+    the probable word links, and needs little memory. Exit with 1 if a line of a file cannot be scored, for example
+    because a side is empty.
     """
     from hierogram.tools.scores.library import kept_scores
     from hierogram.tools.scores.library import score as score_pairs
 
     if files and (keep or kept):
-        raise UsageError("--keep and --kept require stored pairs: leave out the files")
+        raise UsageError("--keep and --kept require stored pairs: remove the files")
     if keep and kept:
         raise UsageError("--keep and --kept are mutually exclusive")
     if files and (len(files) != 2 or pair):
         raise UsageError("expected two files, SOURCE TARGET, or no files and optionally --pair")
 
-    def wanted(score: PairScore) -> bool:
-        worst = [
+    def matches(score: PairScore) -> bool:
+        log_odds = [
             side_misfit.log_odds
             for side_misfit in (score.source_misfit, score.target_misfit)
             if side_misfit is not None
@@ -92,7 +92,7 @@ def score(
             (doubt is None and below is None and misfit is None)
             or (doubt is not None and score.doubt >= doubt)
             or (below is not None and score.evidence < below)
-            or (misfit is not None and max(worst, default=-math.inf) >= misfit)
+            or (misfit is not None and max(log_odds, default=-math.inf) >= misfit)
         )
 
     rows: list[ScoredPair] = []
@@ -104,20 +104,20 @@ def score(
     ):
         total = len(pair) if pair else None if files else opened.store.count_pairs()
 
-        def report(doing: str, done: int, total: int | None) -> None:
-            bar.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
+        def report(step: str, done: int, total: int | None) -> None:
+            bar.update(done, total, done, step, "rules" if step == "reading rules" else None)
 
         if kept:
             scores = kept_scores(opened, pair or (), after)
         else:
-            texts = _read(opened, files, tokenized) if files else None
+            texts = _read_pairs(opened, files, tokenized) if files else None
             scores = score_pairs(
                 opened, texts, ids=pair or (), after=after, keep=keep, tokenized=tokenized, progress=report
             )  # fmt: skip
         for number, scored in enumerate(scores, 1):
             bar.update(number, total, number)
             unscored += scored.score is None
-            if scored.score and not wanted(scored.score):
+            if scored.score and not matches(scored.score):
                 continue
             if as_json:
                 row = {"line" if files else "pair": scored.number, "source": scored.source, "target": scored.target}
@@ -126,14 +126,14 @@ def score(
             else:
                 rows.append(scored)
     if not as_json:
-        print_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
+        print_table(_TABLE_COLUMNS, [_format_row(scored) for scored in rows], numeric=range(5))
         print_note(f"{plural(len(rows), 'pair')} of {number:,}")
     if unscored:
         print_note(f"hierogram: {plural(unscored, 'line')} could not be scored")
         raise typer.Exit(PROBLEMS_FOUND)
 
 
-def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[tuple[str, str]]:
+def _read_pairs(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[tuple[str, str]]:
     from hierogram.daemon.library.aligning import resolve_text_pipeline
     from hierogram.daemon.text.reading import read_pairs
 
@@ -143,7 +143,7 @@ def _read(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[
     return zip(*sides, strict=True)
 
 
-def _cells(scored: "ScoredPair") -> list[str]:
+def _format_row(scored: "ScoredPair") -> list[str]:
     score = scored.score
     if score is None:
         return [str(scored.number), "", "", "", "", "", "", scored.source, scored.target]
@@ -153,21 +153,21 @@ def _cells(scored: "ScoredPair") -> list[str]:
         f"{score.evidence:.3f}",
         f"{score.log_probability:.3f}",
         f"{score.unseen:.2f}",
-        _word(score.source_misfit, scored.source),
-        _word(score.target_misfit, scored.target),
+        _format_misfit(score.source_misfit, scored.source),
+        _format_misfit(score.target_misfit, scored.target),
         scored.source,
         scored.target,
     ]
 
 
-def _word(misfit: Misfit | None, words: str) -> str:
+def _format_misfit(misfit: Misfit | None, words: str) -> str:
     return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.log_odds:.1f}"
 
 
 def _sections() -> "Mapping[str, type[Any]]":
-    from hierogram.tools.scores.options import KeepOptions
+    from hierogram.tools.scores.options import ScoringOptions
 
-    return {"scores": KeepOptions}
+    return {"scores": ScoringOptions}
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
@@ -178,10 +178,10 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 def _loops(daemon: "Daemon") -> "Iterable[Loop]":
     from hierogram.tools.scores.loop import ScoringLoop
-    from hierogram.tools.scores.options import KeepOptions
+    from hierogram.tools.scores.options import ScoringOptions
 
     log = daemon.log.bind(loop="score").info
-    yield ScoringLoop(daemon.store, lambda: daemon.configuration.section(KeepOptions), log)
+    yield ScoringLoop(daemon.store, lambda: daemon.configuration.section(ScoringOptions), log)
 
 
 def _warm_up_loops(store: "Store") -> None:
@@ -189,11 +189,11 @@ def _warm_up_loops(store: "Store") -> None:
 
     from hierogram.daemon.serving.supervision import Heartbeat
     from hierogram.tools.scores.loop import ScoringLoop
-    from hierogram.tools.scores.options import KeepOptions
+    from hierogram.tools.scores.options import ScoringOptions
 
     stop = threading.Event()
-    # The loop logs the end of its first round, which ends it here.
-    ScoringLoop(store, lambda: KeepOptions(share=1.0), lambda *_, **__: stop.set()).run(stop, Heartbeat())
+    # Stop the loop when it logs the end of its first round.
+    ScoringLoop(store, lambda: ScoringOptions(share=1.0), lambda *_, **__: stop.set()).run(stop, Heartbeat())
 
 
 EXTENSION = Extension(

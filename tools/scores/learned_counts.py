@@ -27,20 +27,20 @@ _EXAMPLES = 1_500
 _MAX_SCOPE = 3
 """Maximum scope of rules. Rules of a larger scope match more than O(n³) spans."""
 _UNKNOWN = -10_000
-"""Symbol of a word that is no longer in any stored pair: the pairs of its rules were withdrawn."""
+"""Symbol of a word that does not occur in stored pairs, because the pairs of its rules were withdrawn."""
 _LINKS_AT_ONCE = 1 << 22
 _LINK = np.dtype([("link", np.int64), ("times", np.int64)])
 
 
 class Column(NamedTuple):
-    """Words of sentences in sequence, int32, and the start of each sentence, int64[P + 1]."""
+    """Concatenated words of sentences, int32, and the start of each sentence, int64[P + 1]."""
 
     words: NDArray[np.int32]
     first: NDArray[np.int64]
 
 
 class _UsedRules(NamedTuple):
-    """Rules in use: keys uint64[N, 2], the symbols of both sides, and counts of each."""
+    """Rules in use: keys uint64[N, 2], symbols of both sides, lengths, scopes and uses."""
 
     keys: NDArray[np.uint64]
     source: Column
@@ -52,35 +52,35 @@ class _UsedRules(NamedTuple):
     @classmethod
     def join(cls, parts: Sequence["_UsedRules"]) -> "_UsedRules":
         keys, source, target, *numbers = zip(*parts, strict=True)
-        return cls(np.concatenate(keys), _joined(source), _joined(target), *map(np.concatenate, numbers))
+        return cls(np.concatenate(keys), _join_columns(source), _join_columns(target), *map(np.concatenate, numbers))
 
 
 class _Links:
-    """Link counts of word pairs, added up while pairs are read."""
+    """Link counts of word pairs, accumulated while pairs are read."""
 
     def __init__(self) -> None:
-        self._met: list[NDArray[np.int64]] = []
-        self._waiting = 0
-        self._known = np.zeros(0, _LINK)
+        self._new: list[NDArray[np.int64]] = []
+        self._new_links = 0
+        self._counted = np.zeros(0, _LINK)
 
     def add(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
-        self._met.append(source.astype(np.int64) << 32 | target)
-        self._waiting += len(source)
-        if self._waiting > _LINKS_AT_ONCE:
+        self._new.append(source.astype(np.int64) << 32 | target)
+        self._new_links += len(source)
+        if self._new_links > _LINKS_AT_ONCE:
             self._count()
 
     def _count(self) -> None:
-        links, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._met]), return_counts=True)
-        every, position = np.unique(np.concatenate([self._known["link"], links]), return_inverse=True)
-        merged = np.zeros(len(every), _LINK)
-        merged["link"] = every
-        np.add.at(merged["times"], position, np.concatenate([self._known["times"], times]))
-        self._known, self._met, self._waiting = merged, [], 0
+        links, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._new]), return_counts=True)
+        all_links, position = np.unique(np.concatenate([self._counted["link"], links]), return_inverse=True)
+        merged = np.zeros(len(all_links), _LINK)
+        merged["link"] = all_links
+        np.add.at(merged["times"], position, np.concatenate([self._counted["times"], times]))
+        self._counted, self._new, self._new_links = merged, [], 0
 
     def counts(self, words: tuple[int, int]) -> tuple[LinkCounts, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
         """Return the link counts, and for each side the numbers of links and of link partners of each word."""
         self._count()
-        links, times = self._known["link"], self._known["times"]
+        links, times = self._counted["link"], self._counted["times"]
         ends = links >> 32, links & 0xFFFFFFFF
         counts = LinkCounts(
             np.searchsorted(ends[0], np.arange(words[0] + 1)), ends[1].astype(np.int32), times.astype(np.int32)
@@ -114,11 +114,12 @@ class LearnedCounts:
             if not total:
                 raise NothingLearnedError(store.url)
             report("reading rules", 0, total)
-            escaped_words = [{escape_terminal(word): number for word, number in words.items()} for words in self.words]
-            used = _UsedRules.join([_used(stored.rules, escaped_words) for stored in snapshot.rule_ranges()])
-        order = np.lexsort((used.keys[:, 1], used.keys[:, 0]))
-        self._keys, self._number = used.keys[order], order.astype(np.int32)
-        self.rules = self._known_rules(used)
+            escaped = [{escape_terminal(word): number for word, number in words.items()} for words in self.words]
+            parts = [_select_used(stored.rules, escaped) for stored in snapshot.rule_ranges()]
+            used_rules = _UsedRules.join(parts)
+        order = np.lexsort((used_rules.keys[:, 1], used_rules.keys[:, 0]))
+        self._keys, self._rule_ids = used_rules.keys[order], order.astype(np.int32)
+        self.rules = self._known_rules(used_rules)
 
     def _read_pairs(self, store: Store, report: Phases) -> Lexicon:
         total = store.count_pairs()
@@ -127,8 +128,8 @@ class LearnedCounts:
         linked: tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]] = ([], [])
         links = _Links()
         done = 0
-        every = iterate_rows(store)
-        while rows := list(islice(every, _BATCH)):
+        all_pairs = iterate_rows(store)
+        while rows := list(islice(all_pairs, _BATCH)):
             for row in rows:
                 done += 1
                 slot = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
@@ -144,30 +145,30 @@ class LearnedCounts:
             report("reading pairs", done, total)
         sizes = len(self.words[0]), len(self.words[1])
         counts, totals = links.counts(sizes)
-        joined = [_joined(columns[k]) for k in (0, 1)]
+        joined = [_join_columns(columns[k]) for k in (0, 1)]
         self.tokens = joined[0].words, joined[1].words
         side_columns = []
         for k in (0, 1):
             words = np.bincount(joined[k].words, minlength=sizes[k])
-            bound = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
-            side_columns.append(SideCounts(words, bound, *totals[k], int(words.sum()), int(bound.sum())))
+            linked_words = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
+            side_columns.append(SideCounts(words, linked_words, *totals[k], int(words.sum()), int(linked_words.sum())))
         neighbors = [count_neighbors(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
         return Lexicon((side_columns[0], side_columns[1]), counts, (neighbors[0], neighbors[1]))
 
     def _column(self, side: int, texts: Sequence[str]) -> Column:
         numbers = self.words[side]
         words = [[numbers.setdefault(word, len(numbers)) for word in text.split(" ")] for text in texts]
-        return _flat(words)
+        return _concatenate_sides(words)
 
-    def number(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
-        """Return the words of sentences as numbers, -1 for unknown words."""
+    def word_ids(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
+        """Return the numbers of the words of sentences, -1 for unknown words."""
         numbers = self.words[side]
-        return _flat([[numbers.get(word, -1) for word in words] for words in texts])
+        return _concatenate_sides([[numbers.get(word, -1) for word in words] for words in texts])
 
-    def _known_rules(self, used: "_UsedRules") -> KnownRules:
-        source, target, uses = used.source, used.target, used.uses
+    def _known_rules(self, used_rules: "_UsedRules") -> KnownRules:
+        source, target, uses = used_rules.source, used_rules.target, used_rules.uses
         number = len(uses)
-        # The index is by the rarest word of a rule: count, then side, then number.
+        # Rules are indexed by their rarest word, the one with the lowest count, side and number.
         max_count = np.int64(1) << 62
         rarest = np.full(number, max_count)
         unknown = np.zeros(number, np.bool_)
@@ -180,25 +181,25 @@ class LearnedCounts:
         wordless = len(self.words[0]) + len(self.words[1])
         group = (rarest & 0xFFFFFFFF) + np.where(rarest >> 32 & 1, len(self.words[0]), 0)
         group[rarest == max_count] = wordless
-        usable = (used.scopes <= _MAX_SCOPE) & ~unknown
-        near = np.flatnonzero(usable)
-        near = near[np.argsort(group[near], kind="stable")]
-        lengths = used.lengths
+        usable = (used_rules.scopes <= _MAX_SCOPE) & ~unknown
+        indexed = np.flatnonzero(usable)
+        indexed = indexed[np.argsort(group[indexed], kind="stable")]
+        lengths = used_rules.lengths
         longest = int(lengths.max()) + 1
         settings = self.settings
         pooled = settings.model != PITMAN_YOR
         discount = 0.0 if pooled else settings.discount
         discounted = np.where(usable, uses - discount * uses.astype(float) ** discount, 0.0)
-        every = np.arange(longest)
-        log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(every[1:], 1)))))
-        prior = np.exp(every * np.log(settings.rate) - settings.rate - log_factorial)
+        all_lengths = np.arange(longest)
+        log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(all_lengths[1:], 1)))))
+        prior = np.exp(all_lengths * np.log(settings.rate) - settings.rate - log_factorial)
         return KnownRules(
             RuleSides(*source, *target),
             uses,
             lengths,
             usable,
-            near.astype(np.int32),
-            np.searchsorted(group[near], np.arange(wordless + 2)),
+            indexed.astype(np.int32),
+            np.searchsorted(group[indexed], np.arange(wordless + 2)),
             np.bincount(lengths, uses, longest).astype(np.int64),
             np.asarray(np.bincount(lengths, discounted, longest), np.float64),
             np.ones(longest) if pooled else prior,
@@ -207,10 +208,10 @@ class LearnedCounts:
             pooled,
         )
 
-    def pairs_of(self, rows: Sequence[PairRow]) -> ScoredPairs:
+    def load_pairs(self, rows: Sequence[PairRow]) -> ScoredPairs:
         """Return stored pairs with their own contributions to the counts."""
-        source = self.number(0, (row.source.split(" ") for row in rows))
-        target = self.number(1, (row.target.split(" ") for row in rows))
+        source = self.word_ids(0, (row.source.split(" ") for row in rows))
+        target = self.word_ids(1, (row.target.split(" ") for row in rows))
         linked, linked_to, first = read_links(valid_alignments(rows))
         rule, times, rule_first = self._own_rules(rows)
         return ScoredPairs(
@@ -218,46 +219,46 @@ class LearnedCounts:
             rule_first,
         )  # fmt: skip
 
-    def pairs_of_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> ScoredPairs:
+    def load_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> ScoredPairs:
         """Return pairs that are not stored, from their words."""
-        source = self.number(0, (source for source, _ in texts))
-        target = self.number(1, (target for _, target in texts))
-        nothing, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
+        source = self.word_ids(0, (source for source, _ in texts))
+        target = self.word_ids(1, (target for _, target in texts))
+        empty, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
         return ScoredPairs(
-            *source, *target, nothing, first, nothing, first, nothing, nothing, first, nothing, nothing, first
+            *source, *target, empty, first, empty, first, empty, empty, first, empty, empty, first
         )
 
     def _own_rules(self, rows: Sequence[PairRow]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
         """Return rule numbers, uses, and each pair's start in the derivations; unreadable derivations have no rules."""
-        with_one = [k for k, row in enumerate(rows) if row.current is not None]
-        pairs, keys, times = self._occurrences([rows[k] for k in with_one])
-        pairs = np.array(with_one, np.int64)[pairs]
+        derived = [k for k, row in enumerate(rows) if row.current is not None]
+        pairs, keys, times = self._occurrences([rows[k] for k in derived])
+        pairs = np.array(derived, np.int64)[pairs]
         order = np.argsort(pairs, kind="stable")
         first = np.searchsorted(pairs[order], np.arange(len(rows) + 1))
-        return self._numbers(keys[order]), times[order].astype(np.int32), first
+        return self._find_rules(keys[order]), times[order].astype(np.int32), first
 
     def _occurrences(self, rows: list[PairRow]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-        sound, (loaded, state, *_) = load_undamaged(rows, self.settings)
+        undamaged, (loaded, state, *_) = load_undamaged(rows, self.settings)
         occurrences = loaded.occurrences(state)
-        sound_ids = {row.id for row in sound}
+        sound_ids = {row.id for row in undamaged}
         positions = np.array([position for position, row in enumerate(rows) if row.id in sound_ids], np.int64)
         return positions[occurrences.pairs], occurrences.keys, occurrences.uses
 
-    def _numbers(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
+    def _find_rules(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the numbers of rules by key, -1 for rules that are not in use."""
         sorted_keys, last = self._keys, len(self._keys) - 1
         index = np.minimum(np.searchsorted(sorted_keys[:, 0], keys[:, 0]), last)
         while True:
-            # Few keys share their first half.
+            # This loop is short, because few keys share their first half.
             is_next = (sorted_keys[index, 0] == keys[:, 0]) & (sorted_keys[index, 1] < keys[:, 1]) & (index < last)
             if not is_next.any():
                 break
             index = index + is_next
-        return np.where((sorted_keys[index] == keys).all(axis=1), self._number[index], np.int32(-1))
+        return np.where((sorted_keys[index] == keys).all(axis=1), self._rule_ids[index], np.int32(-1))
 
 
-def _used(stored: RuleDeltas, numbers: Sequence[dict[str, int]]) -> _UsedRules:
-    """Return the rules in use. `numbers` maps symbols of each side to numbers, and grows."""
+def _select_used(stored: RuleDeltas, numbers: Sequence[dict[str, int]]) -> _UsedRules:
+    """Return the rules in use. `numbers` maps symbols of each side to numbers; new symbols are added."""
     rows = np.flatnonzero(stored.counts > 0)
     return _UsedRules(
         stored.keys[rows],
@@ -281,16 +282,16 @@ def _symbols(texts: Sequence[str], numbers: dict[str, int]) -> Column:
                 symbol = numbers[token] = -parsed_symbol if isinstance(parsed_symbol, int) else _UNKNOWN
             symbols.append(symbol)
         sides.append(symbols)
-    return _flat(sides)
+    return _concatenate_sides(sides)
 
 
-def _flat(sides: list[list[int]]) -> Column:
+def _concatenate_sides(sides: list[list[int]]) -> Column:
     first = np.zeros(len(sides) + 1, np.int64)
     np.cumsum([len(side) for side in sides], out=first[1:])
     return Column(np.array([word for side in sides for word in side], np.int32), first)
 
 
-def _joined(columns: Sequence[Column]) -> Column:
+def _join_columns(columns: Sequence[Column]) -> Column:
     sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(column.first) for column in columns)])
     words = np.concatenate([np.zeros(0, np.int32), *(column.words for column in columns)])
     return Column(words, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
@@ -301,8 +302,8 @@ def _linked_positions(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     source, target, first = read_links(valid_alignments(rows))
     sizes = np.diff(first)
-    begins = np.repeat(sides[0].first[:-1], sizes), np.repeat(sides[1].first[:-1], sizes)
-    return source.astype(np.int64) + begins[0], target.astype(np.int64) + begins[1]
+    starts = np.repeat(sides[0].first[:-1], sizes), np.repeat(sides[1].first[:-1], sizes)
+    return source.astype(np.int64) + starts[0], target.astype(np.int64) + starts[1]
 
 
 def iterate_rows(store: Store, after: int = 0) -> Iterator[PairRow]:

@@ -1,4 +1,4 @@
-"""Scores of pairs under the grammar of a store, as `import hierogram` offers them."""
+"""Library functions for scores of pairs under the grammar of a store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.storage.records.pairs import PairScore
 from hierogram.tools.scores.learned_counts import LearnedCounts, iterate_rows
-from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer, keep_scores, scored_texts
+from hierogram.tools.scores.scoring import BATCH_SIZE, Scorer, save_scores, scored_texts
 
 _SCORERS: WeakKeyDictionary[GrammarStore, Scorer] = WeakKeyDictionary()
 """Scorer of each open store, because reading the grammar takes longer than scoring a few pairs."""
@@ -47,8 +47,8 @@ def score(
 ) -> Iterator[ScoredPair]:
     """Yield scores of given pairs, of the stored pairs `ids`, or of all stored pairs.
 
-    A stored pair is scored without its own contribution to the counts. `after` skips pairs up to that number. With
-    `keep`, the store keeps the scores of its pairs. Raises `NothingLearnedError`, `InputError`.
+    A stored pair is scored without its own counts. `after` skips pairs up to that number. `keep` stores the scores of
+    stored pairs. Raises `NothingLearnedError`, `InputError`.
     """
     scorer = _SCORERS.get(store)
     if scorer is None or scorer.learned.position != store.store.position():
@@ -58,17 +58,17 @@ def score(
         texts = make_pipeline(store.settings())
         texts = texts.of_words() if tokenized else texts
         numbered = ((number, texts.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
-        read = ((number, source.split(), target.split()) for number, (source, target) in numbered)
-        parts = iter(lambda: list(islice(read, SCORED_AT_ONCE)), [])
-        for scored in map_in_threads(parts, lambda part: scored_texts(scorer, part), threads):
+        lines = ((number, source.split(), target.split()) for number, (source, target) in numbered)
+        line_batches = iter(lambda: list(islice(lines, BATCH_SIZE)), [])
+        for scored in map_in_threads(line_batches, lambda batch: scored_texts(scorer, batch), threads):
             yield from map(ScoredPair._make, scored)
         return
     rows = rows_by_id(store.store, ids) if (ids := list_ids(ids)) else iterate_rows(store.store, after)
-    blocks = iter(lambda: list(islice(rows, SCORED_AT_ONCE)), [])
-    for block, scores in map_in_threads(blocks, lambda block: (block, scorer.score_stored(block)), threads):
+    batches = iter(lambda: list(islice(rows, BATCH_SIZE)), [])
+    for batch, scores in map_in_threads(batches, lambda batch: (batch, scorer.score_stored(batch)), threads):
         if keep:
-            keep_scores(store.store, scorer, block, scores)
-        for row, (pair_score, _) in zip(block, scores, strict=True):
+            save_scores(store.store, scorer, batch, scores)
+        for row, (pair_score, _) in zip(batch, scores, strict=True):
             yield ScoredPair(row.id, row.source, row.target, pair_score)
 
 

@@ -12,15 +12,15 @@ from hierogram.samplers.scores.scorer import EXPANDED, MAX_FEATURE, Classifiers
 
 _RIDGE = 1.0
 _STEPS = 25
-_FEWEST = 5
-_MOST = 100_000
-"""Maximum number of training words of each class, evenly spaced."""
+_MIN_WORDS = 5
+_MAX_WORDS = 100_000
+"""Maximum number of training words per class, selected at even intervals."""
 
 Classifier = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]
 """Classifier: mean and deviation of the features, weights, and prior log-odds of the training data."""
 
 
-def _expanded(
+def _expand(
     features: NDArray[np.float64], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     scaled = np.clip((features - mean) / deviation, -MAX_FEATURE, MAX_FEATURE)
@@ -28,40 +28,40 @@ def _expanded(
     return np.hstack([scaled, np.minimum(scaled, 0), scaled[:, first] * scaled[:, second], np.ones((len(scaled), 1))])
 
 
-def learn(
+def train(
     original: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
 ) -> Classifier | None:
     """Train a classifier of replaced words with equal class priors. Returns None for too few words.
 
     Rows are feature vectors of original and of replaced words. `report` is called at each step.
     """
-    if min(len(original), len(replaced)) < _FEWEST:
+    if min(len(original), len(replaced)) < _MIN_WORDS:
         return None
-    original, replaced = (rows[:: 1 + len(rows) // _MOST] for rows in (original, replaced))
+    original, replaced = (rows[:: 1 + len(rows) // _MAX_WORDS] for rows in (original, replaced))
     examples = np.vstack([original, replaced])
     mean, deviation = examples.mean(axis=0), examples.std(axis=0) + 1e-9
-    rows = _expanded(examples, mean, deviation)
+    rows = _expand(examples, mean, deviation)
     labels = np.concatenate([np.zeros(len(original)), np.ones(len(replaced))])
     ridge = np.full(rows.shape[1], _RIDGE)
     ridge[-1] = 1e-6
     weights = np.zeros(rows.shape[1])
     for _ in range(_STEPS):
         report()
-        odds = np.clip(rows @ weights, -30, 30)
-        probability = 1 / (1 + np.exp(-odds))
-        slope = rows.T @ (labels - probability) - ridge * weights
-        curve = (rows * (probability * (1 - probability))[:, None]).T @ rows + np.diag(ridge)
-        step = np.linalg.solve(curve, slope)
+        log_odds = np.clip(rows @ weights, -30, 30)
+        probability = 1 / (1 + np.exp(-log_odds))
+        gradient = rows.T @ (labels - probability) - ridge * weights
+        hessian = (rows * (probability * (1 - probability))[:, None]).T @ rows + np.diag(ridge)
+        step = np.linalg.solve(hessian, gradient)
         weights += step
         if np.abs(step).max() < 1e-6:
             break
     return mean, deviation, weights, float(np.log(len(replaced) / len(original)))
 
 
-def stack_classifiers(learnt: tuple[Classifier | None, Classifier | None]) -> Classifiers:
+def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) -> Classifiers:
     """Return the classifiers of both sides as arrays."""
     nothing = np.zeros(1), np.ones(1), np.zeros(EXPANDED), np.nan
-    mean, deviation, weights, prior = zip(*(classifier or nothing for classifier in learnt), strict=True)
+    mean, deviation, weights, prior = zip(*(classifier or nothing for classifier in classifiers), strict=True)
     return Classifiers(
         np.array([np.broadcast_to(row, 9) for row in mean]),
         np.array([np.broadcast_to(row, 9) for row in deviation]),
@@ -73,16 +73,16 @@ def stack_classifiers(learnt: tuple[Classifier | None, Classifier | None]) -> Cl
 def corrupt(
     words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
 ) -> tuple[NDArray[np.int32], list[int]]:
-    """Replace a fifth of the words, at least one, by random tokens of the side; returns words and replaced positions.
+    """Replace a fifth of the words, at least one, by random `tokens`. Returns the words and the replaced positions.
 
-    Replaces nothing if all tokens of the side are equal.
+    Replaces nothing if all tokens are equal.
     """
-    spoiled = words.copy()
-    done = []
+    corrupted = words.copy()
+    positions = []
     for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
         for word in tokens[random.integers(len(tokens), size=8)].tolist():
-            if word != spoiled[position]:
-                spoiled[position] = word
-                done.append(position)
+            if word != corrupted[position]:
+                corrupted[position] = word
+                positions.append(position)
                 break
-    return spoiled, done
+    return corrupted, positions

@@ -7,7 +7,7 @@ from hierogram.storage.options import Option, Options
 
 
 @dataclass(frozen=True, slots=True)
-class KeepOptions(Options):
+class ScoringOptions(Options):
     """Scoring of stored pairs by the daemon."""
 
     share: Annotated[float, Option("Maximum share of one CPU core for scoring; 0 disables scoring.", min=0, max=1)] = (
@@ -16,7 +16,7 @@ class KeepOptions(Options):
     max_pairs: Annotated[
         int,
         Option(
-            "Do not score stores of more pairs, because scoring needs statistics of all words and rules in memory.",
+            "Maximum size of a store that is scored. Statistics of all its words and rules must fit in memory.",
             min=0,
         ),
     ] = 100_000

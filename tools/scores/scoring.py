@@ -36,12 +36,12 @@ from hierogram.storage.records import PairRow
 from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
 from hierogram.storage.store import Store
 from hierogram.tools.scores.learned_counts import LearnedCounts
-from hierogram.tools.scores.misfits import Classifier, corrupt, learn, stack_classifiers
+from hierogram.tools.scores.misfits import Classifier, corrupt, stack_classifiers, train
 
-_DIFFERENT_NUMBERS = 4.0
-_COPIED = 4.0
+_NUMBERS_PENALTY = 4.0
+_COPIED_PENALTY = 4.0
 _MIN_DEVIATION = 0.05
-_OF_NORMAL = 1.4826
+_DEVIATION_PER_MAD = 1.4826
 """Standard deviation of a normal distribution in units of its median absolute deviation."""
 _DIGITS = re.compile(r"\D+")
 
@@ -57,55 +57,56 @@ def make_baseline(evidence: Sequence[float], log_probability: Sequence[float]) -
     """Return the medians and deviations of these values. Medians are robust against outliers."""
     baselines = []
     for values in (evidence, log_probability):
-        middle = float(np.median(values))
-        spread = _OF_NORMAL * float(np.median(np.abs(np.array(values) - middle)))
-        baselines.append((middle, max(spread, _MIN_DEVIATION)))
+        median = float(np.median(values))
+        deviation = _DEVIATION_PER_MAD * float(np.median(np.abs(np.array(values) - median)))
+        baselines.append((median, max(deviation, _MIN_DEVIATION)))
     return ScoreBaseline(*baselines)
 
 
 def doubt(
     baseline: ScoreBaseline, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]
 ) -> float:
-    """Return the doubt of a pair: deviations of its scores from the sample, and differences between its texts."""
-    minimum = max(
+    """Return the doubt of a pair: the largest deviation of its scores, plus penalties for its texts."""
+    deviation = max(
         (baseline.evidence[0] - evidence) / baseline.evidence[1],
         (baseline.log_probability[0] - log_probability) / baseline.log_probability[1],
     )
-    return minimum + _DIFFERENT_NUMBERS * (_numbers(source) != _numbers(target)) + _COPIED * _copied(source, target)
+    differing_numbers = _digit_strings(source) != _digit_strings(target)
+    return deviation + _NUMBERS_PENALTY * differing_numbers + _COPIED_PENALTY * _copied_share(source, target)
 
 
-def _numbers(words: Sequence[str]) -> set[str]:
+def _digit_strings(words: Sequence[str]) -> set[str]:
     return {digits for word in words if (digits := _DIGITS.sub("", word))}
 
 
-def _copied(source: Sequence[str], target: Sequence[str]) -> float:
-    """Return the share of copied words: words with letters of the shorter side that are also on the other side."""
-    source_words, target_words = _with_letters(source), _with_letters(target)
+def _copied_share(source: Sequence[str], target: Sequence[str]) -> float:
+    """Return the share of words with letters on the shorter side that also occur on the other side."""
+    source_words, target_words = _words_with_letters(source), _words_with_letters(target)
     return len(source_words & target_words) / (min(len(source_words), len(target_words)) or 1)
 
 
-def _with_letters(words: Sequence[str]) -> set[str]:
+def _words_with_letters(words: Sequence[str]) -> set[str]:
     return {word.lower() for word in words if any(map(str.isalpha, word))}
 
 
 EXACT_WORD_PAIRS = 350
-"""Maximum product of a pair's lengths for a score without cuts."""
+"""Maximum product of a pair's lengths for an exact score. Longer pairs are cut."""
 _MIN_PROBABILITY = 0.5
 """Minimum probability of a link that is reported."""
 MAX_WORDS = 1_000
 """Maximum words of a side."""
-_SAMPLE = 200
+_BASELINE_PAIRS = 200
 """Number of pairs in the sample for `ScoreBaseline`."""
-SCORED_AT_ONCE = 200
-"""Pairs per call of the kernels."""
-SCORED_BETWEEN_RESTS = 20
+BATCH_SIZE = 200
+"""Pairs per call of the kernels outside a daemon."""
+DAEMON_BATCH_SIZE = 20
 """Pairs per call in a daemon, which must be able to stop soon."""
 _MAX_CELLS = 20_000
-"""Maximum source words times target words per call, because a call cannot be interrupted."""
+"""Maximum sum of source words times target words per call, because a call cannot be interrupted."""
 
 
 def batches(rows: Sequence[PairRow], limit: int) -> Iterator[list[PairRow]]:
-    """Yield the pairs in batches of at most `limit` pairs, and fewer long ones."""
+    """Yield the pairs in batches of up to `limit` pairs. Batches of long pairs are smaller."""
     batch: list[PairRow] = []
     cells = 0
     for row in rows:
@@ -120,7 +121,7 @@ def batches(rows: Sequence[PairRow], limit: int) -> Iterator[list[PairRow]]:
 
 
 class StoredScore(NamedTuple):
-    """Score of a stored pair, and the mean log-probability of its derivation's rules, or None without a derivation."""
+    """Score of a stored pair, and the mean log-probability of the rules of its derivation (None: no derivation)."""
 
     score: PairScore
     derivation_log_probability: float | None
@@ -134,77 +135,79 @@ class Scorer:
     ) -> None:
         self.learned = learned
         self._exact = exact
-        self._spaces: list[tuple[ScorerCapacities, ScorerScratch]] = []
-        self._classifiers = stack_classifiers((self._learn(0, report), self._learn(1, report)))
-        self._usual = ScoreBaseline((0.0, 1.0), (0.0, 1.0))
+        self._free_scratches: list[tuple[ScorerCapacities, ScorerScratch]] = []
+        self._classifiers = stack_classifiers((self._train_classifier(0, report), self._train_classifier(1, report)))
+        self._baseline = ScoreBaseline((0.0, 1.0), (0.0, 1.0))
         scores: list[PairScore] = []
-        for pairs in batches(learned.examples[:_SAMPLE], SCORED_BETWEEN_RESTS):
-            report("computing typical scores", len(scores), _SAMPLE)
+        for pairs in batches(learned.examples[:_BASELINE_PAIRS], DAEMON_BATCH_SIZE):
+            report("computing typical scores", len(scores), _BASELINE_PAIRS)
             scores += [scored.score for scored in self.score_stored(pairs)]
-        self._usual = make_baseline([score.evidence for score in scores], [score.log_probability for score in scores])
+        log_probabilities = [score.log_probability for score in scores]
+        self._baseline = make_baseline([score.evidence for score in scores], log_probabilities)
 
     def score_stored(self, rows: Sequence[PairRow]) -> list[StoredScore]:
         """Return the scores of stored pairs without each pair's own contributions: derivation, links and words."""
-        pairs = self.learned.pairs_of(rows)
-        scored = self._scored(pairs)
+        pairs = self.learned.load_pairs(rows)
+        scored = self._run_kernels(pairs)
         derivations = map(_number_or_none, scored.numbers[:, DERIVATION].tolist())
         texts = [(row.source.split(" "), row.target.split(" ")) for row in rows]
-        return list(map(StoredScore, self._summed_up(pairs, scored, texts), derivations))
+        return list(map(StoredScore, self._make_scores(pairs, scored, texts), derivations))
 
     def score(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[PairScore]:
         """Return the scores of pairs that are not stored. Each side has 1 to `MAX_WORDS` words."""
-        pairs = self.learned.pairs_of_texts(texts)
-        return self._summed_up(pairs, self._scored(pairs), texts)
+        pairs = self.learned.load_texts(texts)
+        return self._make_scores(pairs, self._run_kernels(pairs), texts)
 
     def derivations(self, rows: Sequence[PairRow]) -> list[float | None]:
         """Return the mean log-probability of each derivation's rules under the other pairs' counts, or None.
 
-        Rules that no other pair uses count as the rarest ones.
+        Rules used by no other pair get the lowest probability.
         """
         log_probabilities = np.empty(len(rows))
-        pairs = self.learned.pairs_of(rows)
-        sizes, space = self._take(pairs)
-        weigh_derivations(pairs, self.learned.rules, space, log_probabilities)
-        self._spaces.append((sizes, space))
+        pairs = self.learned.load_pairs(rows)
+        capacities, scratch = self._take_scratch(pairs)
+        weigh_derivations(pairs, self.learned.rules, scratch, log_probabilities)
+        self._free_scratches.append((capacities, scratch))
         return list(map(_number_or_none, log_probabilities.tolist()))
 
-    def _take(self, pairs: ScoredPairs) -> tuple[ScorerCapacities, ScorerScratch]:
+    def _take_scratch(self, pairs: ScoredPairs) -> tuple[ScorerCapacities, ScorerScratch]:
         firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
         longest = max(int(np.diff(first).max(initial=1)) for first in firsts)
         links = int(np.diff(pairs.link_first).max(initial=1))
         try:
-            sizes, space = self._spaces.pop()
+            capacities, scratch = self._free_scratches.pop()
         except IndexError:
-            sizes, space = ScorerCapacities(0, 0, 1 << 12, 1 << 14), None
-        if space is None or longest > sizes.longest or links > sizes.links:
-            sizes = sizes._replace(longest=max(longest, sizes.longest), links=max(links, sizes.links))
-            space = self._space(sizes)
-        return sizes, space
+            capacities, scratch = ScorerCapacities(0, 0, 1 << 12, 1 << 14), None
+        if scratch is None or longest > capacities.longest or links > capacities.links:
+            longest, links = max(longest, capacities.longest), max(links, capacities.links)
+            capacities = capacities._replace(longest=longest, links=links)
+            scratch = self._make_scratch(capacities)
+        return capacities, scratch
 
-    def _space(self, sizes: ScorerCapacities) -> ScorerScratch:
-        return make_scorer_scratch(self.learned.rules, self.learned.lexicon, sizes, self._exact)
+    def _make_scratch(self, capacities: ScorerCapacities) -> ScorerScratch:
+        return make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, self._exact)
 
-    def _scored(self, pairs: ScoredPairs) -> Scored:
+    def _run_kernels(self, pairs: ScoredPairs) -> Scored:
         number = len(pairs.source_first) - 1
         links = int((np.diff(pairs.source_first) * np.diff(pairs.target_first)).sum())
         scored = Scored(
             np.empty((number, FACTS)), np.empty((number, 2, 2)), np.empty((links, 2), np.int32), np.empty(links)
         )
-        sizes, space = self._take(pairs)
+        capacities, scratch = self._take_scratch(pairs)
         model = self.learned.rules, self.learned.lexicon, self._classifiers, self._exact, _MIN_PROBABILITY
         done, written = 0, 0
         while True:
-            done, written = score_pairs(done, pairs, *model, space, scored, written)
+            done, written = score_pairs(done, pairs, *model, scratch, scored, written)
             if done == number:
                 break
-            lacking = int(space.room.sizes[NEEDED])
-            padding = {"seats": 2 * lacking} if lacking > 0 else {"rules": -2 * lacking}
-            sizes = sizes._replace(**padding)
-            space = self._space(sizes)
-        self._spaces.append((sizes, space))
+            missing = int(scratch.room.sizes[NEEDED])
+            padding = {"seats": 2 * missing} if missing > 0 else {"rules": -2 * missing}
+            capacities = capacities._replace(**padding)
+            scratch = self._make_scratch(capacities)
+        self._free_scratches.append((capacities, scratch))
         return scored
 
-    def _summed_up(
+    def _make_scores(
         self, pairs: ScoredPairs, scored: Scored, texts: Sequence[tuple[Sequence[str], Sequence[str]]]
     ) -> list[PairScore]:
         tokens = np.diff(pairs.source_first) + np.diff(pairs.target_first)
@@ -222,38 +225,38 @@ class Scorer:
             texts,
             strict=False,
         )
-        every = list(map(Link, *scored.links[: ends[-1]].T.tolist(), scored.probabilities[: ends[-1]].tolist()))
+        links_found = list(map(Link, *scored.links[: ends[-1]].T.tolist(), scored.probabilities[: ends[-1]].tolist()))
         return [
             PairScore(
-                size, doubt(self._usual, evidence, log_probability, *sides), log_probability, evidence, unseen, pieces,
-                pieces == 1, _misfit(*source), _misfit(*target), tuple(every[first:last]),
+                size, doubt(self._baseline, evidence, log_probability, *sides), log_probability, evidence, unseen,
+                pieces, pieces == 1, _misfit(*source), _misfit(*target), tuple(links_found[first:last]),
             )
             for size, log_probability, evidence, unseen, pieces, (source, target), first, last, sides in columns
         ]  # fmt: skip
 
-    def _learn(self, side: int, report: Phases) -> Classifier | None:
+    def _train_classifier(self, side: int, report: Phases) -> Classifier | None:
         """Train the misfit classifier of a side on stored pairs with replaced words."""
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])
-        original, changed = [], []
+        original, corrupted = [], []
 
         def report_progress() -> None:
             report("computing word statistics", side, 2)
 
-        for rows in batches(learned.examples, SCORED_AT_ONCE):
+        for rows in batches(learned.examples, BATCH_SIZE):
             report_progress()
-            pairs = learned.pairs_of(rows)
+            pairs = learned.load_pairs(rows)
             original.append(self._features(pairs, side))
             words, first = (pairs.target, pairs.target_first) if side else (pairs.source, pairs.source_first)
-            spoiled = words.copy()
+            changed = words.copy()
             replaced = np.zeros(len(words), np.bool_)
             for begin, end in zip(first.tolist(), first[1:].tolist(), strict=False):
-                spoiled[begin:end], positions = corrupt(words[begin:end], learned.tokens[side], random)
+                changed[begin:end], positions = corrupt(words[begin:end], learned.tokens[side], random)
                 replaced[[begin + position for position in positions]] = True
-            pairs = pairs._replace(target=spoiled) if side else pairs._replace(source=spoiled)
-            changed.append(self._features(pairs, side)[replaced])
+            pairs = pairs._replace(target=changed) if side else pairs._replace(source=changed)
+            corrupted.append(self._features(pairs, side)[replaced])
         none = np.empty((0, FEATURES))
-        return learn(np.concatenate([none, *original]), np.concatenate([none, *changed]), report_progress)
+        return train(np.concatenate([none, *original]), np.concatenate([none, *corrupted]), report_progress)
 
     def _features(self, pairs: ScoredPairs, side: int) -> NDArray[np.float64]:
         first = pairs.target_first if side else pairs.source_first
@@ -274,14 +277,14 @@ def _misfit(position: float, odds: float) -> Misfit | None:
     return None if math.isnan(odds) else Misfit(int(position), odds)
 
 
-_CHANGED = 0.5
-"""Minimum change of the mean log-probability of a derivation's rules for rescoring a pair."""
+_MIN_CHANGE = 0.5
+"""A pair is scored again if the mean log-probability of its derivation's rules has changed by more than this."""
 
 
 def scored_texts(
     scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]
 ) -> list[tuple[int, str, str, PairScore | None, str | None]]:
-    """Return for each pair its number, its sides, and its score, or the reason for a missing score."""
+    """Return the number, sides and score of each pair, or the reason for a missing score."""
     problems = [_problem(source, target) for _, source, target in lines]
     sound = [line for line, problem in zip(lines, problems, strict=True) if problem is None]
     scores = iter(scorer.score([(source, target) for _, source, target in sound]) if sound else [])
@@ -300,11 +303,11 @@ def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
     return None
 
 
-def keep_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:
+def save_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:
     """Write scores of stored pairs to the store."""
-    moment = now()
+    scored_at = now()
     position = scorer.learned.position
-    score_rows = [ScoreRow(row.id, position, moment, *score) for row, score in zip(rows, scores, strict=True)]
+    score_rows = [ScoreRow(row.id, position, scored_at, *score) for row, score in zip(rows, scores, strict=True)]
     store.save_scores(score_rows)
 
 
@@ -314,15 +317,15 @@ def find_due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[
     Pairs newer than the scorer's state of the store wait for the next round.
     """
     stored = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
-    for row, present in zip(rows, scorer.derivations(rows), strict=True):
+    for row, log_probability in zip(rows, scorer.derivations(rows), strict=True):
         if row.id > scorer.learned.last_pair:
             continue
         score = stored.get(row.id)
         if score is not None:
-            before = score.derivation_log_probability
-            if before is None or present is None:
-                if before is present:
+            earlier = score.derivation_log_probability
+            if earlier is None or log_probability is None:
+                if earlier is log_probability:
                     continue
-            elif abs(present - before) <= _CHANGED:
+            elif abs(log_probability - earlier) <= _MIN_CHANGE:
                 continue
         yield row

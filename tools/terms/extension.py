@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hierogram.daemon.cli.common import interruptible, open_chosen_store, plural, print_note, print_table
-from hierogram.daemon.cli.flags import given, with_options
+from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.extensions import LOOK, Command, Extension
 from hierogram.daemon.progress import progress
@@ -45,25 +45,23 @@ def terms(
     languages: Languages = None,
     output: Annotated[Path | None, OUTPUT] = None,
 ) -> None:  # fmt: skip
-    """Find terms, words and phrases with a consistent translation. Also finds pairs that translate a term differently.
+    """Find terms: words and phrases with a consistent translation. Also finds pairs that translate a term differently.
 
     Case is ignored; terms are shown in their most frequent case within sentences. Pairs must be aligned, but rules are
-    not required. This works with and without a daemon, and changes nothing. By default, a glossary (-o terms.glossary)
-    also contains single words, and only terms with their usual rendering in 90 % of their pairs.
+    not required. The store is not changed. By default, a glossary (-o terms.glossary) also contains single words, and
+    only terms with their usual rendering in at least 90 % of their pairs.
     """
     from hierogram.daemon.text.texts import make_pipeline, two_languages
 
-    form = _format(format, output)
-    pair = two_languages(languages, "--languages") if languages else ()
-    if form in (TBX, GLOSSARY) and departures:
+    format_name = _resolve_format(format, output)
+    language_pair = two_languages(languages, "--languages") if languages else ()
+    if format_name in (TBX, GLOSSARY) and departures:
         raise UsageError(
-            f"--departures: not available for {form}, which lists terms only: use another --format, such as tsv"
+            f"--departures cannot be combined with the format {format_name}, which lists terms only: use --format tsv"
         )
-    if form == GLOSSARY:
-        options = replace(
-            options,
-            **{name: value for name, value in GLOSSARY_DEFAULTS.items() if name not in given(context, TermOptions)},
-        )
+    if format_name == GLOSSARY:
+        given = given_options(context, TermOptions)
+        options = replace(options, **{name: GLOSSARY_DEFAULTS[name] for name in GLOSSARY_DEFAULTS.keys() - given})
     from hierogram.tools.terms.extraction import terms as find_terms
     from hierogram.tools.terms.reports import format_renderings, format_terms
 
@@ -76,11 +74,11 @@ def terms(
             opened, departures=departures, options=options,
             progress=lambda doing, done, total: bar.update(done, total, done, doing),
         )  # fmt: skip
-        if form not in (GLOSSARY, JSON):
+        if format_name not in (GLOSSARY, JSON):
             report = report.as_text(make_pipeline(opened.store.settings()).to_words())
         url = opened.url
-    if form != TABLE:
-        _write(output, list(format_terms(report, form, departures > 0, pair, url)))
+    if format_name != TABLE:
+        _write(output, list(format_terms(report, format_name, departures > 0, language_pair, url)))
     elif departures:
         rows = [
             (item.term, item.usual, item.rendering, str(item.pair), item.source, item.target)
@@ -98,25 +96,23 @@ def terms(
     print_note(f"{plural(len(report.terms), 'term')}{found} of {plural(report.pairs, 'pair')}")
 
 
-def _format(named: str | None, output: Path | None) -> str:
-    ending = output.suffix.removeprefix(".") if output else ""
-    form = named or (ending if ending in FORMATS else TABLE)
-    if output is not None and form == TABLE:
-        raise UsageError(
-            f"--output {output}: unknown suffix: use {_SUFFIXES}, or choose the format with --format"
-        )
-    return form
+def _resolve_format(format_option: str | None, output: Path | None) -> str:
+    suffix = output.suffix.removeprefix(".") if output else ""
+    format_name = format_option or (suffix if suffix in FORMATS else TABLE)
+    if output is not None and format_name == TABLE:
+        raise UsageError(f"{output}: unknown suffix: expected {_SUFFIXES}, or choose the format with --format")
+    return format_name
 
 
-def _write(output: Path | None, made: list[str]) -> None:
+def _write(output: Path | None, pieces: list[str]) -> None:
     from hierogram.daemon.compressing import open_output
 
     if output is None:
-        for piece in made:
+        for piece in pieces:
             sys.stdout.write(piece)
         return
     with open_output(output) as file:
-        for piece in made:
+        for piece in pieces:
             file.write(piece.encode())
 
 

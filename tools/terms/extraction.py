@@ -3,7 +3,7 @@
 Passes 1 to 3 count candidates (phrases with their most frequent rendering): pass 1 filters by an approximate count
 in a fixed-size hash table [Park, Chen & Yu 1995], passes 2 and 3 count exactly. Candidates are ranked by
 log-likelihood ratio [Dunning 1993] and cohesion, and filtered by consistency and nesting in longer terms. Pass 4
-collects the details of the selected terms: case, renderings, corpora, dates, variant uses.
+collects the details of the selected terms: case, renderings, corpora, dates, departures.
 """
 
 import tempfile
@@ -43,7 +43,7 @@ from hierogram.tools.terms.phrases import (
     select_by_length,
     word_rows,
 )
-from hierogram.tools.terms.reports import GAP, Rendering, Term, TermReport, VariantUse
+from hierogram.tools.terms.reports import GAP, Departure, Rendering, Term, TermReport
 
 if TYPE_CHECKING:
     from hierogram.tools.keywords import TermKeywords
@@ -72,7 +72,7 @@ class CountSketch:
 
 
 class HashCounter:
-    """Exact counts of hashes, each with `width` integers that describe it, kept from its first occurrence."""
+    """Exact counts of hashes. Each hash has a description of `width` integers from its first occurrence."""
 
     def __init__(self, width: int, rows: int = _ROWS) -> None:
         self._width = width
@@ -88,10 +88,10 @@ class HashCounter:
         self._number += len(hashes)
         if self._number > self._rows:
             merged = self._merge()
-            # Double the threshold so that the total cost of merging stays linear in the number of rows added.
+            # Double the threshold, so that the total cost of merging is linear in the number of added rows.
             self._rows = max(self._rows, 2 * merged)
 
-    def found(self) -> tuple[HashArray, IntArray, IntArray]:
+    def result(self) -> tuple[HashArray, IntArray, IntArray]:
         """Return the hashes in ascending order, their counts, int64[n, k], and their descriptions."""
         self._merge()
         if not self._pending:
@@ -121,9 +121,9 @@ def find_positions(sorted_hashes: HashArray, hashes: HashArray) -> IntArray:
 class TermCandidates(NamedTuple):
     """Phrases and their most frequent renderings, as columns of n rows.
 
-    `sources`, `targets` are hashes; `source_words`, `target_words` are int64[n, longest], padded with -1. Pair counts:
-    `both` is the number of pairs with the phrase and this rendering, `with_source` with the phrase, `with_target` with
-    the target phrase, linked or not.
+    `sources`, `targets` are hashes; `source_words`, `target_words` are int64[n, max_length], padded with -1. `both` is
+    the number of pairs with the phrase and this rendering, `with_source` with the phrase, `with_target` with the target
+    phrase, linked or not.
     """
 
     sources: HashArray
@@ -134,42 +134,42 @@ class TermCandidates(NamedTuple):
     with_source: IntArray
     with_target: IntArray
 
-    def at(self, rows: IntArray | BoolArray) -> "TermCandidates":
+    def select(self, rows: IntArray | BoolArray) -> "TermCandidates":
         """Return the selected rows."""
         return TermCandidates._make(column[rows] for column in self)
 
 
-PairPasses = Callable[[], Iterable[TermPairs]]
-"""Callable that starts a new pass over all pairs."""
+NextPass = Callable[[], Iterable[TermPairs]]
+"""Function that starts a new pass over all pairs."""
 
 
 def count_candidates(
-    parts: PairPasses, sketch: CountSketch, words: Vocabularies, options: TermOptions
+    next_pass: NextPass, sketch: CountSketch, words: Vocabularies, options: TermOptions
 ) -> TermCandidates:
     """Count the phrase pairs that may be frequent and the pairs with either side (passes 2 and 3)."""
-    tally = HashCounter(2 + 2 * options.max_words)
-    for pairs in parts():
+    counter = HashCounter(2 + 2 * options.max_words)
+    for pairs in next_pass():
         pair, sources, targets, source_words, target_words = _candidate_phrases(pairs, words, options)
         hashes = pair_hashes(sources, targets)
         selected = np.flatnonzero(sketch.may_have_count(hashes, options.min_count))
         selected = selected[_first_per_pair(pair[selected], hashes[selected])]
         sides = np.stack((sources[selected], targets[selected])).view(np.int64).T
         descriptions = np.concatenate((sides, source_words[selected], target_words[selected]), axis=1)
-        tally.add(hashes[selected], np.ones(len(selected), np.int64), descriptions)
-    hashes, counts, descriptions = tally.found()
+        counter.add(hashes[selected], np.ones(len(selected), np.int64), descriptions)
+    hashes, counts, descriptions = counter.result()
     frequent = counts[:, 0] >= options.min_count
-    return _pick_renderings(parts, hashes[frequent], descriptions[frequent], words, options)
+    return _pick_renderings(next_pass, hashes[frequent], descriptions[frequent], words, options)
 
 
 def _candidate_phrases(
     pairs: TermPairs, words: Vocabularies, options: TermOptions
 ) -> tuple[IntArray, HashArray, HashArray, IntArray, IntArray]:
     """Return the candidate phrase pairs: index of their pair, source hash, target hash, source and target words."""
-    longest = options.max_words
-    source, target = make_sides(pairs, words, longest)
+    max_length = options.max_words
+    source, target = make_sides(pairs, words, max_length)
     linked = source.high[0] >= source.low[0]
     parts = []
-    for length in range(1, longest + 1):
+    for length in range(1, max_length + 1):
         begins = source.phrases(length)
         begins = begins[linked[begins] & linked[begins + length - 1]]
         begins, target_begins, lengths = linked_phrases(source, target, begins, length)
@@ -182,8 +182,8 @@ def _candidate_phrases(
                 source.pair[begins],
                 source.hashes[length - 1][begins],
                 select_by_length(target.hashes, target_begins, lengths),
-                word_rows(words[0].folded[source.words], begins, np.full(len(begins), length), longest),
-                word_rows(words[1].folded[target.words], target_begins, lengths, longest),
+                word_rows(words[0].folded[source.words], begins, np.full(len(begins), length), max_length),
+                word_rows(words[1].folded[target.words], target_begins, lengths, max_length),
             )
         )
     pair, sources, targets, source_words, target_words = map(np.concatenate, zip(*parts, strict=True))
@@ -203,29 +203,29 @@ def _differs_from_previous(*columns: IntArray | HashArray) -> BoolArray:
 
 
 def _pick_renderings(
-    parts: PairPasses, hashes: HashArray, descriptions: IntArray, words: Vocabularies, options: TermOptions
+    next_pass: NextPass, hashes: HashArray, descriptions: IntArray, words: Vocabularies, options: TermOptions
 ) -> TermCandidates:
     """Return the most frequent rendering of each source phrase, with pair counts; ties: rarer target, then words."""
-    longest = options.max_words
+    max_length = options.max_words
     sources, targets = (np.ascontiguousarray(descriptions[:, k]).view(np.uint64) for k in (0, 1))
     distinct = np.unique(sources), np.unique(targets)
-    joint, with_source, with_target = (np.zeros(len(selected), np.int64) for selected in (hashes, *distinct))
-    for pairs in parts() if len(hashes) else ():
-        sides = make_sides(pairs, words, longest)
+    both, with_source, with_target = (np.zeros(len(selected), np.int64) for selected in (hashes, *distinct))
+    for pairs in next_pass() if len(hashes) else ():
+        sides = make_sides(pairs, words, max_length)
         _count_pairs(with_source, _find_hits(sides[0], distinct[0]), len(pairs.ids))
         _count_pairs(with_target, _find_hits(sides[1], distinct[1]), len(pairs.ids))
-        _count_pairs(joint, _pair_hits(*sides, hashes, distinct[0]), len(pairs.ids))
+        _count_pairs(both, _pair_hits(*sides, hashes, distinct[0]), len(pairs.ids))
     source_positions = find_positions(distinct[0], sources)
     target_counts = with_target[find_positions(distinct[1], targets)]
     texts = descriptions[:, 2:]
-    order = np.lexsort((*texts.T[::-1], target_counts, -joint, source_positions))
+    order = np.lexsort((*texts.T[::-1], target_counts, -both, source_positions))
     chosen = order[_differs_from_previous(source_positions[order])]
     return TermCandidates(
         sources[chosen],
         targets[chosen],
-        texts[chosen][:, :longest],
-        texts[chosen][:, longest:],
-        joint[chosen],
+        texts[chosen][:, :max_length],
+        texts[chosen][:, max_length:],
+        both[chosen],
         with_source[source_positions[chosen]],
         target_counts[chosen],
     )
@@ -259,14 +259,14 @@ def _count_pairs(counts: IntArray, occurrences: _PhraseHits, pairs: int) -> None
 
 
 _NESTED_SHARE = 0.8
-"""Minimum share of a phrase's pairs in a longer term for the phrase to be dropped."""
+"""A phrase is dropped if a longer term occurs in at least this share of its pairs."""
 
 
 Scores = tuple[FloatArray, FloatArray, FloatArray]
 """Scores, log-likelihood ratios and cohesions of terms, float64[n] each."""
 
 
-def likelihood_ratio(joint: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
+def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
     """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993].
 
     Natural log, at least 0; 0 if the two co-occur less often than by chance.
@@ -280,7 +280,7 @@ def likelihood_ratio(joint: IntArray, first: IntArray, second: IntArray, pairs: 
     pairs
         Total number of pairs.
     """
-    cells = np.stack((joint, first - joint, second - joint, pairs - first - second + joint)).astype(np.float64)
+    cells = np.stack((both, first - both, second - both, pairs - first - second + both)).astype(np.float64)
     cells = np.maximum(cells, 0)
     expected = np.stack((first * second, first * (pairs - second), (pairs - first) * second,
                          (pairs - first) * (pairs - second))).astype(np.float64) / max(pairs, 1)  # fmt: skip
@@ -294,10 +294,10 @@ def rank_terms(
     candidates: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
 ) -> tuple[TermCandidates, Scores]:
     """Return the best terms with scores, log-likelihood ratio times the smaller cohesion, highest first."""
-    candidates = candidates.at(
+    candidates = candidates.select(
         (candidates.both >= options.min_count) & (candidates.both >= options.consistency * candidates.with_source)
     )
-    candidates = candidates.at(~_nested_terms(candidates, words))
+    candidates = candidates.select(~_nested_terms(candidates, words))
     ratios = likelihood_ratio(candidates.both, candidates.with_source, candidates.with_target, pairs)
     cohesions = np.minimum(
         cohesion(candidates.source_words, candidates.with_source, words[0]),
@@ -305,7 +305,7 @@ def rank_terms(
     )
     scores = ratios * np.maximum(cohesions, 0)
     order = np.lexsort((candidates.sources, -candidates.both, -scores))[: options.top]
-    return candidates.at(order), (scores[order], ratios[order], cohesions[order])
+    return candidates.select(order), (scores[order], ratios[order], cohesions[order])
 
 
 def cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> FloatArray:
@@ -327,7 +327,7 @@ def cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> F
 
 
 def _nested_terms(candidates: TermCandidates, words: Vocabularies) -> BoolArray:
-    """Return bool[n]: whether both sides lie within a longer term that has most of the phrase's pairs."""
+    """Return bool[n]: whether both sides are part of a longer term that occurs in most of the phrase's pairs."""
     order = np.argsort(candidates.sources)
     ordered = candidates.sources[order]
     target_parts = _subphrases(candidates.target_words, words[1])
@@ -374,7 +374,7 @@ _LAST_DAY = 1 << 30
 
 
 class _Occurrences(NamedTuple):
-    """Occurrences of terms: term, pair, start and length, and start and length of the rendering (length 0 if none)."""
+    """Occurrences of terms: term, pair, start, length, and start and length of the rendering (0 if unlinked)."""
 
     term: IntArray
     pair: IntArray
@@ -383,31 +383,31 @@ class _Occurrences(NamedTuple):
     other: IntArray
     other_length: IntArray
 
-    def at(self, rows: IntArray | BoolArray) -> "_Occurrences":
+    def select(self, rows: IntArray | BoolArray) -> "_Occurrences":
         return _Occurrences(*(column[rows] for column in self))
 
 
 class TermDetails:
-    """Collector of the reported details of terms, with up to `max_variants` variant uses per term."""
+    """Collector of the reported details of terms, with up to `max_departures` departures per term."""
 
-    def __init__(self, terms: TermCandidates, words: Vocabularies, longest: int, max_variants: int) -> None:
+    def __init__(self, terms: TermCandidates, words: Vocabularies, max_length: int, max_departures: int) -> None:
         self._terms = terms
         self._words = words
-        self._longest = longest
+        self._max_length = max_length
         self._order = np.argsort(terms.sources)
         size = len(terms.sources)
         self._sources, self._renderings, self._corpora = (
-            HashCounter(1 + longest),
-            HashCounter(1 + longest),
+            HashCounter(1 + max_length),
+            HashCounter(1 + max_length),
             HashCounter(2),
         )
         self._first, self._last = np.full(size, _LAST_DAY), np.full(size, -1)
-        self._room = np.full(size, max_variants)
-        self._variants: list[tuple[int, int, str, str, str]] = []
+        self._room = np.full(size, max_departures)
+        self._departures: list[tuple[int, int, str, str, str]] = []
 
     def add(self, pairs: TermPairs) -> None:
         """Add the occurrences of the terms in a block of pairs."""
-        source, target = make_sides(pairs, self._words, self._longest)
+        source, target = make_sides(pairs, self._words, self._max_length)
         occurrences = self._find_hits(source, target)
         if not len(occurrences.term):
             return
@@ -416,11 +416,11 @@ class TermDetails:
         # Count each rendering of a term once per pair.
         order = np.lexsort((hashes, occurrences.term, occurrences.pair))
         chosen = order[_differs_from_previous(occurrences.pair[order], occurrences.term[order], hashes[order])]
-        selected = occurrences.at(chosen[occurrences.other_length[chosen] > 0])
+        selected = occurrences.select(chosen[occurrences.other_length[chosen] > 0])
         self._count_forms(self._renderings, selected.term, target, selected.other, selected.other_length)
         size = len(pairs.ids)
-        met_once, first = np.unique(occurrences.term * size + occurrences.pair, return_index=True)
-        once = occurrences.at(first)
+        term_pairs, first = np.unique(occurrences.term * size + occurrences.pair, return_index=True)
+        once = occurrences.select(first)
         days, corpora = pairs.days[once.pair], pairs.corpora[once.pair]
         np.minimum.at(self._first, once.term, days)
         np.maximum.at(self._last, once.term, days)
@@ -430,18 +430,18 @@ class TermDetails:
             np.stack((once.term, corpora), axis=1),
         )
         is_rendered = (occurrences.other_length > 0) & (hashes == self._terms.targets[occurrences.term])
-        is_variant = ~np.isin(met_once, occurrences.term[is_rendered] * size + occurrences.pair[is_rendered])
-        self._record_variants(pairs, once.at(is_variant), target)
+        is_departure = ~np.isin(term_pairs, occurrences.term[is_rendered] * size + occurrences.pair[is_rendered])
+        self._record_departures(pairs, once.select(is_departure), target)
 
     def _find_hits(self, source: SidePhrases, target: SidePhrases) -> _Occurrences:
         parts = []
-        for length in range(1, self._longest + 1):
+        for length in range(1, self._max_length + 1):
             begins = source.phrases(length)
             positions = find_positions(self._terms.sources[self._order], source.hashes[length - 1][begins])
             begins, terms = begins[positions >= 0], self._order[positions[positions >= 0]]
-            with_one, target_begins, lengths = linked_phrases(source, target, begins, length)
+            linked, target_begins, lengths = linked_phrases(source, target, begins, length)
             other_begins, other_length = np.zeros((2, len(begins)), np.int64)
-            positions = np.searchsorted(begins, with_one)
+            positions = np.searchsorted(begins, linked)
             other_begins[positions], other_length[positions] = target_begins, lengths
             parts.append(
                 _Occurrences(
@@ -451,44 +451,45 @@ class TermDetails:
         return _Occurrences(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _count_forms(
-        self, tally: HashCounter, terms: IntArray, side: SidePhrases, begins: IntArray, lengths: IntArray
+        self, counter: HashCounter, terms: IntArray, side: SidePhrases, begins: IntArray, lengths: IntArray
     ) -> None:
-        rows = word_rows(side.words, begins, lengths, self._longest)
+        rows = word_rows(side.words, begins, lengths, self._max_length)
         hashes = np.zeros(len(rows), np.uint64)
         for column in rows.T:
             hashes = mix_bits(hashes * _FIRST_STEP + (column + 2).astype(np.uint64))
         weights = np.where(side.first[begins], 1, _MID_SENTENCE_WEIGHT)
         counts = np.stack((np.ones(len(terms), np.int64), weights), axis=1)
-        tally.add(pair_hashes(terms.astype(np.uint64), hashes), counts, np.concatenate((terms[:, None], rows), axis=1))
+        descriptions = np.concatenate((terms[:, None], rows), axis=1)
+        counter.add(pair_hashes(terms.astype(np.uint64), hashes), counts, descriptions)
 
-    def _record_variants(self, pairs: TermPairs, variants: _Occurrences, target: SidePhrases) -> None:
-        for row in np.lexsort((variants.begin, variants.term)).tolist():
+    def _record_departures(self, pairs: TermPairs, departures: _Occurrences, target: SidePhrases) -> None:
+        for row in np.lexsort((departures.begin, departures.term)).tolist():
             term, pair, begin, length = (
-                int(c[row]) for c in (variants.term, variants.pair, variants.begin, variants.length)
+                int(c[row]) for c in (departures.term, departures.pair, departures.begin, departures.length)
             )
             if self._room[term] == 0:
                 continue
             self._room[term] -= 1
-            reach = np.searchsorted(pairs.source_links, (begin, begin + length))
-            linked = np.unique(pairs.target_links[reach[0] : reach[1]])
+            link_range = np.searchsorted(pairs.source_links, (begin, begin + length))
+            linked = np.unique(pairs.target_links[link_range[0] : link_range[1]])
             runs = np.split(linked, np.flatnonzero(np.diff(linked) > 1) + 1)
             text = GAP.join(self._words[1].text(target.words[run]) for run in runs if len(run))
-            self._variants.append((term, int(pairs.ids[pair]), text, *pairs.texts(pair, self._words)))
+            self._departures.append((term, int(pairs.ids[pair]), text, *pairs.texts(pair, self._words)))
 
     def make_terms(self, scores: Scores, names: Mapping[int, str]) -> list[Term]:
         """Return the terms; `names` maps corpus ids to names."""
         sources = _group_renderings(self._sources, self._words[0])
         renderings = _group_renderings(self._renderings, self._words[1])
         corpora: dict[int, dict[int, int]] = defaultdict(dict)
-        _, counts, descriptions = self._corpora.found()
+        _, counts, descriptions = self._corpora.result()
         for (term, corpus), (number,) in zip(descriptions.tolist(), counts.tolist(), strict=True):
             corpora[term][corpus] = number
         terms = self._terms
-        terms_made = []
+        made_terms = []
         for k, (score, ratio, cohesive) in enumerate(zip(*scores, strict=True)):
             target_text = self._words[1].text(terms.target_words[k]).lower()
             listed = sorted(renderings[k], key=lambda item: item.text.lower() != target_text)[:_MAX_RENDERINGS]
-            terms_made.append(
+            made_terms.append(
                 Term(
                     sources[k][0].text,
                     listed[0].text,
@@ -505,13 +506,13 @@ class TermDetails:
                     _EPOCH + timedelta(days=int(self._last[k])),
                 )
             )
-        return terms_made
+        return made_terms
 
-    def departures(self, snapshot: Snapshot, terms: Sequence[Term]) -> list[VariantUse]:
+    def departures(self, snapshot: Snapshot, terms: Sequence[Term]) -> list[Departure]:
         """Return the pairs that lack the usual rendering of a term, in the order of the terms."""
-        origins_by_pair = snapshot.pair_origins([pair for _, pair, *_ in self._variants])
+        origins_by_pair = snapshot.pair_origins([pair for _, pair, *_ in self._departures])
         return [
-            VariantUse(
+            Departure(
                 terms[term].source,
                 terms[term].target,
                 variant,
@@ -522,13 +523,13 @@ class TermDetails:
                 source,
                 target,
             )
-            for term, pair, variant, source, target in sorted(self._variants, key=lambda item: item[:2])
+            for term, pair, variant, source, target in sorted(self._departures, key=lambda item: item[:2])
         ]
 
 
-def _group_renderings(tally: HashCounter, vocabulary: TermVocabulary) -> dict[int, list[Rendering]]:
+def _group_renderings(counter: HashCounter, vocabulary: TermVocabulary) -> dict[int, list[Rendering]]:
     """Return the phrases of each term, most frequent first, each in its most frequent mid-sentence case."""
-    _, counts, descriptions = tally.found()
+    _, counts, descriptions = counter.result()
     cases: dict[int, dict[tuple[int, ...], list[tuple[int, int, str]]]] = defaultdict(lambda: defaultdict(list))
     for (term, *words), (number, weight) in zip(descriptions.tolist(), counts.tolist(), strict=True):
         folded = tuple(int(vocabulary.folded[word]) for word in words if word >= 0)
@@ -551,7 +552,7 @@ def terms(
     progress: Phases | None = None,
     **chosen: "Unpack[TermKeywords]",
 ) -> TermReport:
-    """Return phrases with consistent renderings, and up to `departures` exceptions of each term.
+    """Return phrases with consistent renderings, and up to `departures` departures per term.
 
     Options are the fields of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
     `InputError`.
@@ -560,7 +561,7 @@ def terms(
 
 
 def extract_terms(store: Store, options: TermOptions, departures: int = 0, report: Phases | None = None) -> TermReport:
-    """Return the best terms of the stored pairs, and up to `departures` variant uses per term.
+    """Return the best terms of the stored pairs, and up to `departures` departures per term.
 
     Raises `WrongKindError` if the pairs are not bilingual, `InputError` if the corpus does not exist, and
     `NothingLearnedError` if no pair is aligned.
@@ -579,7 +580,7 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         total = sum(snapshot.status().pairs.values())
         sketch, spool = CountSketch(), PairSpool(file)
         for block in snapshot.pair_blocks(_find_corpus(snapshot, options.corpus), TERM_COLUMNS):
-            pairs = parse_block(_in_words(block, view), words)
+            pairs = parse_block(_join_subwords(block, view), words)
             spool.add(pairs)
             pair, sources, targets, _, _ = _candidate_phrases(pairs, words, options)
             hashes = pair_hashes(sources, targets)
@@ -589,8 +590,8 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         if not spool.pairs:
             raise NothingLearnedError(store.url)
 
-        def next_pass(doing: str = "counting") -> Iterator[TermPairs]:
-            return spool.read((lambda done: report(doing, done, spool.pairs)) if report else None)
+        def next_pass(step: str = "counting") -> Iterator[TermPairs]:
+            return spool.read((lambda done: report(step, done, spool.pairs)) if report else None)
 
         candidates = count_candidates(next_pass, sketch, words, options)
         best, scores = rank_terms(candidates, spool.pairs, options, words)
@@ -602,7 +603,7 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
 
 
 def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tuple[str, int]]:
-    """Return the word counts of one side. A store of subword tokens has none, so that all its pairs are read."""
+    """Return the word counts of one side. A subword store only counts subwords, so this reads all its pairs."""
     if not view.merges:
         return snapshot.word_counts(side)
     counts = Counter[str]()
@@ -612,7 +613,7 @@ def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tupl
     return list(counts.items())
 
 
-def _in_words(block: Block, view: WordView) -> Block:
+def _join_subwords(block: Block, view: WordView) -> Block:
     if not view.merges:
         return block
     number, (*leading, sources, targets, alignments) = block
@@ -625,5 +626,5 @@ def _find_corpus(snapshot: Snapshot, name: str | None) -> int | None:
     corpus_id = None if name is None else snapshot.corpus_id(name)
     if name is not None and corpus_id is None:
         names = ", ".join(sorted(snapshot.status().corpora)) or "none"
-        raise InputError(f"corpus {name!r} not found; available corpora: {names}")
+        raise InputError(f"corpus {name!r} not found; the store has: {names}")
     return corpus_id

@@ -23,7 +23,7 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class TermOptions:
-    """Options that select terms: minimum frequency, length, consistency, and their number."""
+    """Options of term selection: frequency, length, consistency and number of terms."""
 
     top: Annotated[int, Option("Number of terms to report, best first.", min=1, max=MAX_TERMS)] = 50
     min_count: Annotated[int, Option("Minimum number of pairs in which a term has its usual rendering.", min=2)] = 5

@@ -1,7 +1,7 @@
 """Word-aligned pairs and their phrases as integer arrays.
 
-Pairs are read from the store once, in blocks of some thousand, and spooled to a file for later passes. The rendering
-of a phrase is the target phrase that its links lead to, if no link leads out of either [Koehn, Och & Marcu 2003].
+Pairs are read from the store once, in blocks of a few thousand, and spooled to a file for later passes. A phrase and
+its rendering are linked to each other, and no word of either is linked elsewhere [Koehn, Och & Marcu 2003].
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ HashArray = NDArray[np.uint64]
 _COMMON_SHARE = 0.002
 """Share of a side's tokens above which a word counts as common."""
 _NEVER_COMMON_COUNT = 50
-"""Words with at most this count are never common, however small the corpus."""
+"""Words with a count up to this one are never common, even in a small corpus."""
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
@@ -38,8 +38,8 @@ def mix_bits(values: HashArray) -> HashArray:
 class TermVocabulary:
     """Vocabulary of one side, indexed by word id.
 
-    `folded` maps each word to the first id that differs only in case. `values` are the random contributions of words to
-    phrase hashes, equal for words that differ only in case. `ends` is True if a term may start or end with the word,
+    `folded` maps each word to the first word that is equal except for case. `values` are random numbers for hashes of
+    phrases, the same for words that differ only in case. `ends` is True if a term may start or end with the word,
     `inside` if it may contain the word. `counts` are token counts, ignoring case.
     """
 
@@ -143,27 +143,27 @@ class PairSpool:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._subphrases = 0
+        self._blocks = 0
         self.pairs = 0
 
     def add(self, pairs: TermPairs) -> None:
         """Append a block of pairs."""
         for column in pairs:
             np.save(self._file, column.astype(np.int32))
-        self._subphrases += 1
+        self._blocks += 1
         self.pairs += len(pairs.ids)
 
     def read(self, report: Callable[[int], None] | None = None) -> Iterator[TermPairs]:
-        """Yield the blocks in the order in which they were added. `report` receives the number of pairs read so far."""
+        """Yield the blocks in the order in which they were added. `report` is called with the number of pairs read."""
         self._file.seek(0)
-        read = 0
-        for _ in range(self._subphrases):
+        pairs_read = 0
+        for _ in range(self._blocks):
             columns: list[NDArray[np.int32]] = [np.load(self._file) for _ in TermPairs._fields]
             part = TermPairs(*(column.astype(np.int64) for column in columns))
             yield part
-            read += len(part.ids)
+            pairs_read += len(part.ids)
             if report:
-                report(read)
+                report(pairs_read)
 
 
 _WORD_FACTOR = np.uint64(0xD1342543DE82EF95)
@@ -185,9 +185,9 @@ def pair_hashes(sources: HashArray, targets: HashArray) -> HashArray:
 class SidePhrases:
     """All phrases of one side of a block, as arrays indexed by first word, in lists indexed by length - 1.
 
-    `hashes` ignore case. `allowed` is True if the phrase lies within one sentence and may be a term. `low`, `high` are
-    the first and last word of the other side that is linked to the phrase (`high` < `low` if none). `pair` is the pair
-    of each word.
+    `hashes` ignore case. `allowed` is True if the phrase is within one sentence and may be a term. `low`, `high` are
+    the first and last word of the other side linked to the phrase (`high` < `low` without links). `pair` is the pair of
+    each word.
     """
 
     words: IntArray
@@ -203,17 +203,17 @@ class SidePhrases:
         return np.flatnonzero(self.allowed[length - 1])
 
 
-def make_sides(pairs: TermPairs, words: Vocabularies, longest: int) -> tuple[SidePhrases, SidePhrases]:
-    """Return the phrases of both sides, up to `longest` words long."""
+def make_sides(pairs: TermPairs, words: Vocabularies, max_length: int) -> tuple[SidePhrases, SidePhrases]:
+    """Return the phrases of both sides, up to `max_length` words long."""
     links = pairs.source_links, pairs.target_links
     return (
-        _side(pairs.source, pairs.source_ends, words[0], links, longest),
-        _side(pairs.target, pairs.target_ends, words[1], links[::-1], longest),
+        _make_side(pairs.source, pairs.source_ends, words[0], links, max_length),
+        _make_side(pairs.target, pairs.target_ends, words[1], links[::-1], max_length),
     )
 
 
-def _side(
-    words: IntArray, ends: IntArray, vocabulary: TermVocabulary, links: tuple[IntArray, IntArray], longest: int
+def _make_side(
+    words: IntArray, ends: IntArray, vocabulary: TermVocabulary, links: tuple[IntArray, IntArray], max_length: int
 ) -> SidePhrases:
     size = len(words)
     lengths = np.diff(ends, prepend=0)
@@ -221,16 +221,17 @@ def _side(
     room = ends[pair] - np.arange(size)
     first = np.zeros(size, np.bool_)
     first[(ends - lengths)[lengths > 0]] = True
-    values, end, barred = vocabulary.values[words], vocabulary.ends[words], np.cumsum(~vocabulary.inside[words])
+    values, end, excluded = vocabulary.values[words], vocabulary.ends[words], np.cumsum(~vocabulary.inside[words])
     own_links, other_links = links
     low, high = np.full(size, _NO_LINK), np.full(size, -1)
     np.minimum.at(low, own_links, other_links)
     np.maximum.at(high, own_links, other_links)
     side = SidePhrases(words, pair, first, [values], [end & vocabulary.inside[words]], [low], [high])
-    for length in range(2, longest + 1):
+    for length in range(2, max_length + 1):
         last = np.minimum(np.arange(size) + length - 1, size - 1)
         side.hashes.append(extend_hashes(side.hashes[-1], values[last]))
-        side.allowed.append((room >= length) & end & end[last] & vocabulary.inside[words] & (barred[last] == barred))
+        allowed = (room >= length) & end & end[last] & vocabulary.inside[words] & (excluded[last] == excluded)
+        side.allowed.append(allowed)
         side.low.append(np.minimum(side.low[-1], low[last]))
         side.high.append(np.maximum(side.high[-1], high[last]))
     return side
@@ -268,8 +269,8 @@ def select_by_length(columns: list[NDArray[_Value]], begins: IntArray, lengths: 
     return values
 
 
-def word_rows(words: IntArray, begins: IntArray, lengths: IntArray, longest: int) -> IntArray:
-    """Return the words of phrases as rows, int64[n, longest], padded with -1."""
-    positions = begins[:, None] + np.arange(longest)
-    inside = np.arange(longest) < lengths[:, None]
+def word_rows(words: IntArray, begins: IntArray, lengths: IntArray, max_length: int) -> IntArray:
+    """Return the words of phrases as rows, int64[n, max_length], padded with -1."""
+    positions = begins[:, None] + np.arange(max_length)
+    inside = np.arange(max_length) < lengths[:, None]
     return np.where(inside, words[np.minimum(positions, max(len(words) - 1, 0))], -1)

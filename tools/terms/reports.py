@@ -30,8 +30,8 @@ class Term:
 
     `pairs` is the number of pairs with the term and this rendering, `source_pairs` with the term, `target_pairs` with
     the target phrase; `consistency` is `pairs / source_pairs`. `score` is `ratio` (2 ln λ) times `cohesion`.
-    `renderings` are the most frequent ones, the usual one first; `corpora` counts the pairs with the term by corpus;
-    `first` and `last` are the dates on which the first and last of them were added.
+    `renderings` are the most frequent ones, the usual one first. `corpora` counts the pairs with the term by corpus.
+    `first` and `last` are the dates on which the first and last of these pairs were added.
     """
 
     source: str
@@ -50,11 +50,11 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class VariantUse:
-    """Pair with a term that does not have the usual rendering.
+class Departure:
+    """Pair that contains a term without its usual rendering.
 
-    `rendering` is the text that the term is linked to: a phrase, words separated by `…`, or an empty string.
-    `external_id` is the pair's own identifier, `origin` the input that it was read from.
+    `rendering` is the text linked to the term: a phrase, words separated by `…`, or an empty string. `external_id` is
+    the pair's own identifier, `origin` the input from which it was read.
     """
 
     term: str
@@ -70,11 +70,11 @@ class VariantUse:
 
 @dataclass(frozen=True, slots=True)
 class TermReport:
-    """Best terms of a number of pairs, and the variant uses of these terms in the same order."""
+    """Best terms of a number of pairs, and the departures of these terms in the same order."""
 
     pairs: int
     terms: tuple[Term, ...]
-    departures: tuple[VariantUse, ...]
+    departures: tuple[Departure, ...]
     languages: tuple[str, ...]
 
     def as_text(self, texts: TextPipeline) -> "TermReport":
@@ -107,7 +107,7 @@ GAP = " … "
 """Placeholder for unlinked words between the words of a rendering."""
 
 
-UNKNOWN = ("x-source", "x-target")
+UNKNOWN_LANGUAGES = ("x-source", "x-target")
 """Private-use language tags [BCP 47] for stores without languages."""
 
 _TBX_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
@@ -123,13 +123,13 @@ _TBX_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
   <text>
     <body>
 """
-"""Notes are in this language."""
+"""Header of a TBX document. `xml:lang` is the language of the notes."""
 _TBX_FOOT = "    </body>\n  </text>\n</martif>\n"
 
 
 def make_tbx(report: TermReport, languages: tuple[str, ...], store: str) -> Iterator[str]:
     """Yield a TBX document in pieces."""
-    names = languages or report.languages or UNKNOWN
+    names = languages or report.languages or UNKNOWN_LANGUAGES
     tags = [name.replace("_", "-") for name in names]
     origin = f"{len(report.terms)} terms of {report.pairs} pairs of {store}, by hierogram"
     yield _TBX_HEAD.format(origin=xml_text(origin))

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.exceptions import BusyError, DaemonError, DeadlineError, InputError
-from hierogram.daemon.web.pages.forms import check_form_token, form_values, texts
-from hierogram.daemon.web.pages.rendering import PageContext, address, split_symbols
+from hierogram.daemon.web.pages.forms import check_form_token, form_values, query_values
+from hierogram.daemon.web.pages.rendering import PageContext, build_url, split_symbols
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.daemon.web.protocol.threads import Threads
@@ -23,7 +23,7 @@ from hierogram.tools.translation.web import Translations
 if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextParagraph, TextTranslation
 
-MAX_LETTERS = 5_000
+MAX_TEXT_LENGTH = 5_000
 _PAIRS = 5
 _WORDS = 200
 """Maximum number of words of a text in the search for similar pairs."""
@@ -62,7 +62,7 @@ def translation_routes(
     @router.get("/translate.json")
     async def translate_page(request: Request) -> Response:
         """Return the translation form, with the translation of a given text."""
-        parameters = texts(request, "q", "corrected")
+        parameters = query_values(request, "q", "corrected")
         typed = parameters.get("q", "")
         content: dict[str, Any] = {
             "text": typed,
@@ -73,14 +73,14 @@ def translation_routes(
             "language_model": None,
             "sql": [],
             "_trouble": None,
-            "_most": MAX_LETTERS,
+            "_most": MAX_TEXT_LENGTH,
             "_corrected": parameters.get("corrected"),
             "_correct": _CORRECT,
             "_form_token": page.sessions.form_token(request.cookies.get(COOKIE), _CORRECT),
-            "_near": address("/translate/near", q=typed),
+            "_near": build_url("/translate/near", q=typed),
         }
-        if len(typed) > MAX_LETTERS:
-            content["_trouble"] = f"the text has {len(typed):,} characters, the limit is {MAX_LETTERS:,}"
+        if len(typed) > MAX_TEXT_LENGTH:
+            content["_trouble"] = f"the text has {len(typed):,} characters, the limit is {MAX_TEXT_LENGTH:,}"
         elif typed.strip():
             try:
                 content |= await threads.translations.run(lambda: translated(typed), request)
@@ -88,7 +88,7 @@ def translation_routes(
                 raise
             except (DaemonError, ProblemError) as error:
                 content["_trouble"] = error.detail if isinstance(error, ProblemError) else str(error)
-        return await to_thread.run_sync(page.answer, request, "translate", content)
+        return await to_thread.run_sync(page.render, request, "translate", content)
 
     def translated(typed: str) -> dict[str, Any]:
         translator, position = translations.now()
@@ -109,10 +109,10 @@ def translation_routes(
     @router.get("/translate/near.json")
     async def near_pairs(request: Request) -> Response:
         """Return the stored pairs most similar to a text."""
-        typed = texts(request, "q").get("q", "")
+        typed = query_values(request, "q").get("q", "")
         # The first use of the translator reads the whole grammar, during which other pages need their threads.
         content = await threads.translations.run(lambda: near(typed), request)
-        return await to_thread.run_sync(page.answer, request, "translate_near", content)
+        return await to_thread.run_sync(page.render, request, "translate_near", content)
 
     def near(typed: str) -> dict[str, Any]:
         # Imported here because translating does not need it.
@@ -120,7 +120,7 @@ def translation_routes(
         from hierogram.tools.evidence.retrieval import find_evidence
 
         translator, _ = translations.now()
-        words = " ".join(translator.texts.source.tokens(typed[:MAX_LETTERS]).split()[:_WORDS])
+        words = " ".join(translator.texts.source.tokens(typed[:MAX_TEXT_LENGTH]).split()[:_WORDS])
         with page.reader.read() as transaction:
             pairs = (
                 find_evidence(transaction, words, EvidenceOptions(pairs=_PAIRS, rules=0, tokenized=True)).pairs
@@ -138,7 +138,7 @@ def translation_routes(
                 "text": typed,
                 "pairs": rows,
                 "sql": transaction.statements,
-                "_back": address("/translate", q=typed),
+                "_back": build_url("/translate", q=typed),
             }
 
     @router.post(_CORRECT)
@@ -148,7 +148,7 @@ def translation_routes(
         check_form_token(request, page.sessions, values)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
         outcome = await threads.change(lambda: _put(corrections, pair[0], pair[1]))
-        back = address("/translate", q=values.get("q") or pair[0], corrected=outcome)
+        back = build_url("/translate", q=values.get("q") or pair[0], corrected=outcome)
         return RedirectResponse(back, HTTPStatus.SEE_OTHER)
 
     return router

@@ -13,7 +13,7 @@ from hierogram.tools.translation.plain_text import check_amount
 from hierogram.tools.translation.web import Translations
 
 MAX_SENTENCES = 100
-MAX_LETTERS = 10_000
+MAX_TEXT_LENGTH = 10_000
 MAX_BEST = 100
 _MAX_BYTES = 1 << 22
 
@@ -31,7 +31,7 @@ class TranslateBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    sentences: list[Annotated[str, Field(max_length=MAX_LETTERS)]] = Field(
+    sentences: list[Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]] = Field(
         max_length=MAX_SENTENCES, description="Sentences, or texts of several sentences. Line breaks are kept."
     )
     format: Literal["text", "html", "tokens"] | None = Field(

@@ -1,10 +1,10 @@
 """Conversion of a tree-substitution grammar to a chart grammar whose rules can be mapped back to trees.
 
-Fragments have the probability of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). Of the infinitely many
-fragments, the counted ones are kept, and every production of the treebank as a fragment, so that sentences not covered
-by counted fragments can be parsed [CGB09 §5]. A fragment becomes one rule of its root; equal subtrees of fragments
-share symbols [Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution used in training: P_C, relative
-frequencies of productions, or P_M, uniform productions.
+Fragments have the probability of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). The chart grammar contains the
+counted fragments, and every production of the treebank as a fragment, so that sentences not covered by counted
+fragments can be parsed [CGB09 §5]. A fragment becomes one rule of its root; equal subtrees of fragments share symbols
+[Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution used in training: P_C, relative frequencies of
+productions, or P_M, uniform productions.
 """
 
 import math
@@ -23,20 +23,20 @@ from hierogram.samplers.grammar.settings import PCFG, UNIFORM
 from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, node_production
 
 WHOLE_SPAN, LEFT_SPAN, RIGHT_SPAN = 0, 1, 2
-"""Part of a rule's span that a production covers."""
+"""Parts of a rule's span, one of which a production covers."""
 
 
 class RuleChild(NamedTuple):
-    """Child of a rule: fragment labels above the symbol, and the symbol."""
+    """Child of a rule: a symbol, and the unary chain of labels above it."""
 
     above: tuple[str, ...]
     symbol: int
 
 
 class FragmentRule(NamedTuple):
-    """Chart rule as part of a fragment: unary chain of labels at its top, and the expansion of the last label.
+    """Part of a fragment as a chart rule: a unary chain `top` of labels, and the expansion of its last label.
 
-    By `kind` the expansion is a word, two children, or empty; then the last label is the child symbol's label.
+    `kind` determines the expansion: `word`, two `parts`, or none, if the last label is the label of the only part.
     """
 
     kind: int
@@ -100,7 +100,7 @@ def solve_strength(kinds: int, uses: float) -> float:
 
 
 class _RuleInterner:
-    """Symbols of equal subtrees of fragments, and the rules of all symbols."""
+    """Interner that gives equal subtrees of fragments one symbol, and collects the rules of all symbols."""
 
     def __init__(self) -> None:
         self.labels: dict[str, int] = {}
@@ -124,10 +124,10 @@ class _RuleInterner:
             number = sum(isinstance(child, Tree) for child in node.children)
             below = done[len(done) - number :]
             del done[len(done) - number :]
-            done.append(self._combined(node, below))
+            done.append(self._make_rule(node, below))
         return done[0]
 
-    def _combined(self, node: Tree, below: list[FragmentRule]) -> FragmentRule:
+    def _make_rule(self, node: Tree, below: list[FragmentRule]) -> FragmentRule:
         if not node.children:
             return FragmentRule(UNARY_EDGE, (node.label,), "", (RuleChild((), self.labels[node.label]),))
         first: Node = node.children[0]
@@ -136,20 +136,20 @@ class _RuleInterner:
         if len(below) == 1:
             return below[0]._replace(top=(node.label, *below[0].top))
         if len(below) == 2:
-            return FragmentRule(BINARY_EDGE, (node.label,), "", (self._part(below[0]), self._part(below[1])))
+            return FragmentRule(BINARY_EDGE, (node.label,), "", (self._child(below[0]), self._child(below[1])))
         raise InputError(f"({node.label} …) has {len(below)} children, the limit is 2: binarize the fragments first")
 
-    def _part(self, rule: FragmentRule) -> RuleChild:
+    def _child(self, rule: FragmentRule) -> RuleChild:
         if rule.kind == UNARY_EDGE:
             return RuleChild(rule.top[:-1], rule.parts[0].symbol)
         symbol = self.inside.get(rule)
         if symbol is None:
             symbol = self.inside[rule] = len(self.labels) + len(self.inside)
             self.tops.append(rule.top[0])
-            self.enter(symbol, rule, 1.0, -1)
+            self.add_rule(symbol, rule, 1.0, -1)
         return RuleChild((), symbol)
 
-    def enter(self, parent: int, rule: FragmentRule, weight: float, fragment: int) -> None:
+    def add_rule(self, parent: int, rule: FragmentRule, weight: float, fragment: int) -> None:
         symbols = [part.symbol for part in rule.parts]
         if rule.kind == LEXICAL_EDGE:
             symbols = [self.words.setdefault(rule.word, len(self.words))]
@@ -173,43 +173,44 @@ def approximate(
     """
     productions = grammar.productions()
     counted = {str(fragment): (fragment, count) for fragment, count in grammar.fragments}
-    for label, right, lexical in productions if smoothed else ():
-        fragment = Tree(label, tuple(word if lexical else Tree(word) for word in right))
+    for label, children, lexical in productions if smoothed else ():
+        fragment = Tree(label, tuple(word if lexical else Tree(word) for word in children))
         counted.setdefault(str(fragment), (fragment, 0.0))
     fragments = list(counted.values())
-    interning = _RuleInterner()
+    interner = _RuleInterner()
     for fragment, _ in fragments:
         for node in preorder(fragment):
             if isinstance(node, Tree) and (node is fragment or not node.children):
-                interning.labels.setdefault(node.label, len(interning.labels))
+                interner.labels.setdefault(node.label, len(interner.labels))
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment has the root label {root}: choose the root label with --root")
-    prior_of = {**estimate_priors(grammar), **(priors or {})}
-    p0 = _Base(_base_probabilities(grammar, base), prior_of)
-    label_totals = dict.fromkeys(interning.labels, 0.0)
+    all_priors = {**estimate_priors(grammar), **(priors or {})}
+    base_distribution = _Base(_base_probabilities(grammar, base), all_priors)
+    label_totals = dict.fromkeys(interner.labels, 0.0)
     for fragment, count in fragments:
         label_totals[fragment.label] += count
     if smoothed:
         for label in label_totals:
-            label_totals[label] += prior_of[label].strength
+            label_totals[label] += all_priors[label].strength
     masses = []
     for number, (fragment, count) in enumerate(fragments):
         mass = count
         if smoothed:
-            mass += prior_of[fragment.label].strength * p0.of(fragment)
+            mass += all_priors[fragment.label].strength * base_distribution.probability(fragment)
         masses.append(mass)
-        symbol = interning.labels[fragment.label]
-        interning.enter(symbol, interning.add_fragment(fragment), mass / label_totals[fragment.label], number)
-    return _pack(interning, masses, [fragment for fragment, _ in fragments], label_totals, productions, root)
+        symbol = interner.labels[fragment.label]
+        interner.add_rule(symbol, interner.add_fragment(fragment), mass / label_totals[fragment.label], number)
+    trees = [fragment for fragment, _ in fragments]
+    return _make_approximation(interner, masses, trees, label_totals, productions, root)
 
 
 class _Base(NamedTuple):
-    """The base distribution: P of each production, and how probably each label is expanded."""
+    """Base distribution: probabilities of productions, and priors with the expansion probabilities of labels."""
 
     probabilities: Mapping[Production, float]
     priors: Mapping[str, Prior]
 
-    def of(self, fragment: Tree) -> float:
+    def probability(self, fragment: Tree) -> float:
         """Return the probability of a fragment from its productions and its frontier [CGB09 §4]."""
         probability = 1.0
         for node in preorder(fragment):
@@ -244,56 +245,56 @@ def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, flo
     return {production: 1 / (max_children * symbols ** len(production[1])) for production in counts}
 
 
-def _pack(
-    interning: _RuleInterner,
+def _make_approximation(
+    interner: _RuleInterner,
     masses: list[float],
     fragments: list[Tree],
     label_totals: dict[str, float],
     counted: Mapping[Production, float],
     root: str,
 ) -> Approximation:
-    labels = len(interning.labels)
-    rows = interning.rows
+    labels = len(interner.labels)
+    rows = interner.rows
     chart = make_grammar(
         labels,
-        labels + len(interning.inside),
+        labels + len(interner.inside),
         np.array(rows[BINARY_EDGE], BINARY),
         np.array(rows[LEXICAL_EDGE], LEXICAL),
         np.array(rows[UNARY_EDGE], UNARY),
     )
-    names = [*interning.labels, *interning.tops]
+    names = [*interner.labels, *interner.tops]
     numbers: dict[Production, int] = {}
-    max_size = max(map(len, interning.rules))
+    max_size = max(map(len, interner.rules))
     start = np.zeros((3, max_size + 1), np.int64)
     fragment = np.full((3, max_size), -1, np.int32)
     production: list[int] = []
     span_kinds: list[int] = []
-    for kind, rules in enumerate(interning.rules):
+    for kind, rules in enumerate(interner.rules):
         for number, rule in enumerate(rules):
             start[kind, number] = len(production)
-            for of_symbols, span_kind in _list_productions(rule, names):
-                production.append(numbers.setdefault(of_symbols, len(numbers)))
+            for production_key, span_kind in _list_productions(rule, names):
+                production.append(numbers.setdefault(production_key, len(numbers)))
                 span_kinds.append(span_kind)
         start[kind, len(rules) :] = len(production)
-        fragment[kind, : len(rules)] = interning.fragments[kind]
+        fragment[kind, : len(rules)] = interner.fragments[kind]
     processes = FragmentMasses(
         np.array(masses),
-        np.array([interning.labels[tree.label] for tree in fragments], np.int32),
-        np.array([label_totals[label] for label in interning.labels]),
+        np.array([interner.labels[tree.label] for tree in fragments], np.int32),
+        np.array([label_totals[label] for label in interner.labels]),
     )
     tags: dict[str, tuple[float, str]] = {}
-    for (label, right, lexical), count in counted.items():
+    for (label, children, lexical), count in counted.items():
         if lexical:
-            tags[right[0]] = max(tags.get(right[0], (0.0, "")), (count, label))
+            tags[children[0]] = max(tags.get(children[0], (0.0, "")), (count, label))
     return Approximation(
-        sort_rules(chart, len(interning.words)),
-        interning.rules,
+        sort_rules(chart, len(interner.words)),
+        interner.rules,
         Productions(start, np.array(production, np.int32), np.array(span_kinds, np.int8), fragment),
         list(numbers),
         processes,
-        interning.words,
+        interner.words,
         {word: label for word, (_, label) in tags.items()},
-        interning.labels[root],
+        interner.labels[root],
     )
 
 

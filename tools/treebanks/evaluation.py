@@ -1,9 +1,9 @@
 """Labeled bracketing scores (precision, recall, F1, exact match) by EVALB's conventions [Sekine & Collins 1997].
 
 As with EVALB's parameter file COLLINS.prm: TOP brackets are ignored; words tagged -NONE-, `,`, `:`, quotes or `.` are
-removed, with brackets that contain nothing else; ADVP equals PRT; functional tags are stripped from labels; tags are
-not brackets. The gold tree decides which words are removed, whereas EVALB rejects sentences whose parse tags other
-words so. Sentence length is the number of words without traces.
+removed, and so are brackets that become empty; ADVP equals PRT; functional tags are stripped from labels; tags are not
+brackets. The words to remove are determined by the gold tree, whereas EVALB rejects a sentence if the parse tags other
+words in this way. Sentence length is the number of words without traces.
 """
 
 from collections import Counter
@@ -63,7 +63,7 @@ def collect_brackets(tree: Tree) -> Brackets:
     while stack:
         node, start = stack.pop()
         if isinstance(node, str):
-            # A word with siblings has no tag, but counts.
+            # A word with siblings has no tag, but is counted.
             words.append(node)
             tags.append("")
             continue

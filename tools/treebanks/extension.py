@@ -17,7 +17,7 @@ from hierogram.samplers.grammar.settings import PCFG
 from hierogram.storage.options import Option
 from hierogram.tools.treebanks.requests import ParseRequest
 
-STANDARD = "-"
+STANDARD_OUTPUT = "-"
 
 
 @with_options
@@ -33,15 +33,15 @@ def parse(
             positional=True,
         ),
     ] = None,
-    output: Annotated[str, OUTPUT] = STANDARD,
+    output: Annotated[str, OUTPUT] = STANDARD_OUTPUT,
 ) -> None:
     """Parse sentences with tree fragments. Writes bracketed trees, one per line.
 
-    Tokens are separated by spaces. Unknown words are parsed as their class. A sentence without a parse gets a flat
-    tree; empty lines stay empty.
+    Tokens are separated by spaces. Unknown words are parsed as their word class. The output for a sentence without a
+    parse is a flat tree, and for an empty line an empty line.
     """
     from hierogram.daemon.text.lines import read_sentences, write_lines
-    from hierogram.tools.treebanks.library import parse as find_trees
+    from hierogram.tools.treebanks.library import parse as parse_sentences
 
     with interruptible("no trees were written"), ExitStack() as stack:
         grammar, sentences = grammar_and_sentences(
@@ -50,16 +50,16 @@ def parse(
         lines = read_sentences(sentences)
         if request.base is None and isinstance(grammar, str):
             print_note(
-                f"{grammar}: the base distribution of a grammar file is unknown: smoothing with {PCFG} (use --base "
-                "for another)"
+                f"{grammar}: the file does not name its base distribution: smoothing with {PCFG} (--base)"
             )
         bar = stack.enter_context(progress("parse", "sentences"))
-        parsed = find_trees(lines, grammar, options=request, progress=lambda done: bar.update(done, len(lines), done))
+        total = len(lines)
+        parsed = parse_sentences(lines, grammar, options=request, progress=lambda done: bar.update(done, total, done))
         flat = [number for number, result in enumerate(parsed, 1) if not result.found]
         for number in flat:
             print_note(f"{sentences}, line {number}: no parse: the output is a flat tree")
         trees = [result.tree for result in parsed]
-        if output == STANDARD:
+        if output == STANDARD_OUTPUT:
             sys.stdout.writelines(tree + "\n" for tree in trees)
             return
         write_lines(Path(output), trees)

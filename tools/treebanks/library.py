@@ -1,4 +1,4 @@
-"""Parsing, and evaluation of parses, as `import hierogram` offers them."""
+"""Library functions for parsing and for the evaluation of parses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ParsedText(NamedTuple):
-    """Bracketed tree of a sentence, or an empty text; `found` is False if a flat tree replaces a missing parse."""
+    """Bracketed tree, empty for an empty line. If no parse was `found`, the tree is flat."""
 
     tree: str
     found: bool
@@ -75,8 +75,8 @@ def parse(
 
 
 def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
-    """Evaluate a file of trees like EVALB: `all` sentences, and those `up_to_cutoff` words. Raises `InputError`."""
-    right, parses = read_trees(str(reference)), read_trees(str(trees))
-    if len(parses) != len(right):
-        raise InputError(f"{trees} has {len(parses):,} trees, but {reference} has {len(right):,}")
-    return evaluate(right, parses)
+    """Evaluate a file of trees like EVALB, on `all` sentences and on sentences `up_to_cutoff`. Raises `InputError`."""
+    gold, parses = read_trees(str(reference)), read_trees(str(trees))
+    if len(parses) != len(gold):
+        raise InputError(f"{trees} has {len(parses):,} trees, but {reference} has {len(gold):,}")
+    return evaluate(gold, parses)

@@ -39,7 +39,7 @@ class _BestSpan(NamedTuple):
 def _best_by_label(
     cell: _Cell, best: dict[tuple[int, int], dict[str, _BestSpan]], start: int, end: int
 ) -> dict[str, _BestSpan]:
-    """Return the best subtree of each label over a span. Unary chains never repeat a label, so that they are finite."""
+    """Return the best subtree of each label over a span. Unary chains are finite, because they never repeat a label."""
     best_spans: dict[str, _BestSpan] = {}
     single = []
     for ((label, right, lexical), split), count in cell.items():
@@ -110,7 +110,7 @@ class Parser:
     """Parser with one grammar. The sentence number selects the random stream of a sentence."""
 
     def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
-        """Set the draws for MPP and MER; 0: MER uses exact expectations. Raises `UsageError` if negative."""
+        """Create a parser with `draws` for MPP and MER. With 0, MER uses exact expectations. Raises `UsageError`."""
         if draws < 0:
             raise UsageError(f"draws must be >= 0, got {draws}")
         self.grammar = grammar
@@ -124,20 +124,20 @@ class Parser:
         if MPP in methods and not self.draws:
             raise UsageError("mpp requires draws: pass --draws 1000")
         words = [ESCAPES.get(word, word) for word in words]
-        numbers = self.numbers(words, self.grammar.words)
-        if numbers is None:
-            return self._flat(words, methods)
+        word_ids = self.word_ids(words, self.grammar.words)
+        if word_ids is None:
+            return self._flat_result(words, methods)
         trees: dict[str, Tree] = {}
         log_probability = -np.inf
         if MPD in methods:
-            forest = self._forest(numbers, best=True)
+            forest = self._forest(word_ids, best=True)
             if forest is None:
-                return self._flat(words, methods)
+                return self._flat_result(words, methods)
             trees[MPD] = self._tree(forest, forest.best())
         if MPP in methods or MER in methods:
-            forest = self._forest(numbers, best=False)
+            forest = self._forest(word_ids, best=False)
             if forest is None:
-                return self._flat(words, methods)
+                return self._flat_result(words, methods)
             log_probability = forest.graph.chart.log_weight(self.grammar.root, 0, len(words))
             if self.draws:
                 key = SentenceKey(self.seed, sentence)
@@ -150,15 +150,15 @@ class Parser:
                 trees[MER] = self._expected_tree(forest, forest.expected())
         return ParseResult({name: with_words(tree, words) for name, tree in trees.items()}, log_probability, True)
 
-    def numbers(self, words: Sequence[str], word_numbers: dict[str, int]) -> NDArray[np.int32] | None:
-        """Return word ids. Unknown words have the id of their finest known class; None if a word has no known class."""
-        numbers = []
+    def word_ids(self, words: Sequence[str], known_ids: dict[str, int]) -> NDArray[np.int32] | None:
+        """Return word ids, or None if a word has none. An unknown word has the id of its finest known class."""
+        word_ids = []
         for position, word in enumerate(words):
             word_class: str | None = self._vocabulary.of(word, position)
-            while word_class is not None and word_class not in word_numbers:
+            while word_class is not None and word_class not in known_ids:
                 word_class = coarser_class(word_class) if word_class.startswith(UNKNOWN) else None
-            numbers.append(word_numbers.get(word_class or UNKNOWN))
-        return None if None in numbers else np.array(numbers, np.int32)
+            word_ids.append(known_ids.get(word_class or UNKNOWN))
+        return None if None in word_ids else np.array(word_ids, np.int32)
 
     def _forest(self, words: NDArray[np.int32], best: bool) -> Forest | None:
         rules = restricted(self.grammar.chart, words, best)
@@ -168,7 +168,7 @@ class Parser:
         return Forest(rules, chart, self.grammar.root)
 
     def _run_chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
-        """Return the Metropolis-Hastings chain's visits to each draw, and a draw of its most frequent tree."""
+        """Return the number of visits of the Metropolis-Hastings chain to each draw, and the most frequent tree."""
         samples = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
         times = count_repeats(key, samples)
         trees, first, which = np.unique(samples.tree, return_index=True, return_inverse=True)
@@ -201,14 +201,14 @@ class Parser:
         edges = np.flatnonzero(counts > _MIN_EXPECTED)
         rows = forest.items.edge[edges]
         items = forest.items.item[: forest.items.used[0]]
-        of = np.searchsorted(items["first"], edges, "right") - 1
+        item_rows = np.searchsorted(items["first"], edges, "right") - 1
         productions = self.grammar.productions
         for kind, rule, split, start, end, count in zip(
             rows["kind"].tolist(),
             rows["rule"].tolist(),
             rows["split"].tolist(),
-            items["start"][of].tolist(),
-            items["end"][of].tolist(),
+            items["start"][item_rows].tolist(),
+            items["end"][item_rows].tolist(),
             counts[edges].tolist(),
             strict=True,
         ):
@@ -232,7 +232,7 @@ class Parser:
             raise InputError(f"the expected productions do not form a tree with root {self.root}")
         return _build_tree(best, self.root, words)
 
-    def _flat(self, words: Sequence[str], methods: Sequence[str]) -> ParseResult:
+    def _flat_result(self, words: Sequence[str], methods: Sequence[str]) -> ParseResult:
         tags = self.grammar.tags
         likeliest = max(tags.values(), key=list(tags.values()).count)
         children = tuple(

@@ -164,7 +164,7 @@ class Format:
     def check_compression(self, compression: Compression) -> None:
         """Raise `ValueError` if the format or programs that read it do not support the compression."""
         if self.line is None and compression is not Compression.NONE:
-            raise ValueError(f"{self.name} has its own compression: leave out --compression")
+            raise ValueError(f"{self.name} has its own compression: remove --compression")
         if compression is Compression.ZSTD and self.compression is not Compression.ZSTD:
             raise ValueError(f"readers of {self.name} do not support zstd: use gzip (.gz) or no compression")
 

@@ -18,7 +18,7 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import HumanLinksError
 
 MAX_PAIRS = 100
-MAX_LETTERS = 10_000
+MAX_TEXT_LENGTH = 10_000
 _MAX_BYTES = 1 << 23
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
@@ -29,7 +29,7 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
     504: {"description": "The request takes too long. Send fewer pairs."},
 }
 
-_Text = Annotated[str, Field(max_length=MAX_LETTERS)]
+_Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 
 
 class PairToAlign(BaseModel):
@@ -73,7 +73,7 @@ class LinkAnswer(BaseModel):
 
 
 class WordLinkAnswer(BaseModel):
-    """The most probable link of a word in one direction. The position is null if no link is more probable."""
+    """The most probable link of a word in one direction. The position is null if the word is most probably unlinked."""
 
     position: int | None
     probability: float
@@ -122,7 +122,7 @@ def align_routes(context: WebContext) -> APIRouter:
 
     @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
     async def align(request: Request) -> Response:
-        """Align pairs with the counts that the store's aligner has learned so far. Nothing is stored."""
+        """Align pairs with the current counts of the store's aligner. Nothing is stored."""
         body = await read_json(request, AlignBody, _MAX_BYTES)
         return Response(await context.threads.alignments.run(lambda: work(body), request), media_type=JSON)
 
@@ -132,8 +132,8 @@ def align_routes(context: WebContext) -> APIRouter:
 _MAX_LINKS = 1_000
 _MAX_WORDS = 1 << 15
 _MAX_LINK_BYTES = 1 << 20
-_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
-_LATER: dict[int | str, dict[str, object]] = {
+_NOT_FOUND: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
+_ACCEPTED: dict[int | str, dict[str, object]] = {
     202: {"description": "Accepted. The pair will be re-aligned by the sampling loop."}
 }
 
@@ -199,7 +199,7 @@ def link_routes(context: WebContext) -> APIRouter:
             raise unknown_pair(pair_id)
         return applied
 
-    @router.get("", responses=_MISSING)
+    @router.get("", responses=_NOT_FOUND)
     def links(pair_id: PairId) -> LinksAnswer:
         """Return a pair's alignment and the corrections of its links."""
         pair = store.find_pair(pair_id)
@@ -219,8 +219,8 @@ def link_routes(context: WebContext) -> APIRouter:
         "",
         response_model=LinksAnswer,
         responses={
-            **_MISSING,
-            **_LATER,
+            **_NOT_FOUND,
+            **_ACCEPTED,
             409: {"description": "The links are out of range or contradictory, or the store is monolingual."},
             413: {"description": "The body is too large."},
             415: {"description": "The content type is not JSON."},
@@ -236,7 +236,7 @@ def link_routes(context: WebContext) -> APIRouter:
         answer = await to_thread.run_sync(lambda: links(pair_id))
         return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if applied else HTTPStatus.ACCEPTED)
 
-    @router.delete("", status_code=204, responses={**_MISSING, **_LATER})
+    @router.delete("", status_code=204, responses={**_NOT_FOUND, **_ACCEPTED})
     async def delete(pair_id: PairId) -> Response:
         """Remove the corrections of a pair's links and re-align the pair."""
         applied = await context.threads.change(lambda: correct(pair_id, KnownLinks(), "http"))

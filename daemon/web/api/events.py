@@ -22,16 +22,16 @@ from hierogram.storage.records.operations import Event, EventKind, EventPage
 
 STREAM = "text/event-stream"
 
-_MOST = 1_000
+_MAX_EVENTS = 1_000
 _MAX_STREAMS = 20
-_A_LOOK = 200
-_LOOK_SECONDS = 0.5
+_PAGE_SIZE = 200
+_POLL_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 15
 _RETRY_SECONDS = 10
 
 
 class EventsAnswer(BaseModel):
-    """Events in the order of their commits. Fields that do not apply to the kind of an event are omitted."""
+    """Events in commit order. Fields that do not apply to the kind of an event are omitted."""
 
     events: list[Event]
     next: int = Field(description="Value of `after` for the next page.")
@@ -41,7 +41,7 @@ class EventsAnswer(BaseModel):
 
 def event_routes(context: WebContext) -> APIRouter:
     """Return the router for events."""
-    router = APIRouter(prefix="/v1", tags=["looking"])
+    router = APIRouter(prefix="/v1", tags=["events"])
     streams = _Streams(context)
 
     @router.get(
@@ -62,7 +62,7 @@ def event_routes(context: WebContext) -> APIRouter:
                 description="Return events after this number. By default, start with the oldest stored event.",
             ),
         ] = None,
-        limit: Annotated[int, Query(ge=1, le=_MOST, description="Maximum number of events.")] = 100,
+        limit: Annotated[int, Query(ge=1, le=_MAX_EVENTS, description="Maximum number of events.")] = 100,
         kind: Annotated[
             list[EventKind] | None, Query(max_length=10, description="Kinds of events; all by default.")
         ] = None,
@@ -101,27 +101,27 @@ def event_routes(context: WebContext) -> APIRouter:
 
 
 class _Stream(EventSourceResponse):
-    """Stream of events that calls `ended` when it ends, even if it never started."""
+    """Stream of events. Calls `on_end` when it ends, even if it never started."""
 
-    def __init__(self, events: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
+    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
         # Caches must not store the stream, and proxies must not buffer it.
         super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        self._ended = ended
+        self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._ended()
+            self._on_end()
 
 
 class _Streams:
-    """The store's events, and a limited number of open streams."""
+    """Pages and streams of the store's events. The number of open streams is limited."""
 
     def __init__(self, context: WebContext) -> None:
         self._store = context.service.opened
         self._threads = context.threads.downloads.threads
-        self._ending = context.stopping
+        self._stopping = context.stopping
         self._open = 0
 
     async def page(self, kinds: Collection[str], after: int | None, limit: int) -> EventPage:
@@ -145,9 +145,9 @@ class _Streams:
 
     async def _events(self, kinds: Collection[str], position: int) -> AsyncIterator[bytes]:
         sent = time.monotonic()
-        while not self._ending():
+        while not self._stopping():
             try:
-                page = await self.page(kinds, position, _A_LOOK)
+                page = await self.page(kinds, position, _PAGE_SIZE)
             except StoreError:
                 # The client reconnects and then gets an error if the store is still unavailable.
                 return
@@ -163,8 +163,8 @@ class _Streams:
             elif time.monotonic() - sent >= _HEARTBEAT_SECONDS:
                 yield KEEPALIVE_COMMENT
                 sent = time.monotonic()
-            reached = page.events[-1].id if len(page.events) >= _A_LOOK else page.last
+            reached = page.events[-1].id if len(page.events) >= _PAGE_SIZE else page.last
             if reached > position:
                 position = reached
             else:
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)

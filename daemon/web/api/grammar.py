@@ -23,16 +23,16 @@ _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
 """Cursor pattern: uses, source and target of the last rule of a page."""
 
 _SIDE = {"max_length": 10_000, "pattern": _NO_NUL}
-_OF_RULES = OptionField.of(RuleQuery)
+_RULE_FIELDS = OptionField.of(RuleQuery)
 
-SourceSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["source"].constraints())]
-TargetSide = Annotated[str | None, Query(**_SIDE, **_OF_RULES["target"].constraints())]
-Limit = Annotated[int, Query(le=1_000, **_OF_RULES["limit"].constraints())]
+SourceSide = Annotated[str | None, Query(**_SIDE, **_RULE_FIELDS["source"].constraints())]
+TargetSide = Annotated[str | None, Query(**_SIDE, **_RULE_FIELDS["target"].constraints())]
+Limit = Annotated[int, Query(le=1_000, **_RULE_FIELDS["limit"].constraints())]
 Word = Annotated[str, Query(max_length=1_024, pattern=_NO_NUL)]
 
-_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
+_NOT_FOUND: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
 _DERIVED: dict[int | str, dict[str, object]] = {
-    **_MISSING,
+    **_NOT_FOUND,
     409: {"description": "The pair has no derivation yet."},
 }
 
@@ -88,25 +88,25 @@ def grammar_routes(context: WebContext) -> APIRouter:
         )
         view = WordView(store.settings().word_parts)
         rows = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in rules[:limit]]
-        following = None
+        next_cursor = None
         if len(rules) > limit:
             # The cursor holds uses in the store's integer units, because the store sorts by them.
             last = rules[limit - 1]
             after_uses = last.count if current_sample else round(last.expected_uses * unit)
-            following = f"{after_uses}\t{last.source}\t{last.target}"
-        return RulesAnswer(rules=rows, next=following)
+            next_cursor = f"{after_uses}\t{last.source}\t{last.target}"
+        return RulesAnswer(rules=rows, next=next_cursor)
 
-    @router.get("/pairs/{pair_id}", responses=_MISSING)
+    @router.get("/pairs/{pair_id}", responses=_NOT_FOUND)
     def pair(pair_id: PairId) -> PairRecord:
         """Return a stored pair. Subwords are joined to words."""
-        rules = store.find_pair(pair_id)
-        if rules is None:
+        stored = store.find_pair(pair_id)
+        if stored is None:
             raise unknown_pair(pair_id)
         view = WordView(store.settings().word_parts)
         if not view.merges:
-            return rules
-        word_pair = view.pair(rules.source, rules.target, rules.alignment)
-        return replace(rules, source=word_pair.source, target=word_pair.target, alignment=word_pair.alignment)
+            return stored
+        word_pair = view.pair(stored.source, stored.target, stored.alignment)
+        return replace(stored, source=word_pair.source, target=word_pair.target, alignment=word_pair.alignment)
 
     @router.get("/pairs/{pair_id}/derivation", responses=_DERIVED)
     def derivation(pair_id: PairId) -> DerivationAnswer:
@@ -116,18 +116,18 @@ def grammar_routes(context: WebContext) -> APIRouter:
     @router.delete(
         "/pairs/{pair_id}",
         status_code=204,
-        responses={**_MISSING, 202: {"description": "Accepted. The pair will be removed by the sampling loop."}},
+        responses={**_NOT_FOUND, 202: {"description": "Accepted. The pair will be removed by the sampling loop."}},
     )
     async def withdraw(pair_id: PairId) -> Response:
         """Withdraw a pair and its counts."""
 
-        def left() -> bool:
+        def is_withdrawn() -> bool:
             if pair_id not in service.withdraw([pair_id]):
                 raise unknown_pair(pair_id)
             return store.find_pair(pair_id) is None
 
         return Response(
-            status_code=HTTPStatus.NO_CONTENT if await context.threads.change(left) else HTTPStatus.ACCEPTED
+            status_code=HTTPStatus.NO_CONTENT if await context.threads.change(is_withdrawn) else HTTPStatus.ACCEPTED
         )
 
     return router

@@ -32,11 +32,11 @@ from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import IngestTotals, StoreStatus
 
-_SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
+_DURATION_BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 
 
 class RequestMetrics:
-    """Counters of requests and of the lines they sent."""
+    """Metrics of HTTP requests, and of the lines of pairs that they sent."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -51,7 +51,7 @@ class RequestMetrics:
             "hierogram_http_request_seconds",
             "Duration of HTTP requests, until the end of the response.",
             ["route"],
-            buckets=_SECONDS,
+            buckets=_DURATION_BUCKETS,
             registry=self.registry,
         )
         self._lines = Counter(
@@ -78,15 +78,15 @@ class RequestMetrics:
 class _CurrentMetrics(Collector):
     """Collector of current metrics of the daemon, its store and its export jobs."""
 
-    condition: DaemonStatus
+    daemon: DaemonStatus
     status: StoreStatus | None
     jobs: Sequence[JobStatus]
 
     def collect(self) -> Iterator[Metric]:
-        condition, status = self.condition, self.status
-        lag, spool = condition.lag, condition.spool
-        yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime_seconds)
-        yield _gauge("hierogram_degraded", "1 if the daemon is degraded.", bool(condition.degraded))
+        daemon, status = self.daemon, self.status
+        lag, spool = daemon.lag, daemon.spool
+        yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", daemon.uptime_seconds)
+        yield _gauge("hierogram_degraded", "1 if the daemon is degraded.", bool(daemon.degraded))
         yield _gauge("hierogram_lag_pairs", "Pairs that are not settled yet.", lag.pairs)
         yield _by_state("hierogram_lag_pairs_by_state", "Pairs that are not settled yet, by state.", lag.states)
         yield _gauge(
@@ -109,7 +109,7 @@ class _CurrentMetrics(Collector):
             "hierogram_loop_age_seconds", "Seconds since the last heartbeat of a loop.", labels=["loop"]
         )
         restarts = CounterMetricFamily("hierogram_loop_restarts", "Restarts of a loop after failures.", labels=["loop"])
-        for loop in condition.loops:
+        for loop in daemon.loops:
             ages.add_metric([loop.name], loop.age_seconds)
             restarts.add_metric([loop.name], loop.restarts)
         yield ages
@@ -143,7 +143,7 @@ class _CurrentMetrics(Collector):
 
 
 def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
-    """Yield metrics of scheduled exports, labeled by job. A job has no value before the first run that provides it."""
+    """Yield metrics of scheduled exports, labeled by job. Jobs without a value are omitted from a metric."""
     figures: list[tuple[str, str, Callable[[JobStatus], float | None]]] = [
         (
             "last_success_timestamp_seconds",
@@ -214,10 +214,10 @@ class HealthAnswer(BaseModel):
 _STORE_SECONDS = 10.0
 
 
-def _failed_loops(condition: DaemonStatus) -> list[str]:
+def _failed_loops(daemon: DaemonStatus) -> list[str]:
     return [
         f"the loop {loop.name} has not responded for {loop.age_seconds:.0f} s ({loop.error or 'no known error'})"
-        for loop in condition.loops
+        for loop in daemon.loops
         if not loop.running
     ]
 
@@ -225,19 +225,19 @@ def _failed_loops(condition: DaemonStatus) -> list[str]:
 _Answer = TypeVar("_Answer")
 
 
-def coalesced(make: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
-    """Wrap an async function so that concurrent callers share a result computed after each of them called."""
-    turn, started = asyncio.Lock(), 0
-    made: tuple[int, _Answer] | None = None
+def coalesced(compute: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
+    """Wrap an async function so that concurrent callers share one result, computed after all of them called."""
+    lock, calls = asyncio.Lock(), 0
+    computed: tuple[int, _Answer] | None = None
 
     async def answer() -> _Answer:
-        nonlocal started, made
-        target = started + 1
-        async with turn:
-            if made is None or made[0] < target:
-                started += 1
-                made = started, await make()
-            return made[1]
+        nonlocal calls, computed
+        call = calls + 1
+        async with lock:
+            if computed is None or computed[0] < call:
+                calls += 1
+                computed = calls, await compute()
+            return computed[1]
 
     return answer
 
@@ -246,80 +246,80 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     """Return the router for health checks, status and metrics."""
     router = APIRouter(tags=["health"])
     service, max_lag = context.service, context.http.max_lag
-    answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
-    # Use a separate thread, so that health checks do not wait for pages.
+    responses: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
+    # Use a separate thread, so that health checks do not wait for other requests.
     thread = CapacityLimiter(1)
 
     def read_store() -> tuple[StoreStatus, list[JobStatus]]:
         return service.opened.status(), list_jobs(service.store)
 
-    async def look() -> tuple[DaemonStatus, StoreStatus | None, Sequence[JobStatus], str | None]:
-        """Return the daemon's condition, the store's status and jobs, and the reason if the store is unavailable."""
-        store_status, fault = None, f"the store has not responded for {_STORE_SECONDS:.0f} s"
+    async def read_status() -> tuple[DaemonStatus, StoreStatus | None, Sequence[JobStatus], str | None]:
+        """Return the status of the daemon and of the store, its jobs, and the error if the store is unavailable."""
+        store_status, store_error = None, f"the store has not responded for {_STORE_SECONDS:.0f} s"
         with move_on_after(_STORE_SECONDS):
             try:
                 store_status = await to_thread.run_sync(read_store, abandon_on_cancel=True, limiter=thread)
             except StoreError as error:
-                fault = str(error)
-        condition = service.status()
+                store_error = str(error)
+        daemon = service.status()
         if store_status is None:
-            return condition, None, (), fault
+            return daemon, None, (), store_error
         status, jobs = store_status
-        return replace(condition, lag=condition.lag.by(status.pairs)), status, jobs, None
+        return replace(daemon, lag=daemon.lag.with_states(status.pairs)), status, jobs, None
 
     async def render() -> bytes:
-        condition, store, jobs, _ = await look()
-        present = CollectorRegistry()
-        present.register(_CurrentMetrics(condition, store, jobs))
-        return generate_latest(present) + generate_latest(metrics.registry)
+        daemon, store, jobs, _ = await read_status()
+        registry = CollectorRegistry()
+        registry.register(_CurrentMetrics(daemon, store, jobs))
+        return generate_latest(registry) + generate_latest(metrics.registry)
 
-    shared_look, shared_metrics = coalesced(look), coalesced(render)
+    shared_status, shared_metrics = coalesced(read_status), coalesced(render)
 
-    def said(reasons: list[str]) -> Response:
+    def health_response(reasons: list[str]) -> Response:
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         return JSONResponse({"ok": not reasons, "reasons": reasons}, status)
 
-    @router.get("/healthz", response_model=HealthAnswer, responses=answers)
+    @router.get("/healthz", response_model=HealthAnswer, responses=responses)
     async def healthz() -> Response:
         """Liveness check: all loops respond."""
-        return said(_failed_loops(service.status()))
+        return health_response(_failed_loops(service.status()))
 
-    @router.get("/readyz", response_model=HealthAnswer, responses=answers)
+    @router.get("/readyz", response_model=HealthAnswer, responses=responses)
     async def readyz() -> Response:
         """Readiness check.
 
         Loops and store respond, the schema is current, nothing is degraded, and lag is within `max_lag`.
         """
-        condition, _, _, fault = await shared_look()
-        reasons = _failed_loops(condition)
-        if condition.degraded:
-            reasons.append(condition.degraded)
-        if condition.lag.pairs > max_lag:
+        daemon, _, _, store_error = await shared_status()
+        reasons = _failed_loops(daemon)
+        if daemon.degraded:
+            reasons.append(daemon.degraded)
+        if daemon.lag.pairs > max_lag:
             reasons.append(
-                f"{condition.lag.pairs:,} pairs are waiting for sampling, the limit is {max_lag:,} (max_lag)"
+                f"{daemon.lag.pairs:,} pairs are waiting for sampling, the limit is {max_lag:,} (max_lag)"
             )
         if service.stopping():
             reasons.append("the daemon is stopping")
-        if fault:
-            reasons.append(fault)
-        return said(reasons)
+        if store_error:
+            reasons.append(store_error)
+        return health_response(reasons)
 
     @router.get("/v1/status")
     async def status() -> StatusAnswer:
         """Return the status of the daemon and of its store."""
-        condition, store, jobs, fault = await shared_look()
+        daemon, store, jobs, store_error = await shared_status()
         return StatusAnswer(
             version=version("hierogram"),
-            uptime_seconds=condition.uptime_seconds,
-            degraded=condition.degraded,
-            log_likelihood=condition.log_likelihood,
-            loops=condition.loops,
-            lag=condition.lag,
-            spool=condition.spool,
+            uptime_seconds=daemon.uptime_seconds,
+            degraded=daemon.degraded,
+            log_likelihood=daemon.log_likelihood,
+            loops=daemon.loops,
+            lag=daemon.lag,
+            spool=daemon.spool,
             memory_bytes=resident_bytes(),
             store=store,
             exports=tuple(jobs),
-            store_error=fault,
+            store_error=store_error,
         )
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

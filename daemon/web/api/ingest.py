@@ -73,7 +73,7 @@ class IngestAnswer(BaseModel):
     notes: list[Note] = Field(default=[], description="Warnings about the body as a whole.")
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IngestAnswer":
-        """Return the answer with another chunk added; `unused` counts the lines that have each unused member."""
+        """Return the answer with the counts of another chunk. `unused` counts the lines with each unknown member."""
         reasons = Counter(self.reasons)
         for run in rejected:
             reasons[run.reason] += run.lines
@@ -83,13 +83,13 @@ class IngestAnswer(BaseModel):
             for run in rejected[:room]
         ]
         fields = dict(self.unused_fields)
-        repeats = 0
-        for name, times in sorted(unused.items()):
-            short = name[:_SHOWN_CHARACTERS].encode(errors="replace").decode()
-            if short in fields or len(fields) < _SHOWN_FIELDS:
-                fields[short] = fields.get(short, 0) + times
+        further = 0
+        for name, count in sorted(unused.items()):
+            shortened = name[:_SHOWN_CHARACTERS].encode(errors="replace").decode()
+            if shortened in fields or len(fields) < _SHOWN_FIELDS:
+                fields[shortened] = fields.get(shortened, 0) + count
             else:
-                repeats += times
+                further += count
         return self.model_copy(
             update={
                 "lines": self.lines + totals.accepted + totals.duplicates + totals.rejected,
@@ -100,7 +100,7 @@ class IngestAnswer(BaseModel):
                 "rejected_lines": self.rejected_lines + problems_shown,
                 "more_rejected": self.more_rejected + sum(run.lines for run in rejected[room:]),
                 "unused_fields": fields,
-                "more_unused_fields": self.more_unused_fields + repeats,
+                "more_unused_fields": self.more_unused_fields + further,
             }
         )
 
@@ -108,9 +108,8 @@ class IngestAnswer(BaseModel):
 class IngestRequest:
     """Lines of one request body, ingested in chunks. With an idempotency key, ingestion resumes across attempts.
 
-    An attempt that broke off left a record of its progress, written in the same transaction as its pairs. The next
-    attempt skips that many lines, checks their digest, and continues the counts. All methods access the store: call
-    them from one thread at a time.
+    Each attempt records its progress in the same transaction as its pairs. The next attempt skips the recorded lines,
+    checks their digest, and continues the counts. All methods access the store: call them from one thread at a time.
     """
 
     def __init__(self, store: GrammarStore, corpus: str, key: str | None, limits: InputLimits = DEFAULT_LIMITS) -> None:
@@ -120,17 +119,17 @@ class IngestRequest:
         self._limits = limits
         self._digest = blake2b(digest_size=16)
         self._seen = 0
-        self._intake: tuple[InputValidator, IngestBatch] | None = None
+        self._open_batch: tuple[InputValidator, IngestBatch] | None = None
         self._earlier = self._store.find_request(key) if key is not None else None
-        self._since = self._earlier.lines if self._earlier else None
+        self._recorded_lines = self._earlier.lines if self._earlier else None
         self.answer = (
             IngestAnswer.model_validate_json(self._earlier.response) if self._earlier else IngestAnswer(corpus=corpus)
         )
         if self._earlier and self._earlier.corpus != corpus:
-            raise self._other(f"the earlier request used the corpus {self._earlier.corpus!r}")
+            raise self._key_conflict(f"the earlier request used the corpus {self._earlier.corpus!r}")
 
     @property
-    def repeated(self) -> bool:
+    def is_replay(self) -> bool:
         """Whether an earlier attempt completed the request."""
         return self._earlier is not None and self._earlier.done
 
@@ -138,93 +137,93 @@ class IngestRequest:
         """Ingest the next lines. Returns the totals of newly stored lines. Raises `ProblemError` and `StoreError`."""
         if not self._seen and lines:
             if lines[0].lstrip().startswith(b"["):
-                raise _no_lines("a JSON array", ": convert an array with jq -c '.[]'")
+                raise _not_json_lines("a JSON array", ": convert an array with jq -c '.[]'")
             if (kind := detect_data_type(lines[0])) is not None:
-                raise _no_lines(kind, ", not compressed")
+                raise _not_json_lines(kind, ", not compressed")
         skipped = lines[: max(0, self.answer.lines - self._seen)]
         if skipped:
             self._skip(skipped)
             lines = lines[len(skipped) :]
         if not lines:
             return IngestTotals()
-        if self.repeated:
-            raise self._other("the earlier request had fewer lines")
-        checks, batch = self._open()
+        if self.is_replay:
+            raise self._key_conflict("the earlier request had fewer lines")
+        validator, batch = self._open()
         unused: Counter[str] = Counter()
-        [fields] = parse_lines([lines], partial(self._take_apart, unused), self._seen + 1)
+        [fields] = parse_lines([lines], partial(self._parse_line, unused), self._seen + 1)
         digest = self._digest.copy()
         digest.update(_joined(lines))
 
         def receipt(added: IngestTotals, rejected: list[RejectedLine]) -> Receipt:
-            return self._record(self.answer.plus(added, rejected, unused), digest.digest()), self._since
+            return self._record(self.answer.plus(added, rejected, unused), digest.digest()), self._recorded_lines
 
-        totals, rejected = batch.store(checks.read([fields]), receipt if self._key is not None else None)
+        totals, rejected = batch.store(validator.read([fields]), receipt if self._key is not None else None)
         self.answer = self.answer.plus(totals, rejected, unused)
         self._digest = digest
-        self._seen = self._since = self.answer.lines
+        self._seen = self._recorded_lines = self.answer.lines
         return totals
 
     def _skip(self, lines: list[bytes]) -> None:
         self._digest.update(_joined(lines))
-        if not self.repeated:
-            [fields] = parse_lines([lines], partial(self._take_apart, None), self._seen + 1)
-            # Read stored lines again, so that later repeats of them are numbered correctly.
-            checks, _ = self._open()
-            checks.read([fields])
+        if not self.is_replay:
+            [fields] = parse_lines([lines], partial(self._parse_line, None), self._seen + 1)
+            # Validate stored lines again, so that later repeats of them are numbered correctly.
+            validator, _ = self._open()
+            validator.read([fields])
         self._seen += len(lines)
         assert self._earlier is not None
         if self._seen == self._earlier.lines and self._digest.digest() != self._earlier.digest:
-            raise self._other("the earlier request had different lines")
+            raise self._key_conflict("the earlier request had different lines")
 
     def finish(self) -> IngestAnswer:
         """Close the batch after the last line and return the answer. Raises `ProblemError` and `StoreError`."""
         if self._seen < self.answer.lines:
-            raise self._other("the earlier request had more lines")
+            raise self._key_conflict("the earlier request had more lines")
         if not self._seen:
-            raise _no_lines("empty")
-        if not self.repeated:
-            checks, batch = self._open()
-            checks.close()
+            raise _not_json_lines("empty")
+        if not self.is_replay:
+            validator, batch = self._open()
+            validator.close()
             self.answer = self.answer.model_copy(update={"notes": batch.notes()})
             record = self._record(self.answer, self._digest.digest(), done=True)
-            batch.finish((record, self._since) if self._key is not None else None)
+            batch.finish((record, self._recorded_lines) if self._key is not None else None)
         return self.answer
 
     def fail(self, reason: str) -> None:
-        """Close the batch as failed, because the rest of the body will not arrive."""
-        if self._intake:
-            checks, batch = self._intake
-            checks.close()
+        """Close the batch as failed. No more lines may be added."""
+        if self._open_batch:
+            validator, batch = self._open_batch
+            validator.close()
             batch.fail(reason)
 
     def _open(self) -> tuple[InputValidator, IngestBatch]:
-        """Return the batch, created on first use. Raises `WrongKindError`."""
-        if self._intake is None:
+        """Return the validator and the batch. Creates them on first use. Raises `WrongKindError`."""
+        if self._open_batch is None:
             check_input_kind(self._store, PAIRS)
-            # Each request needs a unique name, because it identifies the location of rejected lines.
+            # The name must be unique, because rejected lines are identified by it and their line numbers.
             name = self._key if self._key is not None else uuid4().hex
-            checks = InputValidator(self._store.settings(), IngestOptions(limits=self._limits))
+            validator = InputValidator(self._store.settings(), IngestOptions(limits=self._limits))
             batch = IngestBatch(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
             self.answer = self.answer.model_copy(update={"batch": batch.report.batch})
-            self._intake = checks, batch
-        return self._intake
+            self._open_batch = validator, batch
+        return self._open_batch
 
     def _record(self, answer: IngestAnswer, digest: bytes, *, done: bool = False) -> RequestRow:
         return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(answer.model_dump()))
 
-    def _take_apart(self, unused: Counter[str] | None, line: bytes) -> ParsedLine:
+    def _parse_line(self, unused: Counter[str] | None, line: bytes) -> ParsedLine:
         if len(line) > MAX_LINE_BYTES:
             raise RejectionError(LINE_TOO_LONG, f"the line exceeds {MAX_LINE_BYTES} bytes")
         return json_object(line, unused)
 
-    def _other(self, reason: str) -> ProblemError:
+    def _key_conflict(self, reason: str) -> ProblemError:
         return ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             f"Idempotency-Key {self._key!r} was used for another request: {reason}; use a new key for new content",
         )
 
 
-def _no_lines(body: str, detail: str = "") -> ProblemError:
+def _not_json_lines(body: str, detail: str = "") -> ProblemError:
     expected = 'send JSON lines, an object {"source": …, "target": …} a line'
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is {body}: {expected}{detail}")
 
@@ -241,7 +240,7 @@ JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/ndjson",
 _MAX_BODIES = 4
 """Bodies of pairs that are ingested at the same time."""
 _PRUNE_SECONDS = 600.0
-_LAG_LOOK_SECONDS = 0.5
+_LAG_POLL_SECONDS = 0.5
 _LAG_RETRY_SECONDS = 60
 
 _LINKS = [
@@ -303,7 +302,7 @@ class _IngestSlots:
     def __init__(self, context: WebContext) -> None:
         self._store = context.service.store
         self._configuration = context.http
-        self._ending = context.stopping
+        self._stopping = context.stopping
         self._keys: set[str] = set()
         self._running = 0
         self._threads = CapacityLimiter(_MAX_BODIES)
@@ -314,10 +313,10 @@ class _IngestSlots:
         return await to_thread.run_sync(work, limiter=self._threads)
 
     @asynccontextmanager
-    async def place(self, key: str | None) -> AsyncIterator[None]:
-        """Hold an ingestion slot. Raises `ProblemError` if all slots are taken or the key is in use."""
+    async def acquire(self, key: str | None) -> AsyncIterator[None]:
+        """Hold an ingestion slot. Raises `ProblemError` if all slots or the key are in use."""
         if self._running >= _MAX_BODIES:
-            raise try_later(f"{self._running} bodies are being ingested, which is the limit", 2)
+            raise try_later(f"too many concurrent requests with pairs, the limit is {_MAX_BODIES}", 2)
         if key is not None and key in self._keys:
             raise ProblemError(
                 HTTPStatus.CONFLICT,
@@ -343,36 +342,36 @@ class _IngestSlots:
 
     async def wait_for_lag(self) -> None:
         """Wait until the backlog is within `max_lag`. Raises `ProblemError` after `backlog_timeout`."""
-        since = time.monotonic()
+        started = time.monotonic()
         while True:
-            if self._ending():
+            if self._stopping():
                 raise try_later("the daemon is stopping: send the rest after its restart", STORE_RETRY_SECONDS)
             waiting = await self.in_thread(partial(self._store.count_pairs, UNSETTLED))
             if waiting <= self._configuration.max_lag:
                 return
-            if time.monotonic() - since >= self._configuration.backlog_timeout:
+            if time.monotonic() - started >= self._configuration.backlog_timeout:
                 raise try_later(
                     f"{waiting:,} pairs are waiting for sampling, the limit is {self._configuration.max_lag:,} "
                     "(max_lag)",
                     _LAG_RETRY_SECONDS,
                 )
-            await asyncio.sleep(_LAG_LOOK_SECONDS)
+            await asyncio.sleep(_LAG_POLL_SECONDS)
 
 
 def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     """Return the router for POST /v1/pairs."""
-    router = APIRouter(prefix="/v1", tags=["intake"])
-    intakes, opened = _IngestSlots(context), context.service.opened
+    router = APIRouter(prefix="/v1", tags=["ingest"])
+    slots, opened = _IngestSlots(context), context.service.opened
 
-    async def take_in(request: Request, body: IngestRequest) -> None:
+    async def ingest_body(request: Request, body: IngestRequest) -> None:
         async for lines in line_chunks(request, context.http.max_request_bytes):
-            await intakes.wait_for_lag()
-            metrics.count_lines(await intakes.in_thread(partial(body.add, lines)))
-        await intakes.in_thread(body.finish)
+            await slots.wait_for_lag()
+            metrics.count_lines(await slots.in_thread(partial(body.add, lines)))
+        await slots.in_thread(body.finish)
 
     async def fail(body: IngestRequest, reason: str) -> None:
         with CancelScope(shield=True):
-            await intakes.in_thread(lambda: body.fail(reason))
+            await slots.in_thread(lambda: body.fail(reason))
 
     @router.post(
         "/pairs",
@@ -390,23 +389,23 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     ) -> Response:
         """Ingest pairs, one JSON object `{"source", "target", "alignment", "id"}` per line.
 
-        If a request is interrupted, lines stored so far are kept. With an `Idempotency-Key`, the same request can be
-        repeated until it succeeds, and its lines are counted once. `languages` are the source and target language of
-        the body, such as `fr,en`; a store of other languages refuses it.
+        If a request is interrupted, the lines already stored are kept. With an `Idempotency-Key`, the same request can
+        be repeated until it succeeds, and its lines are counted once. `languages` are the source and target language of
+        the body, such as `fr,en`; a store of other languages rejects the request.
         """
         check_content(request, JSON_LINES, f"send JSON lines with `Content-Type: {JSON_LINES[0]}`")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise ProblemError(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported: send the body uncompressed"
             )
-        async with intakes.place(idempotency_key):
-            await intakes.in_thread(lambda: _check_languages(opened, languages))
-            await intakes.wait_for_lag()
-            body = await intakes.in_thread(
+        async with slots.acquire(idempotency_key):
+            await slots.in_thread(lambda: _check_languages(opened, languages))
+            await slots.wait_for_lag()
+            body = await slots.in_thread(
                 lambda: IngestRequest(opened, corpus, idempotency_key, context.configuration.intake)
             )
             try:
-                await take_in(request, body)
+                await ingest_body(request, body)
             except (ProblemError, StoreError, InputError, ClientGoneError) as error:
                 await fail(body, str(error))
                 _log.warning("body of pairs aborted: %s", error)
@@ -414,7 +413,7 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
             except BaseException as error:
                 await fail(body, str(error) or type(error).__name__)
                 raise
-        headers = {"Idempotency-Replayed": "true"} if body.repeated else {}
+        headers = {"Idempotency-Replayed": "true"} if body.is_replay else {}
         return JSONResponse(body.answer.model_dump(), headers=headers)
 
     return router
@@ -430,7 +429,7 @@ def _check_languages(store: GrammarStore, languages: str | None) -> None:
 
 
 def _problem(error: Exception, body: IngestRequest) -> ProblemError:
-    """Return the problem for a body that failed: the reason, and the report of lines ingested before."""
+    """Return the problem for a failed body: the reason, and the report on the lines ingested before."""
     if isinstance(error, ProblemError):
         problem = error
     elif isinstance(error, RequestConflictError):

@@ -1,4 +1,4 @@
-"""The page Now: backlog, arrivals, failures, exports, rule changes and learning. It refreshes itself."""
+"""The page Now: backlog, arrivals, failures, exports, rule changes and learning. Refreshes itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.exports.schedule import job_statuses
-from hierogram.daemon.web.pages.forms import texts
+from hierogram.daemon.web.pages.forms import query_values
 from hierogram.daemon.web.pages.rendering import PageContext
 from hierogram.samplers.diagnostics.convergence import effective_size
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
@@ -35,13 +35,13 @@ def activity_routes(page: PageContext) -> APIRouter:
     @router.get("/now.json")
     def now_page(request: Request) -> Response:
         """Return the state of the store and of the daemon."""
-        texts(request)
-        with page.read() as reading:
-            transaction, settings = reading.transaction, reading.settings
+        query_values(request)
+        with page.read() as snapshot:
+            transaction, settings = snapshot.transaction, snapshot.settings
             status = progress.store_status(transaction, page.reader.url)
             sweeps = progress.last_sweeps(transaction, _SWEEPS)
             batches = progress.last_batches(transaction, _ROWS)
-            curve = _curve(sweeps, settings)
+            curve = _likelihood_curve(sweeps, settings)
             exports, changes = progress.last_exports(transaction, _ROWS), progress.last_changes(transaction, _ROWS)
             daemon, time = _daemon(page, status.pairs), datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
@@ -65,7 +65,7 @@ def activity_routes(page: PageContext) -> APIRouter:
                 "_exported": next((row for row in exports if row["state"] == "done"), None),
                 "_failures": _failures(daemon, progress.recent_failures(transaction), time - _RECENT),
             }
-        return page.answer(request, "now", content, reading)
+        return page.render(request, "now", content, snapshot)
 
     return router
 
@@ -88,7 +88,7 @@ def _failures(
 
 
 def _is_recent(moment: Any, since: datetime) -> bool:
-    """Compare a UTC time, which is text on SQLite, with another by minutes."""
+    """Return whether a UTC time, which is text on SQLite, is in or after the minute of `since`."""
     return str(moment)[:16].replace("T", " ") >= f"{since:%Y-%m-%d %H:%M}"
 
 
@@ -97,8 +97,8 @@ def _is_annealed(settings: Settings) -> bool:
     return settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
 
 
-def _curve(sweeps: Sequence[_Row], settings: Settings) -> list[list[float | None]]:
-    """Return the points (sweep, log-likelihood while annealed, or afterwards) with the value before each run."""
+def _likelihood_curve(sweeps: Sequence[_Row], settings: Settings) -> list[list[float | None]]:
+    """Return the log-likelihoods as points `[sweep, annealed, final]`, with None for one of the values."""
     annealed = _is_annealed(settings)
     points: list[list[float | None]] = []
     for row in sweeps:
@@ -117,7 +117,7 @@ def _diagnostics(
     batches: Sequence[_Row],
     settings: Settings,
 ) -> dict[str, Any]:
-    """Return convergence diagnostics: shares of pairs burned in and of edges and cuts moved, and the trend."""
+    """Return convergence diagnostics: shares of settled pairs, of moved edges and of moved cuts, and the trend."""
     # Log-likelihoods are comparable only for the same pairs and the same temperature.
     arrived = max((row["finished_at"] or row["started_at"] for row in batches if row["accepted"]), default=None)
     annealed = _is_annealed(settings)
@@ -133,7 +133,7 @@ def _diagnostics(
         "burned_in": pairs["settled"] / max(1, sum(pairs.values())),
         "edges_moved": last and last["edges_moved"],
         "cuts_moved": last and last["cuts_moved"],
-        "log_likelihood": trend_of(comparable),
+        "log_likelihood": estimate_trend(comparable),
     }
 
 
@@ -141,19 +141,19 @@ def _daemon(page: PageContext, pairs: dict[str, int]) -> dict[str, Any] | None:
     """Return the state of the daemon, or None without a daemon."""
     if page.service is None:
         return None
-    condition = page.service.status()
+    daemon = page.service.status()
     return {
-        "uptime_seconds": condition.uptime_seconds,
-        "degraded": condition.degraded,
-        "lag": asdict(condition.lag.by(pairs)),
-        "spool": asdict(condition.spool),
-        "loops": list(map(asdict, condition.loops)),
+        "uptime_seconds": daemon.uptime_seconds,
+        "degraded": daemon.degraded,
+        "lag": asdict(daemon.lag.with_states(pairs)),
+        "spool": asdict(daemon.spool),
+        "loops": list(map(asdict, daemon.loops)),
     }
 
 
 RISING, FALLING, FLAT, SHORT = "rising", "falling", "flat", "short"
 MIN_VALUES = 6
-"""Fewest log-likelihoods for a verdict; with fewer, the verdict is `SHORT`."""
+"""Minimum number of log-likelihoods for a trend; with fewer, the verdict is `SHORT`."""
 _WARM_VALUES = 16
 _ERRORS = 2.0
 """Number of standard errors by which the means of two halves must differ for a trend."""
@@ -174,7 +174,7 @@ class Trend(NamedTuple):
     error: float | None = None
 
 
-def trend_of(points: Sequence[tuple[int, float]]) -> Trend:
+def estimate_trend(points: Sequence[tuple[int, float]]) -> Trend:
     """Return the trend of a chain's log-likelihoods, given as (sweep, value) in the order of sweeps.
 
     Compares the means of two halves, each with the Monte Carlo error from its effective sample size [Vehtari et al.
@@ -187,12 +187,12 @@ def trend_of(points: Sequence[tuple[int, float]]) -> Trend:
     half = len(recent) // 2
     difference = float(sweeps[-half:].mean() - sweeps[:half].mean())
     change = float(values[-half:].mean() - values[:half].mean())
-    error = float(np.hypot(_error(values[:half]), _error(values[-half:])))
+    error = float(np.hypot(_monte_carlo_error(values[:half]), _monte_carlo_error(values[-half:])))
     verdict = FLAT if abs(change) <= _ERRORS * error else RISING if change > 0 else FALLING
     return Trend(verdict, len(recent), recent[0][0], recent[-1][0], change / difference, error / difference)
 
 
-def _error(values: NDArray[np.float64]) -> float:
+def _monte_carlo_error(values: NDArray[np.float64]) -> float:
     """Return the Monte Carlo standard error of the mean of the draws of one chain."""
     size = float(effective_size(values[None, None, :])[0])
     return float(values.std(ddof=1) / np.sqrt(size))

@@ -1,7 +1,7 @@
-"""Layout of a pair's pictures: two derivation trees with the links between them, and the links as a grid.
+"""Layout of a pair's drawings: two derivation trees with the links between them, and a grid of links.
 
-Lengths are in pixels. The source tree grows down to its words, the target tree up to its words. A rule has the same
-number in both trees.
+Lengths are in pixels. The source tree is above its words, the target tree below its words. A rule has the same number
+in both trees.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ _MAX_LABEL_LENGTH = 18
 Point = tuple[float, float]
 
 
-def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
+def lay_out_trees(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
     """Return the layout of the trees of a derivation and of the links between their words.
 
     `words` are (x, y of the baseline's middle, text, word), `nodes` (x, y, number of the rule from 1, color, rule),
     `branches` SVG paths, and `arcs` SVG paths with the keys of the linked words. An empty derivation has no trees.
     """
-    along = {side: _along(words) for side, words in sides.items()}
-    widths = {side: spans[-1][1] if spans else 0.0 for side, spans in along.items()}
+    offsets_by_side = {side: _word_offsets(words) for side, words in sides.items()}
+    widths = {side: offsets[-1][1] if offsets else 0.0 for side, offsets in offsets_by_side.items()}
     total_width = max(widths.values()) + 2 * _MARGIN
     # Children follow their parents in `uses`.
     levels = [0] * len(uses)
@@ -42,46 +42,44 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
         for child in use.children:
             levels[child] = levels[index] + 1
     depth = (max(levels) + 1) * _STEP if uses else 0.0
-    feet = {SOURCE: _MARGIN + depth + _WORD_HEIGHT}
-    feet[TARGET] = feet[SOURCE] + min(220.0, 70.0 + total_width / 16) + _WORD_HEIGHT
-    height = feet[TARGET] + (depth if sides[TARGET] else 0.0) + _MARGIN
-    centres: dict[str, list[float]] = {}
+    baselines = {SOURCE: _MARGIN + depth + _WORD_HEIGHT}
+    baselines[TARGET] = baselines[SOURCE] + min(220.0, 70.0 + total_width / 16) + _WORD_HEIGHT
+    height = baselines[TARGET] + (depth if sides[TARGET] else 0.0) + _MARGIN
+    centers: dict[str, list[float]] = {}
     for side, words in sides.items():
-        xs = [middle + (total_width - widths[side]) / 2 for middle, _ in along[side]]
+        xs = [middle + (total_width - widths[side]) / 2 for middle, _ in offsets_by_side[side]]
         rtl = direction(" ".join(word.text for word in words)) == "rtl"
-        centres[side] = [round(total_width - x if rtl else x, 1) for x in xs]
+        centers[side] = [round(total_width - x if rtl else x, 1) for x in xs]
     nodes: list[tuple[float, float, int, int, str]] = []
     branches: list[str] = []
-    # Nodes are above the source words and below the target words. Each tree has the y of its root, the step between
-    # levels, and the y at which branches meet the words.
-    trees = [(SOURCE, _MARGIN, _STEP, feet[SOURCE] - _WORD_HEIGHT)]
+    # Each tree has a side, the y of its root, the distance between its levels, and the y of its words.
+    trees = [(SOURCE, _MARGIN, _STEP, baselines[SOURCE] - _WORD_HEIGHT)]
     if any(use.target_span[1] for use in uses):
-        trees.append((TARGET, height - _MARGIN, -_STEP, feet[TARGET] + 8.0))
+        trees.append((TARGET, height - _MARGIN, -_STEP, baselines[TARGET] + 8.0))
     for side, root, step, foot in trees:
-        spots = [
-            (_middle(centres[side], use.source_span if side == SOURCE else use.target_span), root + level * step)
+        positions = [
+            (_span_center(centers[side], use.source_span if side == SOURCE else use.target_span), root + level * step)
             for use, level in zip(uses, levels, strict=True)
         ]
-        for number, (use, (x, y)) in enumerate(zip(uses, spots, strict=True), 1):
+        for number, (use, (x, y)) in enumerate(zip(uses, positions, strict=True), 1):
             nodes.append((x, y, number, color_number(number), f"{use.source} ||| {use.target}"))
-            ends = [spots[child] for child in use.children]
-            ends += [(centres[side][n], foot) for n in terminal_positions(use, list(uses), side)]
+            ends = [positions[child] for child in use.children]
+            ends += [(centers[side][n], foot) for n in terminal_positions(use, list(uses), side)]
             branches += [_curve((x, y), end) for end in ends]
+    top = baselines[TARGET] - _WORD_HEIGHT + 4.0
     return {
         "width": round(total_width),
         "height": round(height),
         "words": [
-            (x, feet[side], truncate(visible(word.text), _MAX_WORD_LENGTH), word)
+            (x, baselines[side], truncate(visible(word.text), _MAX_WORD_LENGTH), word)
             for side, words in sides.items()
-            for word, x in zip(words, centres[side], strict=True)
+            for word, x in zip(words, centers[side], strict=True)
         ],
         "nodes": nodes,
         "branches": branches,
         "arcs": [
             (
-                _curve(
-                    (centres[SOURCE][i], feet[SOURCE] + 6.0), (centres[TARGET][j], feet[TARGET] - _WORD_HEIGHT + 4.0)
-                ),
+                _curve((centers[SOURCE][i], baselines[SOURCE] + 6.0), (centers[TARGET][j], top)),
                 f"{sides[SOURCE][i].key} {sides[TARGET][j].key}",
             )
             for i, j in parse_links(alignment)
@@ -90,7 +88,7 @@ def picture(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], a
     }
 
 
-def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
+def lay_out_links(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
     """Return the links of a pair as grid cells, and the `phrases` as (x, y, width, height, color)."""
     rows, columns = (
         [truncate(visible(word.text), _MAX_LABEL_LENGTH) for word in sides[side]] for side in (SOURCE, TARGET)
@@ -121,19 +119,19 @@ def grid(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alig
     }
 
 
-def _along(words: Sequence[ShownWord]) -> list[Point]:
-    spans = []
+def _word_offsets(words: Sequence[ShownWord]) -> list[Point]:
+    offsets = []
     end = 0.0
     for word in words:
-        wide = width(truncate(visible(word.text), _MAX_WORD_LENGTH)) * _EM + _GAP
-        spans.append((end + wide / 2, end + wide))
-        end += wide
-    return spans
+        word_width = width(truncate(visible(word.text), _MAX_WORD_LENGTH)) * _EM + _GAP
+        offsets.append((end + word_width / 2, end + word_width))
+        end += word_width
+    return offsets
 
 
-def _middle(centres: Sequence[float], span: tuple[int, int]) -> float:
+def _span_center(centers: Sequence[float], span: tuple[int, int]) -> float:
     start, end = span
-    return round((centres[start] + centres[max(start, end - 1)]) / 2, 1) if centres else 0.0
+    return round((centers[start] + centers[max(start, end - 1)]) / 2, 1) if centers else 0.0
 
 
 def _curve(start: Point, end: Point) -> str:

@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-_LONGEST = 60_000
+_MAX_VALUE_LENGTH = 60_000
 """Longest query value in characters; a request head is not longer."""
 
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
-def texts(request: Request, *names: str) -> dict[str, str]:
+def query_values(request: Request, *names: str) -> dict[str, str]:
     """Return the non-empty query values by name. Raises `ProblemError` if a name or value is invalid."""
     parameters = parse_query(request, dict.fromkeys(names, False))
     for name, value in parameters:
-        if "\0" in value or len(value) > _LONGEST:
-            raise _wrong(name, f"must be a text of up to {_LONGEST:,} characters without NUL")
+        if "\0" in value or len(value) > _MAX_VALUE_LENGTH:
+            raise _invalid(name, f"must be a text of up to {_MAX_VALUE_LENGTH:,} characters without NUL")
     return {name: value for name, value in parameters if value}
 
 
-def options(request: Request, kind: type[Options], *names: str) -> tuple[Options, dict[str, str]]:
+def query_options(request: Request, kind: type[Options], *names: str) -> tuple[Options, dict[str, str]]:
     """Return the options in the query and its other values. Raises `ProblemError` if a name or value is invalid."""
     fields = OptionField.of(kind)
-    parameters = texts(request, *fields, *names)
+    parameters = query_values(request, *fields, *names)
     values = {name: _convert(fields[name], value) for name, value in parameters.items() if name in fields}
-    made = kind(**values)
+    parsed = kind(**values)
     try:
-        check(made)
+        check(parsed)
     except OptionError as error:
-        raise _wrong(error.option, error.reason) from error
-    return made, {name: value for name, value in parameters.items() if name not in fields}
+        raise _invalid(error.option, error.reason) from error
+    return parsed, {name: value for name, value in parameters.items() if name not in fields}
 
 
 def _convert(field: OptionField, text: str) -> Any:
@@ -51,7 +51,7 @@ def _convert(field: OptionField, text: str) -> Any:
         return text
     number = whole_number(text)
     if number is None:
-        raise _wrong(field.name, f"must be a whole number from 0 to {MAX_ID:,}, got {text[:40]!r}")
+        raise _invalid(field.name, f"must be a whole number from 0 to {MAX_ID:,}, got {text[:40]!r}")
     return number
 
 
@@ -64,20 +64,20 @@ def whole_number(text: str) -> int | None:
     return int(digits) if int(digits) <= MAX_ID else None
 
 
-def _wrong(name: str, reason: str) -> ProblemError:
+def _invalid(name: str, reason: str) -> ProblemError:
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{name}: {reason}", parameter=name)
 
 
-_LARGEST = 1 << 16
+_MAX_FORM_BYTES = 1 << 16
 _FORM = "application/x-www-form-urlencoded"
 
-TOKEN = "form_token"
+FORM_TOKEN = "form_token"
 
 
 async def form_values(request: Request) -> dict[str, str]:
     """Return the fields of a form. Raises `ProblemError` if the body is not a form or is too large."""
     check_content(request, [_FORM], f"send the form as {_FORM}")
-    body = await read_body(request, _LARGEST)
+    body = await read_body(request, _MAX_FORM_BYTES)
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
 
 
@@ -85,5 +85,5 @@ def check_form_token(request: Request, sessions: Sessions, values: Mapping[str, 
     """Check the CSRF token of a form."""
     if is_cross_site(request):
         raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed; nothing was changed")
-    if not sessions.is_form_valid(values.get(TOKEN, ""), request.cookies.get(COOKIE), request.url.path):
+    if not sessions.is_form_valid(values.get(FORM_TOKEN, ""), request.cookies.get(COOKIE), request.url.path):
         raise ProblemError(HTTPStatus.FORBIDDEN, "the form has expired: reload the page; nothing was changed")

@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.web.pages.forms import check_form_token, form_values, texts
-from hierogram.daemon.web.pages.rendering import PageContext, Reading, sentences
+from hierogram.daemon.web.pages.forms import check_form_token, form_values, query_values
+from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, sentences
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
@@ -30,72 +30,72 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
     @router.get("/pairs/{pair_id:int}")
     def pair_page(request: Request, pair_id: PairId) -> Response:
         """Return the page of a pair."""
-        texts(request)
-        with page.read() as reading:
-            content = _content(reading, _found(reading, pair_id))
-        content["_may_leave"] = page.service is not None
-        return page.answer(request, "pair", content, reading)
+        query_values(request)
+        with page.read() as snapshot:
+            content = _content(snapshot, _require_pair(snapshot, pair_id))
+        content["_can_withdraw"] = page.service is not None
+        return page.render(request, "pair", content, snapshot)
 
     @router.get("/pairs/{pair_id:int}/withdraw")
-    def ask_whether(request: Request, pair_id: PairId) -> Response:
+    def withdrawal_form(request: Request, pair_id: PairId) -> Response:
         """Return the form that withdraws a pair."""
-        texts(request)
-        _service(page)
-        with page.read() as reading:
-            pair, unit = _found(reading, pair_id), reading.notation.one
+        query_values(request)
+        _require_daemon(page)
+        with page.read() as snapshot:
+            pair, unit = _require_pair(snapshot, pair_id), snapshot.notation.one
         action = request.url.path
         token = page.sessions.form_token(request.cookies.get(COOKIE), action)
-        return page.html(request, "withdraw", {"pair": pair, "one": unit, "action": action, "form_token": token})
+        return page.render_html(request, "withdraw", {"pair": pair, "one": unit, "action": action, "form_token": token})
 
     @router.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
         """Withdraw a pair."""
         check_form_token(request, page.sessions, await form_values(request))
-        service = _service(page)
+        service = _require_daemon(page)
         if pair_id not in await threads.change(lambda: service.withdraw([pair_id])):
             raise unknown_pair(pair_id)
         return RedirectResponse(f"/withdrawn/{pair_id}", HTTPStatus.SEE_OTHER)
 
     @router.get("/withdrawn/{pair_id:int}")
     def withdrawn(request: Request, pair_id: PairId) -> Response:
-        """Return whether a pair has been withdrawn. Redirect to its page if no withdrawal was requested."""
-        with page.read() as reading:
-            still_there = is_withdrawal_pending(reading.transaction, pair_id)
-            if still_there is None:
-                return RedirectResponse(f"/pairs/{_found(reading, pair_id).id}", HTTPStatus.SEE_OTHER)
-        content = {"id": pair_id, "one": reading.notation.one, "still_there": still_there}
-        return page.html(request, "withdrawn", content)
+        """Return the state of a withdrawal. Redirects to the pair's page if no withdrawal was requested."""
+        with page.read() as snapshot:
+            pending = is_withdrawal_pending(snapshot.transaction, pair_id)
+            if pending is None:
+                return RedirectResponse(f"/pairs/{_require_pair(snapshot, pair_id).id}", HTTPStatus.SEE_OTHER)
+        content = {"id": pair_id, "one": snapshot.notation.one, "pending": pending}
+        return page.render_html(request, "withdrawn", content)
 
     return router
 
 
-def _service(page: PageContext) -> Service:
+def _require_daemon(page: PageContext) -> Service:
     if page.service is None:
         raise ProblemError(
-            HTTPStatus.FORBIDDEN, "withdrawing pairs requires a daemon (`hierogram serve`); this server is read-only"
+            HTTPStatus.FORBIDDEN, "this server is read-only: withdrawing pairs requires a daemon (`hierogram serve`)"
         )
     return page.service
 
 
-def _found(reading: Reading, pair_id: int) -> PairRecord:
-    pair = find_pair(reading.transaction, pair_id)
+def _require_pair(snapshot: PageSnapshot, pair_id: int) -> PairRecord:
+    pair = find_pair(snapshot.transaction, pair_id)
     if pair is None:
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"{reading.notation.one} {pair_id} not found")
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"{snapshot.notation.one} {pair_id} not found")
     return pair
 
 
-def _content(reading: Reading, pair: PairRecord) -> dict[str, Any]:
+def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
     # Import lazily: other pages do not need the compiler.
     from hierogram.daemon.learning.derivations import expected_rules, read_derivation
-    from hierogram.daemon.web.pages.drawing import grid, picture
+    from hierogram.daemon.web.pages.drawing import lay_out_links, lay_out_trees
     from hierogram.storage.pairs.pairs import pairs_by_id
 
-    transaction, settings, notation, view = reading
-    two_texts = notation.takes == PAIRS
-    alignment = pair.alignment if two_texts else ""
-    word_pair = view.pair(pair.source, pair.target if two_texts else "", alignment)
+    transaction, settings, notation, view = snapshot
+    bilingual = notation.takes == PAIRS
+    alignment = pair.alignment if bilingual else ""
+    word_pair = view.pair(pair.source, pair.target if bilingual else "", alignment)
     sides = sentences(*word_pair[:3])
-    # Rules and links refer to subword tokens, which are highlighted with their words.
+    # Rules and links refer to subword tokens, so draw the tokens, but highlight whole words.
     tokens = {
         side: [
             sides[side][positions[n]]._replace(text=view.side(symbol))
@@ -104,24 +104,24 @@ def _content(reading: Reading, pair: PairRecord) -> dict[str, Any]:
         ]
         for side, text, positions in (
             (SOURCE, pair.source, word_pair.source_places),
-            (TARGET, pair.target if two_texts else "", word_pair.target_places),
+            (TARGET, pair.target if bilingual else "", word_pair.target_places),
         )
     }
-    trouble = None
+    problem = None
     try:
         [row] = pairs_by_id(transaction.connection, [pair.id])
         uses, expected = read_derivation(row, settings), expected_rules(row, settings)
     except SamplerError as error:
-        uses, expected, trouble = [], [], str(error)
+        uses, expected, problem = [], [], str(error)
     rules = [replace(use, source=view.side(use.source), target=view.side(use.target)) for use in uses]
     stored = count_uses(transaction, {(use.source, use.target) for use in uses})
-    of_all = [stored.get((use.source, use.target), (0.0, 0)) for use in uses]
-    before, after = find_neighbors(transaction, pair.id)
-    # The score is the log of the product of the rules' relative frequencies, if all rules are counted already.
+    counts_by_rule = [stored.get((use.source, use.target), (0.0, 0)) for use in uses]
+    previous, following = find_neighbors(transaction, pair.id)
+    # The score is the log of the product of the rules' relative frequencies, if all rules have been counted.
     score = None
     total = transaction.row("SELECT rule_tokens FROM store_state", False)
-    if of_all and total and total[0] and all(count for _, count in of_all):
-        score = sum(log(count / total[0]) for _, count in of_all)
+    if counts_by_rule and total and total[0] and all(count for _, count in counts_by_rule):
+        score = sum(log(count / total[0]) for _, count in counts_by_rule)
     return {
         "pair": pair,
         "rules": [
@@ -130,16 +130,16 @@ def _content(reading: Reading, pair: PairRecord) -> dict[str, Any]:
                 "target_span": use.target_span, "children": [child + 1 for child in use.children],
                 "expected_uses": expected_uses, "count": count,
             }
-            for number, (use, (expected_uses, count)) in enumerate(zip(uses, of_all, strict=True), 1)
+            for number, (use, (expected_uses, count)) in enumerate(zip(uses, counts_by_rule, strict=True), 1)
         ],
         "score": score,
         "words": len(sides[SOURCE]) + len(sides[TARGET]),
         "expected": expected,
-        "trouble": trouble,
-        "_before": before,
-        "_after": after,
+        "trouble": problem,
+        "_before": previous,
+        "_after": following,
         "_sides": sides,
-        "_two_texts": two_texts,
-        "_picture": picture(rules, tokens, alignment),
-        "_grid": grid(rules, tokens, alignment) if alignment else None,
+        "_bilingual": bilingual,
+        "_picture": lay_out_trees(rules, tokens, alignment),
+        "_grid": lay_out_links(rules, tokens, alignment) if alignment else None,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rendering of pages as HTML or JSON: texts, linked words, templates, URLs, numbers."""
+"""Rendering of pages as HTML or JSON: templates, formats of numbers, words with links, URLs."""
 
 import unicodedata
 from collections import defaultdict
@@ -31,7 +31,7 @@ from hierogram.storage.browsing.reader import Reader, ReadTransaction
 from hierogram.storage.records import Settings
 from hierogram.storage.records.pairs import parse_links
 
-JSON_ENDING = ".json"
+JSON_SUFFIX = ".json"
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
@@ -54,22 +54,22 @@ def static_content(name: str) -> bytes:
     return files("hierogram.daemon.web.pages").joinpath("static", *name.split("/")).read_bytes()
 
 
-def address(path: str, **values: object) -> str:
+def build_url(path: str, **values: object) -> str:
     """Return a URL with a query; None values are omitted."""
     query = urlencode({name: value for name, value in values.items() if value is not None})
     return f"{path}?{query}" if query else path
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Convert a value to JSON types: records become objects, times ISO 8601 strings."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return plain(value._asdict())
+        return to_plain(value._asdict())
     if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
+        return to_plain(asdict(value))
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     if isinstance(value, datetime | date):
         return value.isoformat()
     return value
@@ -79,8 +79,8 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
 
 
-def _mean(value: float) -> str:
-    """Format expected uses: no decimals from 100, one decimal from 1, else two."""
+def _decimal(value: float) -> str:
+    """Format a number: without decimals from 100, with one decimal from 1, else with two."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
 
 
@@ -107,7 +107,7 @@ def _environment() -> Environment:
         "hierogram.daemon.web.pages",
         *(extension.templates for extension in extensions() if extension.templates),
     ]
-    made = Environment(
+    environment = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -115,22 +115,22 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Callable[..., Any]] = {
-        "number": _number, "probability": _probability, "bits": _bits, "mean": _mean, "moment": _moment,
+        "number": _number, "probability": _probability, "bits": _bits, "decimal": _decimal, "moment": _moment,
         "percent": _percent, "zoned": show_time, "visible": visible, "short": truncate,
     }  # fmt: skip
-    made.filters |= filters
+    environment.filters |= filters
     digests = {name: sha256(static_content(name)).hexdigest()[:12] for name in STATIC}
-    made.globals |= {
-        "address": address,
+    environment.globals |= {
+        "build_url": build_url,
         "direction": direction,
         "static": lambda name: f"/static/{name}?v={digests[name]}",
         "version": version("hierogram"),
     }
-    return made
+    return environment
 
 
-class Reading(NamedTuple):
-    """One state of the store for a page: its transaction, settings, notation and words."""
+class PageSnapshot(NamedTuple):
+    """Consistent state of the store for one page: transaction, settings, notation, and conversion to words."""
 
     transaction: ReadTransaction
     settings: Settings
@@ -141,63 +141,63 @@ class Reading(NamedTuple):
 class PageContext:
     """Renderer of a site's pages.
 
-    Without a `service`, the daemon, pages are read-only. `asks` tells whether the site has the SQL page. `navigation`
+    Pages are read-only without a `service`, the daemon. `has_sql` is True if the site has the SQL page. `navigation`
     lists name, path and title of each page that extensions add.
     """
 
-    def __init__(self, reader: Reader, sessions: Sessions, service: "Service | None", *, asks: bool) -> None:
+    def __init__(self, reader: Reader, sessions: Sessions, service: "Service | None", *, has_sql: bool) -> None:
         self.reader = reader
         self.sessions = sessions
         self.service = service
-        self.asks = asks
+        self.has_sql = has_sql
         self.navigation: list[tuple[str, str, str]] = []
         self._templates = _environment()
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
-        """Yield one state of the store."""
+    def read(self) -> Iterator[PageSnapshot]:
+        """Yield a consistent state of the store."""
         with self.reader.read() as transaction:
             settings = transaction.settings()
-            yield Reading(transaction, settings, find_notation(settings.grammar), WordView(settings.word_parts))
+            yield PageSnapshot(transaction, settings, find_notation(settings.grammar), WordView(settings.word_parts))
 
-    def answer(
-        self, request: Request, name: str, content: Mapping[str, Any], reading: Reading | None = None
+    def render(
+        self, request: Request, name: str, content: Mapping[str, Any], snapshot: PageSnapshot | None = None
     ) -> Response:
-        """Render a page as HTML, or as JSON, without keys that begin with `_`, if the path ends in `.json`.
+        """Render a page as HTML. If the path ends in `.json`, return JSON without keys that begin with `_`.
 
-        Pages of a state of the store have its statements, the names of its units, and the symbols of its rules.
+        With a `snapshot`, the page can show its SQL statements, the names of its units, and the symbols of rules.
         """
-        if reading is not None:
+        if snapshot is not None:
             content = {
                 **content,
-                "sql": reading.transaction.statements,
-                "_one": reading.notation.one,
-                "_many": reading.notation.many,
-                "_symbols": lambda side: split_symbols(side, reading.settings),
+                "sql": snapshot.transaction.statements,
+                "_one": snapshot.notation.one,
+                "_many": snapshot.notation.many,
+                "_symbols": lambda side: split_symbols(side, snapshot.settings),
             }
-        if request.url.path.endswith(JSON_ENDING):
-            values = {key: plain(value) for key, value in content.items() if not key.startswith("_")}
+        if request.url.path.endswith(JSON_SUFFIX):
+            values = {key: to_plain(value) for key, value in content.items() if not key.startswith("_")}
             return JSONResponse(values, headers=HEADERS)
-        return self.html(request, name, content)
+        return self.render_html(request, name, content)
 
-    def html(
+    def render_html(
         self, request: Request, name: str, content: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK
     ) -> HTMLResponse:
         """Render a page as HTML."""
         path = request.url.path
-        twin = address(f"{path.rstrip('/') or '/index'}{JSON_ENDING}", **dict(request.query_params))
-        entered = self.sessions.required and self.sessions.is_valid(request.cookies.get(COOKIE))
+        json_url = build_url(f"{path.rstrip('/') or '/index'}{JSON_SUFFIX}", **dict(request.query_params))
+        signed_in = self.sessions.required and self.sessions.is_valid(request.cookies.get(COOKIE))
         html = self._templates.get_template(f"{name}.html").render(
-            content, here=name, site=self, twin=twin, entered=entered
+            content, page_name=name, site=self, json_url=json_url, signed_in=signed_in
         )
-        # Lone surrogates cannot be encoded. Stored texts have none, but a query may.
+        # A query, unlike stored texts, may contain lone surrogates, which cannot be encoded.
         return HTMLResponse(html.encode("utf-8", "replace"), status, HEADERS)
 
 
 _RIGHT_TO_LEFT = ("R", "AL")
-_PICTURES = 0x2400
-"""First code point of the Unicode control pictures, which represent the first 32 control characters."""
-_UNSEEN = ("Cc", "Cs", "Cn")
+_CONTROL_PICTURES = 0x2400
+"""First code point of the Unicode block of pictures of control characters."""
+_INVISIBLE = ("Cc", "Cs", "Cn")
 """Unicode categories of control characters, surrogates and unassigned code points."""
 _COLORS = 6
 
@@ -208,7 +208,7 @@ def color_number(number: int) -> int:
 
 
 class Symbol(NamedTuple):
-    """Symbol of a rule side: a word (`within`: a subword that continues a word), or the number of a nonterminal."""
+    """Symbol of a rule side: a word, a subword that continues a word (`within`), or the number of a nonterminal."""
 
     text: str
     number: int | None = None
@@ -232,7 +232,7 @@ def direction(text: str) -> str:
 
 
 def is_side(text: str) -> bool:
-    """Return whether the text is valid notation of a rule side."""
+    """Return whether the text is a valid rule side."""
     try:
         parse_side(text)
     except ValueError:
@@ -260,9 +260,9 @@ def visible(text: str) -> str:
 
     def picture(letter: str) -> str:
         code = ord(letter)
-        return chr(_PICTURES + code) if code < 32 else "\u2421" if code == 127 else "\ufffd"
+        return chr(_CONTROL_PICTURES + code) if code < 32 else "\u2421" if code == 127 else "\ufffd"
 
-    return "".join(picture(letter) if unicodedata.category(letter) in _UNSEEN else letter for letter in text)
+    return "".join(picture(letter) if unicodedata.category(letter) in _INVISIBLE else letter for letter in text)
 
 
 def truncate(text: str, limit: int = 40) -> str:
@@ -284,7 +284,7 @@ def width(text: str) -> float:
 
 
 class ShownWord(NamedTuple):
-    """Word of a sentence: its key (`s3`, `t0`), the keys of linked words, and whether it is marked."""
+    """Word of a sentence, with its key (`s3`, `t0`) and the keys of linked words. `marked` words are highlighted."""
 
     text: str
     key: str
@@ -295,7 +295,7 @@ class ShownWord(NamedTuple):
 def sentences(
     source: str, target: str, alignment: str, marked: Mapping[str, Collection[int]] = MappingProxyType({})
 ) -> dict[str, list[ShownWord]]:
-    """Return the words of a pair by side; an empty text has no words. `marked` holds positions by side."""
+    """Return the words of a pair by side. `marked` holds the positions of highlighted words by side."""
     partners: dict[str, dict[int, list[str]]] = {SOURCE: defaultdict(list), TARGET: defaultdict(list)}
     for i, j in parse_links(alignment):
         partners[SOURCE][i].append(f"t{j}")

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.web.pages.forms import texts, whole_number
-from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences
+from hierogram.daemon.web.pages.forms import query_values, whole_number
+from hierogram.daemon.web.pages.rendering import PageContext, build_url, is_side, sentences
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES
 from hierogram.storage.browsing import details
 
@@ -23,10 +23,10 @@ def rule_routes(page: PageContext) -> APIRouter:
     @router.get("/rule.json")
     def rule_page(request: Request) -> Response:
         """Return the page of a rule."""
-        parameters = texts(request, "source", "target", "after")
+        parameters = query_values(request, "source", "target", "after")
         source, target = parameters.get("source", ""), parameters.get("target", "")
-        with page.read() as reading:
-            transaction, view = reading.transaction, reading.view
+        with page.read() as snapshot:
+            transaction, view = snapshot.transaction, snapshot.view
             rule = details.find_rule(transaction, source, target)
             history: list[dict[str, Any]] = []
             if rule is not None:
@@ -41,12 +41,12 @@ def rule_routes(page: PageContext) -> APIRouter:
                     SOURCE: details.find_competing_rules(transaction, SOURCE, source, _COMPETING_RULES),
                     TARGET: details.find_competing_rules(transaction, TARGET, target, _COMPETING_RULES),
                 },
-                "two_sides": TWO_SIDES in reading.notation.offers,
+                "two_sides": TWO_SIDES in snapshot.notation.offers,
                 "_sides": (view.side(source), view.side(target)),
-                "_here": address("/rule", source=source, target=target),
-                "_pairs": address("/rule/pairs", source=source, target=target),
+                "_here": build_url("/rule", source=source, target=target),
+                "_pairs": build_url("/rule/pairs", source=source, target=target),
             }
-        return page.answer(request, "rule", content, reading)
+        return page.render(request, "rule", content, snapshot)
 
     @router.get("/rule/pairs")
     @router.get("/rule/pairs.json")
@@ -55,23 +55,23 @@ def rule_routes(page: PageContext) -> APIRouter:
         # Import lazily: other pages do not need the compiler.
         from hierogram.daemon.learning.derivations import ConcordancePage, concordance
 
-        parameters = texts(request, "source", "target", "after")
+        parameters = query_values(request, "source", "target", "after")
         source, target = parameters.get("source", ""), parameters.get("target", "")
-        with page.read() as reading:
-            transaction, view = reading.transaction, reading.view
+        with page.read() as snapshot:
+            transaction, view = snapshot.transaction, snapshot.view
             rule = details.find_rule(transaction, source, target)
             start = whole_number(parameters.get("after", "")) or 0
-            # A pair may use a rule that is not stored yet, but only one with valid notation.
-            rule_id, possible = (rule.id if rule else None), is_side(source) and is_side(target)
-            if rule or possible:
-                lines = concordance(transaction, (rule_id, source, target), start, _LINES)
+            # A pair may use a valid rule that is not stored yet.
+            rule_id, is_valid = (rule.id if rule else None), is_side(source) and is_side(target)
+            if rule or is_valid:
+                concordance_page = concordance(transaction, (rule_id, source, target), start, _LINES)
             else:
-                lines = ConcordancePage([], None, True, 0, 0)
-            pairs = {line.id: view.pair(line.source, line.target, line.alignment) for line in lines.lines}
+                concordance_page = ConcordancePage([], None, True, 0, 0)
+            pairs = {line.id: view.pair(line.source, line.target, line.alignment) for line in concordance_page.lines}
             content = {
                 "source": source,
                 "target": target,
-                **lines._asdict(),
+                **concordance_page._asdict(),
                 "_sentences": {
                     line.id: sentences(
                         *pairs[line.id][:3],
@@ -80,12 +80,12 @@ def rule_routes(page: PageContext) -> APIRouter:
                             TARGET: {pairs[line.id].target_places[n] for n in line.target_words},
                         },
                     )
-                    for line in lines.lines
+                    for line in concordance_page.lines
                 },
                 "_sides": (view.side(source), view.side(target)),
                 "_after": start,
-                "_next": address("/rule/pairs", source=source, target=target, after=lines.next),
+                "_next": build_url("/rule/pairs", source=source, target=target, after=concordance_page.next),
             }
-        return page.answer(request, "rule_pairs", content, reading)
+        return page.render(request, "rule_pairs", content, snapshot)
 
     return router

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.text.texts import make_pipeline
-from hierogram.daemon.web.pages.forms import options
-from hierogram.daemon.web.pages.rendering import PageContext, Reading, address
+from hierogram.daemon.web.pages.forms import query_options
+from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, build_url
 from hierogram.daemon.web.protocol.bodies import MAX_ID
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES
 from hierogram.samplers.grammar.numbers import ONE_USE
@@ -36,9 +36,9 @@ from hierogram.storage.pairs.vocabulary import similar_words
 from hierogram.storage.records import is_part
 
 _EXAMPLES = 12
-_MOST = 200
-_LIKE, _MISSED = 8, 3
-"""Number of similar words to suggest for an unknown word, and number of unknown words with suggestions."""
+_MAX_RULES = 200
+_MAX_SIMILAR, _MAX_UNKNOWN = 8, 3
+"""Similar words to suggest for each unknown word, and number of unknown words with suggestions."""
 _LABELS = 60
 _EXACT, _NEAR = "0", "1"
 
@@ -52,14 +52,14 @@ def search_routes(page: PageContext) -> APIRouter:
     @router.get("/search")
     @router.get("/search.json")
     def search_page(request: Request) -> Response:
-        """Return rules that match a query, or an overview of the store if there is no query."""
-        query, parameters = options(request, Query, "q", "after")
-        query = replace(query, limit=min(query.limit, _MOST))
+        """Return rules that match a query, or without a query an overview of the store."""
+        query, parameters = query_options(request, Query, "q", "after")
+        query = replace(query, limit=min(query.limit, _MAX_RULES))
         phrase = read_phrase(parameters.get("q", ""))
-        with page.read() as reading:
-            transaction, _, notation, view = reading
+        with page.read() as snapshot:
+            transaction, _, notation, view = snapshot
             status = progress.store_status(transaction, page.reader.url)
-            phrase = _in_tokens(reading, phrase)
+            phrase = _tokenize(snapshot, phrase)
             content: dict[str, Any] = {
                 "typed": parameters.get("q", ""),
                 "asked": bool(phrase.words),
@@ -73,73 +73,74 @@ def search_routes(page: PageContext) -> APIRouter:
                 "_as_typed": lambda word: Phrase((word,)).typed(),
             }
             if phrase.words:
-                divided = {side: _divided(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
+                phrases = {side: _split_words(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
                 if "side" not in request.query_params:
-                    query = replace(query, side=guess_side(transaction, divided))
-                results = search(transaction, divided[query.side], query, _read_place(parameters.get("after")))
-                content |= _results(reading, request, results, phrase, divided, query) | {"query": asdict(query)}
+                    query = replace(query, side=guess_side(transaction, phrases))
+                results = search(transaction, phrases[query.side], query, _parse_cursor(parameters.get("after")))
+                content |= _results(snapshot, request, results, phrase, phrases, query) | {"query": asdict(query)}
             else:
-                content |= _beginning(reading) | {"rules": []}
-        return page.answer(request, "search", content, reading)
+                content |= _overview(snapshot) | {"rules": []}
+        return page.render(request, "search", content, snapshot)
 
     return router
 
 
-def _in_tokens(reading: Reading, phrase: Phrase) -> Phrase:
-    transaction, settings, _, view = reading
+def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
+    transaction, settings, _, view = snapshot
     if not settings.tokenize:
         return phrase
     try:
         texts = make_pipeline(settings).to_words()
     except UsageError:
-        # The tokenizer's package may be missing where a store is only browsed.
+        # The tokenizer's package may be missing on a machine that only browses stores.
         return phrase
 
     def known(side: str, words: Sequence[str]) -> bool:
-        return phrase_occurs(transaction, side, _divided(Phrase(tuple(words)), view, side == TARGET))
+        return phrase_occurs(transaction, side, _split_words(Phrase(tuple(words)), view, side == TARGET))
 
-    def tokens_of(word: str) -> Sequence[str]:
+    def find_tokens(word: str) -> Sequence[str]:
         if not any(known(side, [word]) for side in (SOURCE, TARGET)):
             for side, rules in ((SOURCE, texts.source), (TARGET, texts.target)):
                 if known(side, tokens := rules.tokens(word).split(" ")):
                     return tokens
         return [word]
 
-    return Phrase(tuple(part for word in phrase.parts for part in ([None] if word is None else tokens_of(word))))
+    return Phrase(tuple(part for word in phrase.parts for part in ([None] if word is None else find_tokens(word))))
 
 
-def _divided(phrase: Phrase, view: WordView, side: int) -> Phrase:
+def _split_words(phrase: Phrase, view: WordView, side: int) -> Phrase:
     groups = ([None] if word is None else view.parts(side, word).split(" ") for word in phrase.parts)
     return Phrase(tuple(part for parts in groups for part in parts))
 
 
 def _results(
-    reading: Reading,
+    snapshot: PageSnapshot,
     request: Request,
     results: RulePage,
     phrase: Phrase,
-    divided: Mapping[str, Phrase],
+    phrases: Mapping[str, Phrase],
     query: Query,
 ) -> dict[str, Any]:
     side = query.side
-    transaction, settings, notation, view = reading
+    transaction, settings, notation, view = snapshot
     vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     parameters = {name: value for name, value in request.query_params.items() if name != "after"}
-    after = _write_place(results.next)
+    after = _format_cursor(results.next)
     missing = results.unknown
     if settings.word_parts:
         # A word is unknown if one of its subwords is unknown.
-        parts = {word: _divided(Phrase((word,)), view, side == TARGET).words for word in phrase.words}
+        parts = {word: _split_words(Phrase((word,)), view, side == TARGET).words for word in phrase.words}
         missing = tuple(word for word in phrase.words if not set(results.unknown).isdisjoint(parts[word]))
-    readings = [view.line(reading.typed()) for reading in results.readings]
-    # The word itself, or else the most likely similar word.
+    readings = [view.line(variant.typed()) for variant in results.readings]
+    # Link to the page of the word, or else of the most likely similar word.
     words = [*([] if missing or results.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
     if words and not count_word(transaction, vocabulary, view.parts(side == TARGET, words[0])):
         words = words[1:]
-    like = {word: similar_words(transaction.connection, vocabulary, word, _LIKE) for word in missing[:_MISSED]}
+    unknown = missing[:_MAX_UNKNOWN]
     if not results.rules and not missing and phrase.is_word and not results.labels:
-        like = {word: similar_words(transaction.connection, vocabulary, word, _LIKE) for word in phrase.words}
+        unknown = phrase.words
+    similar = {word: similar_words(transaction.connection, vocabulary, word, _MAX_SIMILAR) for word in unknown}
     return {
         "rules": results.rules,
         "after": after,
@@ -147,48 +148,48 @@ def _results(
         "unknown_words": list(missing),
         "like_words": {
             word: [candidate.token for candidate in candidates if not is_part(candidate.token)]
-            for word, candidates in like.items()
+            for word, candidates in similar.items()
         },
         "labels": list(results.labels),
         "word": words[0] if phrase.is_word and words else None,
-        "_instead": lambda word, candidate: address(
+        "_replacement": lambda word, candidate: build_url(
             "/search", **parameters | {"q": phrase.with_word(word, candidate).typed()}
         ),
-        "_reading": lambda reading: address("/search", **parameters | {"q": reading}),
+        "_reading": lambda variant: build_url("/search", **parameters | {"q": variant}),
         "_exact": results.exact,
-        "_on_other_side": TWO_SIDES in notation.offers and phrase_occurs(transaction, other, divided[other]),
-        "_other": address("/search", **parameters | {"side": other}),
-        "_next": address("/search", **parameters | {"side": side, "after": after}) if after else None,
+        "_on_other_side": TWO_SIDES in notation.offers and phrase_occurs(transaction, other, phrases[other]),
+        "_other": build_url("/search", **parameters | {"side": other}),
+        "_next": build_url("/search", **parameters | {"side": side, "after": after}) if after else None,
         "_continued": "after" in request.query_params,
-        "_first": address("/search", **parameters),
+        "_first": build_url("/search", **parameters),
     }
 
 
-def _beginning(reading: Reading) -> dict[str, Any]:
-    transaction = reading.transaction
+def _overview(snapshot: PageSnapshot) -> dict[str, Any]:
+    transaction = snapshot.transaction
     frequent = {side: words.common_words(transaction, side, _EXAMPLES) for side in (SOURCE, TARGET)}
-    telling = words.characteristic_words(transaction, _EXAMPLES) if any(frequent.values()) else {}
-    trees = FRAGMENTS in reading.notation.offers
+    characteristic = words.characteristic_words(transaction, _EXAMPLES) if any(frequent.values()) else {}
+    trees = FRAGMENTS in snapshot.notation.offers
     return {
         "common_words": frequent,
-        "characteristic_words": {side: telling.get(side, []) for side in (SOURCE, TARGET)},
+        "characteristic_words": {side: characteristic.get(side, []) for side in (SOURCE, TARGET)},
         "known_labels": known_labels(transaction)[:_LABELS] if trees else [],
     }
 
 
-def _write_place(position: PagePosition | None) -> str | None:
+def _format_cursor(position: PagePosition | None) -> str | None:
     if position is None:
         return None
     tier = _NEAR if position.near else _EXACT
     return f"{round(position.uses * ONE_USE)}.{position.id}.{tier}.{position.probability.hex()}"
 
 
-def _read_place(text: str | None) -> PagePosition | None:
+def _parse_cursor(text: str | None) -> PagePosition | None:
     """Parse the cursor of the previous page. Returns None if it is invalid."""
     try:
         uses, rule, tier, probability = (text or "").split(".", 3)
         position = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), tier == _NEAR)
     except (ValueError, OverflowError):
         return None
-    sensible = position.probability == position.probability and abs(position.probability) != float("inf")
-    return position if sensible and max(abs(position.uses), abs(position.id)) <= MAX_ID else None
+    is_finite = position.probability == position.probability and abs(position.probability) != float("inf")
+    return position if is_finite and max(abs(position.uses), abs(position.id)) <= MAX_ID else None

@@ -9,9 +9,9 @@ from starlette.responses import RedirectResponse, Response
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.web.pages.activity import activity_routes
-from hierogram.daemon.web.pages.forms import check_form_token, form_values, texts
+from hierogram.daemon.web.pages.forms import check_form_token, form_values, query_values
 from hierogram.daemon.web.pages.pairs import pair_routes
-from hierogram.daemon.web.pages.rendering import JSON_ENDING, STATIC, PageContext, address, static_content
+from hierogram.daemon.web.pages.rendering import JSON_SUFFIX, STATIC, PageContext, build_url, static_content
 from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
 from hierogram.daemon.web.pages.sql import sql_routes
@@ -23,8 +23,8 @@ from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.browsing.sql_runner import SqlRunner
 
-_TYPES = {"svg": "image/svg+xml", "css": "text/css", "js": "text/javascript"}
-_FOREVER = "public, max-age=31536000, immutable"
+_MEDIA_TYPES = {"svg": "image/svg+xml", "css": "text/css", "js": "text/javascript"}
+_IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 def build_pages(
@@ -37,13 +37,11 @@ def build_pages(
 ) -> FastAPI:
     """Return the application with the pages of a store. With the `context` of a daemon, pairs can be withdrawn."""
     threads = context.threads if context else Threads()
-    page = PageContext(reader, sessions, context.service if context else None, asks=sql_runner is not None)
+    page = PageContext(reader, sessions, context.service if context else None, has_sql=sql_runner is not None)
     added = []
     if context is not None:
-        added = [
-            added_page for extension in extensions() if extension.pages for added_page in extension.pages(context, page)
-        ]
-    page.navigation = [(added_page.name, added_page.path, added_page.title) for added_page in added]
+        added = [item for extension in extensions() if extension.pages for item in extension.pages(context, page)]
+    page.navigation = [(item.name, item.path, item.title) for item in added]
     app = FastAPI(
         title="Hierogram pages",
         openapi_url=None,
@@ -52,11 +50,11 @@ def build_pages(
         redoc_url=None,
         lifespan=lifespan,
     )
-    for routes in (search_routes, rule_routes, word_routes, activity_routes, login_routes):
-        app.include_router(routes(page))
+    for make_routes in (search_routes, rule_routes, word_routes, activity_routes, login_routes):
+        app.include_router(make_routes(page))
     app.include_router(pair_routes(page, threads))
-    for added_page in added:
-        app.include_router(added_page.router)
+    for item in added:
+        app.include_router(item.router)
     if sql_runner is not None:
         app.include_router(sql_routes(page, sql_runner, configuration.sql_seconds, threads.downloads))
 
@@ -65,17 +63,16 @@ def build_pages(
         """Return a static file. Its path changes with its content."""
         if name not in STATIC:
             raise ProblemError(HTTPStatus.NOT_FOUND, "file not found")
-        return Response(
-            static_content(name), media_type=_TYPES[name.rpartition(".")[2]], headers={"Cache-Control": _FOREVER}
-        )  # fmt: skip
+        media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
+        return Response(static_content(name), media_type=media_type, headers={"Cache-Control": _IMMUTABLE})
 
     def render(request: Request, problem: ProblemError) -> Response:
-        if request.url.path.endswith(JSON_ENDING) or "text/html" not in request.headers.get("accept", ""):
+        if request.url.path.endswith(JSON_SUFFIX) or "text/html" not in request.headers.get("accept", ""):
             return problem_response(problem)
         content = {"title": problem.status.phrase, "status": int(problem.status), "detail": problem.detail}
-        made = page.html(request, "problem", content, problem.status)
-        made.headers.update(problem.headers)
-        return made
+        response = page.render_html(request, "problem", content, problem.status)
+        response.headers.update(problem.headers)
+        return response
 
     install_problem_handlers(app, render)
     return app
@@ -87,15 +84,16 @@ def login_routes(page: PageContext) -> APIRouter:
     sessions = page.sessions
 
     @router.get(ENTER)
-    def enter_page(request: Request) -> Response:
+    def login_page(request: Request) -> Response:
         """Return the login form."""
-        parameters = texts(request, "next")
+        parameters = query_values(request, "next")
         if not sessions.required:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        return page.html(request, "enter", {"next": _redirect_target(parameters.get("next", "/")), "wrong": False})
+        target = _redirect_target(parameters.get("next", "/"))
+        return page.render_html(request, "login", {"next": target, "wrong": False})
 
     @router.post(ENTER)
-    async def enter(request: Request) -> Response:
+    async def login(request: Request) -> Response:
         """Check the token and set a session cookie."""
         values = await form_values(request)
         if is_cross_site(request):
@@ -103,7 +101,7 @@ def login_routes(page: PageContext) -> APIRouter:
         target = _redirect_target(values.get("next", "/"))
         if not sessions.is_token(values.get("token", "")):
             content = {"next": target, "wrong": True}
-            return page.html(request, "enter", content, HTTPStatus.UNAUTHORIZED)
+            return page.render_html(request, "login", content, HTTPStatus.UNAUTHORIZED)
         response = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         response.set_cookie(
             COOKIE, sessions.begin(), max_age=LASTS_SECONDS, httponly=True, samesite="strict",
@@ -112,16 +110,16 @@ def login_routes(page: PageContext) -> APIRouter:
         return response
 
     @router.get("/leave")
-    def leave_page(request: Request) -> Response:
+    def logout_page(request: Request) -> Response:
         """Return the logout form."""
         token = sessions.form_token(request.cookies.get(COOKIE), "/leave")
-        return page.html(request, "leave", {"form_token": token})
+        return page.render_html(request, "logout", {"form_token": token})
 
     @router.post("/leave")
-    async def leave(request: Request) -> Response:
+    async def logout(request: Request) -> Response:
         """Delete the session cookie."""
         check_form_token(request, sessions, await form_values(request))
-        response = RedirectResponse(address(ENTER), HTTPStatus.SEE_OTHER)
+        response = RedirectResponse(build_url(ENTER), HTTPStatus.SEE_OTHER)
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
 

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.text.segments import WordView
-from hierogram.daemon.web.pages.forms import texts
-from hierogram.daemon.web.pages.rendering import PageContext, Reading, sentences
+from hierogram.daemon.web.pages.forms import query_values
+from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, sentences
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation
 from hierogram.storage.browsing import details, words
@@ -27,11 +27,11 @@ _SHOWN_RENDERINGS = 15
 _RULES = 200
 _SHOWN_RULES = 12
 _COLLOCATES = 24
-_COMPARED = 6
+_COMPARED_RENDERINGS = 6
 _LINES = 8
-_LIKE = 8
+_MAX_SIMILAR = 8
 _RARE = 0.1
-"""Probability below which a rendering beside a frequent one is listed as rare."""
+"""Probability below which a rendering is listed as rare, unless it is the most frequent one."""
 
 
 def word_routes(page: PageContext) -> APIRouter:
@@ -42,26 +42,26 @@ def word_routes(page: PageContext) -> APIRouter:
     @router.get("/word.json")
     def word_page(request: Request) -> Response:
         """Return the page of a word."""
-        parameters = texts(request, "side", "token")
+        parameters = query_values(request, "side", "token")
         side, token = parameters.get("side", SOURCE), parameters.get("token", "")
         if side not in (SOURCE, TARGET):
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"side: must be {SOURCE} or {TARGET}")
-        with page.read() as reading:
-            content = _content(reading, side, token)
-        return page.answer(request, "word", content, reading)
+        with page.read() as snapshot:
+            content = _content(snapshot, side, token)
+        return page.render(request, "word", content, snapshot)
 
     return router
 
 
-def _content(reading: Reading, side: str, token: str) -> dict[str, Any]:
-    transaction, _, notation, view = reading
+def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
+    transaction, _, notation, view = snapshot
     two_sides = TWO_SIDES in notation.offers
     parts = view.parts(side == TARGET, token)
     phrase = Phrase(tuple(parts.split(" ")))
     count = words.count_word(transaction, side, parts)
     renderings = details.find_competing_rules(transaction, side, phrase.side(), _RENDERINGS) if two_sides else []
     containing = most_used_rules(transaction, phrase, side, _RULES)
-    by_corpus = words.uses_by_corpus(transaction, [rule.id for rule in renderings[:_COMPARED]])
+    by_corpus = words.uses_by_corpus(transaction, [rule.id for rule in renderings[:_COMPARED_RENDERINGS]])
     lines = _lines(
         words.pairs_containing(transaction, side, parts, _LINES) if count else [], side, token, notation, view
     )
@@ -82,10 +82,10 @@ def _content(reading: Reading, side: str, token: str) -> dict[str, Any]:
         "lines": lines,
         "like_words": [
             word.token
-            for word in (similar_words(transaction.connection, side, token, _LIKE) if not count else ())
+            for word in (similar_words(transaction.connection, side, token, _MAX_SIMILAR) if not count else ())
             if not is_part(word.token)
         ],
-        "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus, view),
+        "inconsistent": _inconsistent_renderings(renderings, side, phrase.side(), by_corpus, view),
         "_two_sides": two_sides,
         "_sentences": {
             line["id"]: sentences(
@@ -99,17 +99,17 @@ def _content(reading: Reading, side: str, token: str) -> dict[str, Any]:
 
 def _lines(rows: Sequence[PairRow], side: str, token: str, notation: Notation, view: WordView) -> list[dict[str, Any]]:
     """Return the pairs as a concordance, with the positions of the word and of the words linked to it."""
-    two_texts = notation.takes == PAIRS
+    bilingual = notation.takes == PAIRS
     lines = []
     for row in rows:
-        pair = view.pair(row.source, row.target if two_texts else "", row.alignment if two_texts else "")
+        pair = view.pair(row.source, row.target if bilingual else "", row.alignment if bilingual else "")
         links = parse_links(pair.alignment)
-        text = pair.target if side == TARGET and two_texts else pair.source
+        text = pair.target if side == TARGET and bilingual else pair.source
         positions = [n for n, word in enumerate(text.split(" ")) if word == token]
         linked = sorted(
             {j for i, j in links if i in positions} if side == SOURCE else {i for i, j in links if j in positions}
         )
-        marked = (positions, linked) if side == SOURCE or not two_texts else (linked, positions)
+        marked = (positions, linked) if side == SOURCE or not bilingual else (linked, positions)
         lines.append(
             {
                 "id": row.id,
@@ -131,12 +131,12 @@ def _rendering(rule: CompetingRule, side: str, text: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _inconsistent(
+def _inconsistent_renderings(
     renderings: Sequence[CompetingRule], side: str, text: str, by_corpus: Sequence[tuple[Any, ...]], view: WordView
 ) -> dict[str, Any]:
     if not renderings:
         return {"rare": [], "renderings": [], "corpora": []}
-    text_by_rule = {rule.id: view.side(rule.other) for rule in renderings[:_COMPARED]}
+    text_by_rule = {rule.id: view.side(rule.other) for rule in renderings[:_COMPARED_RENDERINGS]}
     uses: dict[str, dict[int, int]] = defaultdict(dict)
     for rule_id, corpus, number in by_corpus:
         uses[corpus][rule_id] = number

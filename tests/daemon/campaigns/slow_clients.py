@@ -289,7 +289,7 @@ def anonymous_bytes(process: int) -> int:
 
 def make_store(url: str, pairs: int | None = None) -> None:
     """Create a learned store of the demo's first pairs, all by default."""
-    given = [verse.given() for verse in islice(read_verses(), pairs)]
+    given = [verse.as_input() for verse in islice(read_verses(), pairs)]
     with open_store(url, create=True, settings=Settings(languages=("grc", "en"))) as store:
         ingest(store, GivenPairs(given, "demo"), "demo")
         align_pending(store)

@@ -62,7 +62,7 @@ def test_every_command_has_help_with_an_example(hierogram: Run, command: tuple[s
 
 def test_exit_codes_match_the_help(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     [line] = [line for line in hierogram("--help").out.splitlines() if "Exit codes" in line]
-    assert "0 done, 1 a check found something, 2 wrong usage" in line
+    assert "0 done, 1 a check found a problem, 2 wrong usage" in line
     chosen = ("--store", learned_url)
     (tmp_path / "wrong").write_text("a ||| b ||| 7-7\n")
     for code, arguments in (
@@ -381,7 +381,7 @@ def test_an_interruption_exits_cleanly(hierogram: Run, corpus: Path, monkeypatch
     monkeypatch.setattr("hierogram.daemon.text.reading.validate", interrupt)
     ran = hierogram("ingest", str(corpus))
     assert ran.code == 130
-    assert "interrupted: pairs stored so far are kept" in ran.err
+    assert "interrupted: stored pairs are kept" in ran.err
     assert json.loads(hierogram("status", "--json").out)["pairs"]["waiting"] == 0
 
 

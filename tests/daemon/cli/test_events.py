@@ -51,7 +51,7 @@ def test_expired_events_are_reported(hierogram: Run, eventful: Store, store_url:
     assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [4]
     assert ran.err.splitlines() == [
         "the store now keeps 1 event",
-        "3 events missed: deleted already, the oldest is 4",
+        "3 events already deleted: the oldest stored event is 4",
     ]
 
 

@@ -11,7 +11,7 @@ import typer
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from hierogram.daemon.cli.flags import given, option_flag, with_options
+from hierogram.daemon.cli.flags import given_options, option_flag, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option, OptionError, OptionField, Options, all_plain, as_plain, check, from_plain
 
@@ -71,7 +71,7 @@ seen: list[tuple[Paint, set[str], bool]] = []
 @with_options
 def paint(context: typer.Context, how: Paint, loud: Annotated[bool, typer.Option("--loud")] = False) -> None:
     """Paint."""
-    seen.append((how, given(context, Paint), loud))
+    seen.append((how, given_options(context, Paint), loud))
 
 
 def run(*arguments: str) -> tuple[Paint, set[str], bool]:

@@ -63,8 +63,8 @@ def test_several_queries_from_standard_input(learned_url: str, hierogram: Run, m
     ("arguments", "message"),
     [
         (["DELETE FROM corpora"], "hierogram: "),
-        (["SELECT 1", "-o", "a.txt"], "must be one of .csv, .json, .parquet"),
-        (["SELECT 1; SELECT 2", "-o", "a.csv"], "takes one query, got 2"),
+        (["SELECT 1", "-o", "a.txt"], "unknown suffix: expected .csv, .json, .parquet"),
+        (["SELECT 1; SELECT 2", "-o", "a.csv"], "requires exactly one query, got 2"),
         (["SELECT 1", "-o", "a.csv", "--json"], "mutually exclusive"),
         ([" ; "], "no query"),
     ],

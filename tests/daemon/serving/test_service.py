@@ -16,8 +16,8 @@ def test_the_first_and_the_last_failure_in_a_row_are_events(store: Store) -> Non
     configuration = Configuration()
     daemon = Daemon(GrammarStore(store), configuration, structlog.stdlib.get_logger())
     for pause in (1.0, 2.0, 4.0, None):
-        daemon._note_failure("score", DaemonError(f"pause {pause}"), pause)
-    daemon._note_failure("resample", StoreUnavailableError("gone"), 1.0)
+        daemon._record_failure("score", DaemonError(f"pause {pause}"), pause)
+    daemon._record_failure("resample", StoreUnavailableError("gone"), 1.0)
     events = store.events(kinds=["loop-failed"]).events
     assert [event.detail for event in events] == [
         {"loop": "score", "error": "pause 1.0"}, {"loop": "score", "error": "pause None"}

@@ -19,10 +19,10 @@ from hierogram.daemon.serving.spool import (
     FileMoveError,
     SpoolInput,
     StoppedError,
+    create_spool,
     find_inputs,
     ingest_input,
     move,
-    prepare,
 )
 from hierogram.daemon.text.reading import IngestOptions
 from hierogram.storage.records import Settings
@@ -36,7 +36,7 @@ TEXT = "".join(line + "\n" for line in LINES)
 @pytest.fixture
 def spool(tmp_path: Path) -> Path:
     folder = tmp_path / "spool"
-    prepare(folder)
+    create_spool(folder)
     return folder
 
 
@@ -70,7 +70,7 @@ def test_three_files_are_one_input_once_all_have_arrived(spool: Path) -> None:
     put(spool / "y.v2.alignment", changed=1)
     found, incomplete = find_inputs(spool)
     assert found == []
-    assert [files.shown for files in incomplete] == [
+    assert [files.message for files in incomplete] == [
         "x.source and x.target.zst: waiting for x.alignment",
         "y.v2.alignment: waiting for y.v2.source and y.v2.target",
     ]
@@ -153,7 +153,7 @@ def test_an_interrupted_file_is_continued(spool: Path, store: Store) -> None:
 def test_an_unusable_folder_is_reported(spool: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpoolError, match=r"file(/done)? cannot be created"):
-        prepare(tmp_path / "file")
+        create_spool(tmp_path / "file")
     with pytest.raises(SpoolError, match="cannot be read"):
         find_inputs(tmp_path / "nowhere")
     (spool / "done").rmdir()
@@ -166,7 +166,7 @@ def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path,
     put(spool / "x.source", "la maison\nun chat\n")
     put(spool / "x.target", "the house\na cat\n")
     put(spool / "y.unaligned", "")
-    assert [files.shown for files in find_inputs(spool)[1]] == [
+    assert [files.message for files in find_inputs(spool)[1]] == [
         "x.source and x.target: waiting for x.alignment",
         "y.unaligned: waiting for y.source and y.target and y.alignment",
     ]
@@ -216,7 +216,7 @@ def test_tables_and_translation_memories_use_the_languages_of_the_spool(spool: P
     put(spool / "a.tsv", "L'eau.\tThe water.\n", changed=1)
     put(spool / "b.tmx", HEAD + unit(("en", "A cat."), ("fr", "Un chat.")) + TAIL, changed=2)
     for offer in find_inputs(spool)[0]:
-        ingest_input(store, offer, handling=IngestOptions(("fr", "en"), ("fr", "en")))
+        ingest_input(store, offer, options=IngestOptions(("fr", "en"), ("fr", "en")))
     assert [(row.source, row.target) for row in store.pairs()] == [
         ("L' eau .", "The water ."),
         ("Un chat .", "A cat ."),

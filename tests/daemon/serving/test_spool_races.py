@@ -11,7 +11,7 @@ from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.files import folder_within, open_within, write_in
 from hierogram.daemon.serving import spool as spooling
-from hierogram.daemon.serving.spool import SpoolInput, find_inputs, ingest_input, move, prepare
+from hierogram.daemon.serving.spool import SpoolInput, create_spool, find_inputs, ingest_input, move
 from hierogram.daemon.text.reading import STORE_DEFAULTS, Input
 from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
 from hierogram.storage.records import Settings
@@ -26,7 +26,7 @@ GOOD = b"la maison ||| the house ||| 0-0 1-1\n"
 @pytest.fixture
 def spool(tmp_path: Path) -> Path:
     folder = tmp_path / "spool"
-    prepare(folder)
+    create_spool(folder)
     return folder
 
 

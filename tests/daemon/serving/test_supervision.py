@@ -78,7 +78,7 @@ def test_a_failing_loop_is_restarted_and_its_error_recorded() -> None:
     [health] = supervisor.health()
     assert (health.name, health.restarts, health.error) == ("ingest", 2, "two")
     assert health.running
-    assert supervisor.trouble() is None
+    assert supervisor.problem() is None
     assert supervisor.stop(LONG) == []
     assert heard.said == [("ingest", "one", False), ("ingest", "two", False)]
 
@@ -119,7 +119,7 @@ def test_an_unavailable_store_is_waited_for_indefinitely() -> None:
     supervisor.start()
     assert gone.wait(LONG)
     supervisor.check()
-    assert supervisor.trouble() == "ingest: disk full"
+    assert supervisor.problem() == "ingest: disk full"
     supervisor.restart(frozenset())
     supervisor.stop(LONG)
 

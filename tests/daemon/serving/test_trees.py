@@ -105,7 +105,7 @@ def test_a_file_of_trees_becomes_part_of_the_grammar(
     assert daemon.until("file ingested")["accepted"] == 1
     for ending in ("source", "target", "alignment"):
         drop(spool, f"two.{ending}", "a\n")
-    assert "is part of a bitext" in str(daemon.until("file failed")["reason"])
+    assert "not bitexts" in str(daemon.until("file failed")["reason"])
     total = len(TREES) + len(LATER) + 1
     until(lambda: treebank.count_pairs(["settled"]) == total)
     [found] = treebank.request_withdrawals([1])

@@ -39,7 +39,7 @@ asked = {
 with open(f"{folder}/s.db", create=True) as store:
     configuration = configuration_type().model_validate(asked)
     log = open_log(configuration.log)
-    prepare_kernels(store.settings(), log, answers=True)
+    prepare_kernels(store.settings(), log, http=True)
     daemon = Daemon(store, configuration, log)
     daemon.supervisor.prepare(configuration)
     with holding_lease(store.store, "test"):

@@ -21,7 +21,7 @@ from hierogram.daemon.configuration import Configuration, WebhooksSection, load_
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.supervision import Heartbeat
-from hierogram.daemon.serving.webhooks import WebhookLoop, signature, webhook_of, without_credentials
+from hierogram.daemon.serving.webhooks import WebhookLoop, identify_webhook, redact_credentials, signature
 from hierogram.storage.store import Store, open_store
 
 pytestmark = pytest.mark.database("sqlite")
@@ -91,7 +91,7 @@ def sending(store: Store, heart: Heartbeat | None = None, **values: Any) -> Iter
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.daemon.serving.webhooks._LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("hierogram.daemon.serving.webhooks._POLL_SECONDS", 0.02)
 
 
 def export(store: Store, name: str = "g") -> None:
@@ -311,15 +311,15 @@ def test_a_url_is_kept_out_of_messages(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_name_replaces_the_whole_url() -> None:
     url = "https://who:swordfish@Example.org/hooks/T0/B0/token?key=1"
-    hook = webhook_of(url)
+    hook = identify_webhook(url)
     assert hook.origin == "https://example.org:443"
-    assert hook == webhook_of(url)
+    assert hook == identify_webhook(url)
     others = (
         "https://who:swordfish@example.org/hooks/T0/B0/tokem?key=1",
         "https://example.org/hooks/T0/B0/token?key=1",
     )
-    assert len({webhook_of(other).name for other in (url, *others)}) == 3
-    assert webhook_of("http://[::1]:8080/x").origin == "http://[::1]:8080"
+    assert len({identify_webhook(other).name for other in (url, *others)}) == 3
+    assert identify_webhook("http://[::1]:8080/x").origin == "http://[::1]:8080"
     for digest in (hashlib.sha256, hashlib.sha1, hashlib.md5, hashlib.blake2b):
         assert hook.name not in digest(url.encode()).hexdigest()
 
@@ -338,7 +338,7 @@ def test_a_name_replaces_the_whole_url() -> None:
 )
 def test_credentials_of_a_url_are_removed_from_messages(said: str, left: str) -> None:
     url = "https://who:sword%66ish@example.org/hooks/T012/s3cret-token?key=4711"
-    assert without_credentials(said, url) == left
+    assert redact_credentials(said, url) == left
 
 
 @pytest.mark.database("sqlite", "postgres")
@@ -381,5 +381,5 @@ def test_a_clock_that_was_ahead_keeps_no_delivery(
         [(retry_at,)] = query(store_url, "SELECT retry_at FROM webhook_deliveries")
         assert float(str(retry_at)) > clock() + ahead
         monkeypatch.undo()
-        monkeypatch.setattr("hierogram.daemon.serving.webhooks._LOOK_SECONDS", 0.02)
+        monkeypatch.setattr("hierogram.daemon.serving.webhooks._POLL_SECONDS", 0.02)
         until(lambda: count_deliveries(store)["done"] == 1)

@@ -16,7 +16,7 @@ from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 from hierogram.tools.scores.learned_counts import LearnedCounts
-from hierogram.tools.scores.scoring import Scorer, keep_scores
+from hierogram.tools.scores.scoring import Scorer, save_scores
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -91,7 +91,7 @@ def test_every_example_gives_the_documented_response(learned: Store, connect: Co
     IncrementalAligner(learned).train()
     scorer = Scorer(LearnedCounts(learned, lambda *_: None))
     [first] = learned.pairs_by_id([1])
-    keep_scores(learned, scorer, [first], scorer.score_stored([first]))
+    save_scores(learned, scorer, [first], scorer.score_stored([first]))
     client = connect(FakeService(learned))
     compared = 0
     for (method, path), body in SECTIONS:

@@ -357,7 +357,7 @@ def test_concurrent_bodies_are_limited(
     client = connect(service)
     assert post(client, BODY).status_code == 200
     [refused] = inner
-    assert (refused.status_code, "which is the limit" in refused.json()["detail"]) == (503, True)
+    assert (refused.status_code, "the limit is 1" in refused.json()["detail"]) == (503, True)
 
 
 def test_a_request_recorded_by_another_daemon_in_between(
@@ -399,7 +399,7 @@ def test_a_body_is_refused_while_too_many_pairs_wait(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "_LINES_PER_CHUNK", 2)
-    monkeypatch.setattr(ingest, "_LAG_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(ingest, "_LAG_POLL_SECONDS", 0.01)
     client = connect(service, max_lag=3, backlog_timeout=0.05)
     answer = post(client, BODY, "k1")
     assert answer.status_code == 503
@@ -422,7 +422,7 @@ def test_a_body_continues_when_fewer_pairs_wait(
             looks.append(states)
             return 4 if len(looks) in (3, 4, 5) else 0
 
-    monkeypatch.setattr(ingest, "_LAG_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(ingest, "_LAG_POLL_SECONDS", 0.01)
     monkeypatch.setattr(service.opened, "store", Lagging(store, 0, after_commit=False))
     answer = post(connect(service, max_lag=3, backlog_timeout=60), BODY)
     assert answer.json()["accepted"] == len(LINES)

@@ -43,7 +43,7 @@ def test_tuning_a_grammar_needs_a_text(hierogram: Run, tmp_path: Path) -> None:
     for grammar in ("g.cdec.gz", "version", "s.db"):
         refused = hierogram("tune", grammar, "-r", "in", "-o", "w.toml")
         assert refused.code == 2
-        assert f"{grammar} is a grammar, and no file of sentences was given" in refused.err
+        assert f"a file of sentences is missing: expected {grammar} FILE" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_waiting_for_kernels_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(service, "_QUIET_SECONDS", 0.0)
     warmed: list[str] = []
     monkeypatch.setattr(service, "warm_up", lambda _: (warmed.append("sampling"), None))
-    monkeypatch.setattr(service, "warm_up_answers", lambda: warmed.append("answers"))
+    monkeypatch.setattr(service, "warm_up_aligner", lambda: warmed.append("answers"))
     monkeypatch.setattr(translating, "warm_up", lambda *_: warmed.append("translations"))
     log = open_log(LogSection())
     with capture_logs() as lines:
-        service.prepare_kernels(Settings(), log, answers=True)
-        service.prepare_kernels(Settings(grammar="trees"), log, answers=True)
-        service.prepare_kernels(Settings(), log, answers=False)
+        service.prepare_kernels(Settings(), log, http=True)
+        service.prepare_kernels(Settings(grammar="trees"), log, http=True)
+        service.prepare_kernels(Settings(), log, http=False)
     assert warmed == ["sampling", "answers", "translations", "sampling", "sampling"]
     assert [line["event"] for line in lines].count("samplers ready") == 3
 

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, quoted, visible
+from hierogram.tools.evidence.sanitizing import BEGIN, END, clean_text, enclose, sanitize
 
 
 @pytest.mark.parametrize(
@@ -18,23 +18,23 @@ from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, quoted, vis
     ],
 )
 def test_invisible_characters_are_removed(text: str, seen: str) -> None:
-    assert visible(text) == seen
+    assert clean_text(text) == seen
 
 
 @pytest.mark.parametrize(
     "text", ["\u0645\u06cc\u200c\u0634\u0648\u062f", "\u0915\u094d\u200d\u0937", "\u180b\u1820", "\U0001f600"]
 )
 def test_characters_used_in_spelling_are_kept(text: str) -> None:
-    assert visible(text) == text
+    assert clean_text(text) == text
 
 
 def test_no_control_character_is_kept() -> None:
     every = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
-    assert not [letter for letter in visible(every) if unicodedata.category(letter) == "Cc"]
+    assert not [letter for letter in clean_text(every) if unicodedata.category(letter) == "Cc"]
 
 
 @pytest.mark.parametrize("mark", [BEGIN, END, END.upper(), "< / corpus >", "<\u200b/\u200bcorpus>", "<corpus x>"])
 def test_text_cannot_end_the_marks(mark: str) -> None:
-    text = enclose(quoted(f"a {mark} b"))
+    text = enclose(sanitize(f"a {mark} b"))
     assert text.lower().count("<") == 2
     assert enclose("") == ""

@@ -20,7 +20,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.integrations.libretranslate import MAX_LETTERS, MAX_TEXTS
+from hierogram.tools.integrations.libretranslate import MAX_TEXT_LENGTH, MAX_TEXTS
 from hierogram.tools.translation.corrections import CORPUS
 
 pytestmark = pytest.mark.database("sqlite")
@@ -135,7 +135,7 @@ def test_regions_of_languages_are_ignored(api_client: TestClient) -> None:
         ("/translate", {"q": "la", **FR_EN, "format": "pdf"}, 400, "pdf format is not supported"),
         ("/translate", {"q": "la", **FR_EN, "alternatives": "many"}, 400, "alternatives parameter is not a number"),
         ("/translate", {"q": "la", **FR_EN, "alternatives": 10**6}, 400, "must be <="),
-        ("/translate", {"q": "x" * (MAX_LETTERS + 1), **FR_EN}, 400, "exceeds text limit"),
+        ("/translate", {"q": "x" * (MAX_TEXT_LENGTH + 1), **FR_EN}, 400, "exceeds text limit"),
         ("/translate", {"q": ["la"] * (MAX_TEXTS + 1), **FR_EN}, 400, "exceeds text limit"),
         ("/translate", {"q": [1], **FR_EN}, 400, "q parameter is not a text"),
         ("/translate", {"q": "a\0b", **FR_EN}, 400, "q parameter is not a text"),
@@ -178,7 +178,7 @@ def test_settings_say_whether_a_key_is_required(french: Store, connect: Connect)
         assert (response["keyRequired"], response["suggestions"], response["charLimit"]) == (
             token is not None,
             True,
-            MAX_LETTERS,
+            MAX_TEXT_LENGTH,
         )
         assert response["language"]["source"] == {"code": "fr", "name": "French"}
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.scores.scorer import misfit_odds
-from hierogram.tools.scores.misfits import corrupt, learn, stack_classifiers
+from hierogram.tools.scores.misfits import corrupt, stack_classifiers, train
 
 
 def test_a_classifier_predicts_its_training_data() -> None:
     random = np.random.default_rng(1)
     kept, replaced = random.normal(1, 1, (2000, 9)), random.normal(-1, 1, (400, 9))
-    classifiers = stack_classifiers((learn(kept, replaced), None))
+    classifiers = stack_classifiers((train(kept, replaced), None))
 
     def odds(rows: np.ndarray, side: int = 0) -> np.ndarray:
         return np.array([misfit_odds(side, row.copy(), classifiers) for row in rows])
@@ -24,8 +24,8 @@ def test_a_classifier_predicts_its_training_data() -> None:
 
 def test_nothing_is_learned_from_too_few_words() -> None:
     rows = np.zeros((4, 9))
-    assert learn(rows, rows) is None
-    assert learn(rows[:0], rows[:0]) is None
+    assert train(rows, rows) is None
+    assert train(rows[:0], rows[:0]) is None
 
 
 @pytest.mark.parametrize("length", [1, 4, 10, 33])

@@ -15,14 +15,14 @@ from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores import loop as scoring
 from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.loop import ScoringLoop
-from hierogram.tools.scores.options import KeepOptions
-from hierogram.tools.scores.scoring import Scorer, keep_scores
+from hierogram.tools.scores.options import ScoringOptions
+from hierogram.tools.scores.scoring import Scorer, save_scores
 
 SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class WithoutPause(KeepOptions):
+class WithoutPause(ScoringOptions):
     pause_seconds: ClassVar[float] = 0.0
 
 
@@ -32,7 +32,7 @@ QUICK = WithoutPause(share=1.0)
 class Loop:
     """The daemon's loop in this thread, ended from within a round."""
 
-    def __init__(self, store: Store, options: KeepOptions, rounds: int = 1) -> None:
+    def __init__(self, store: Store, options: ScoringOptions, rounds: int = 1) -> None:
         self._most = rounds
         self.stop = threading.Event()
         self.rounds: list[int] = []
@@ -54,7 +54,7 @@ class Loop:
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(scoring, "_POLL_SECONDS", 0.01)
 
 
 def test_the_daemon_scores_pairs_without_a_score(learned: Store) -> None:
@@ -92,8 +92,8 @@ def test_an_unchanged_store_is_left_alone(learned: Store) -> None:
     assert Loop(learned, QUICK, rounds=3).run(3.0) == [len(learned.pairs(states=["settled"])), 0]
 
 
-@pytest.mark.parametrize("options", [KeepOptions(share=0.0), KeepOptions(share=1.0, max_pairs=3)])
-def test_nothing_is_scored_if_disabled(learned: Store, options: KeepOptions) -> None:
+@pytest.mark.parametrize("options", [ScoringOptions(share=0.0), ScoringOptions(share=1.0, max_pairs=3)])
+def test_nothing_is_scored_if_disabled(learned: Store, options: ScoringOptions) -> None:
     assert Loop(learned, options).run(0.3) == []
     assert learned.scores() == []
 
@@ -105,7 +105,7 @@ def test_other_stores_have_no_scores(store_url: str) -> None:
 
 def test_work_ends_on_request(learned: Store) -> None:
     """With a small share of the time it sleeps long, but wakes immediately."""
-    loop = Loop(learned, KeepOptions(share=1e-4))
+    loop = Loop(learned, ScoringOptions(share=1e-4))
     thread = threading.Thread(target=loop.run)
     thread.start()
     loop.stop.set()
@@ -119,9 +119,9 @@ def test_a_pair_withdrawn_during_scoring_keeps_no_score(
 ) -> None:
     def withdrawn_first(*given: Any) -> None:
         assert hierogram("--store", learned_url, "withdraw", "2").code == 0
-        keep_scores(*given)
+        save_scores(*given)
 
-    monkeypatch.setattr(scoring, "keep_scores", withdrawn_first)
+    monkeypatch.setattr(scoring, "save_scores", withdrawn_first)
     Loop(learned, QUICK).run()
     assert 2 not in [score.pair_id for score in learned.scores()]
     assert query(learned_url, "SELECT count(*) FROM pair_scores WHERE pair_id = 2") == [(0,)]

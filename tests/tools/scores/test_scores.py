@@ -106,7 +106,7 @@ def leave_out(learned: Store, pairs: Iterable[int]) -> None:
         GrammarStore(learned).withdraw([row.id])
         without = Scorer(LearnedCounts(learned, lambda *_: None))
         # The features of misfit words, and typical scores, are learned from all pairs.
-        without._classifiers, without._usual = scorer._classifiers, scorer._usual
+        without._classifiers, without._baseline = scorer._classifiers, scorer._baseline
         found = score_of_text(without, row.source.split(" "), row.target.split(" "))
         links = [(link.source, link.target) for link in own.links]
         assert links == [(link.source, link.target) for link in found.links]
@@ -132,11 +132,11 @@ def test_the_baseline_is_from_stored_pairs(known: LearnedCounts) -> None:
     scorer = Scorer(known)
     scores = [one.score for one in scorer.score_stored(known.examples)]
     assert len(scores) < 200
-    assert scorer._usual == make_baseline([s.evidence for s in scores], [s.log_probability for s in scores])
-    assert scorer._usual.evidence != scorer._usual.log_probability
+    assert scorer._baseline == make_baseline([s.evidence for s in scores], [s.log_probability for s in scores])
+    assert scorer._baseline.evidence != scorer._baseline.log_probability
     for score, row in zip(scores, known.examples, strict=True):
         sides = row.source.split(" "), row.target.split(" ")
-        assert score.doubt == doubt(scorer._usual, score.evidence, score.log_probability, *sides)
+        assert score.doubt == doubt(scorer._baseline, score.evidence, score.log_probability, *sides)
 
 
 @pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
@@ -154,7 +154,7 @@ def test_a_derivation_has_the_mean_weight_of_its_rules_under_the_other_pairs(
 
 def mean_weight(known: LearnedCounts, row: PairRow) -> float:
     """The mean of ln p(r | other pairs) over the uses of a pair's derivation, from the definition."""
-    rules, pairs = known.rules, known.pairs_of([row])
+    rules, pairs = known.rules, known.load_pairs([row])
     own = Counter(dict(zip(pairs.rule.tolist(), pairs.times.tolist(), strict=True)))
     discount = 0.0 if rules.pooled else rules.discount
 

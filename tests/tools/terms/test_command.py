@@ -131,12 +131,12 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--departures", "2", "--format", "tbx"), 2, "not available for tbx"),
-        (("--departures", "2", "-o", "terms.glossary"), 2, "not available for glossary"),
-        (("-o", "terms.xls"), 2, "use .tsv, .csv, .tbx, .json, .glossary"),
+        (("--departures", "2", "--format", "tbx"), 2, "cannot be combined with the format tbx"),
+        (("--departures", "2", "-o", "terms.glossary"), 2, "cannot be combined with the format glossary"),
+        (("-o", "terms.xls"), 2, "expected .tsv, .csv, .tbx, .json, .glossary"),
         (("--min-words", "4", "--max-words", "3"), 2, "--min-words: must be <= --max-words 3, got 4"),
         (("--languages", "french"), 2, "expected two languages"),
-        (("--corpus", "books"), 3, "available corpora: default"),
+        (("--corpus", "books"), 3, "not found; the store has: default"),
         (("-o", "nowhere/terms.csv"), 3, "cannot be written"),
     ],
 )

@@ -135,7 +135,7 @@ def test_details_of_a_term(store: Store, tmp_path: Path) -> None:
     alone = extract_terms(store, TermOptions(min_count=2, max_words=2, corpus="menus"))
     assert alone.pairs == 3
     assert {(term.source, term.source_pairs) for term in alone.terms} == {("petit déjeuner", 3), ("à Paris", 2)}
-    with pytest.raises(InputError, match="available corpora: menus, notes"):
+    with pytest.raises(InputError, match="the store has: menus, notes"):
         extract_terms(store, TermOptions(corpus="books"))
 
 
@@ -184,6 +184,6 @@ def test_hash_counter_is_exact_across_merges() -> None:
     tally = HashCounter(1, rows=64)
     for part in np.split(keys, 40):
         tally.add(part, np.ones(len(part), np.int64), part[:, None].astype(np.int64))
-    hashes, counts, descriptions = tally.found()
+    hashes, counts, descriptions = tally.result()
     assert dict(zip(hashes.tolist(), counts[:, 0].tolist(), strict=True)) == Counter(keys.tolist())
     assert descriptions[:, 0].tolist() == hashes.tolist()

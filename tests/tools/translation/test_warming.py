@@ -19,7 +19,7 @@ from hierogram.storage.store import open_store
 with progress("lm", "n-grams") as shown:
     convert(sys.argv[2], [Path(sys.argv[3])], shown)
 with open_store(sys.argv[1]) as store:
-    prepare_kernels(store.settings(), open_log(LogSection()), answers=True)
+    prepare_kernels(store.settings(), open_log(LogSection()), http=True)
 from numba.core.dispatcher import Dispatcher
 
 def compiled():

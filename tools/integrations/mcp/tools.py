@@ -13,7 +13,7 @@ from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.words import pairs_containing
 from hierogram.tools.evidence.options import MAX_CHARACTERS, candidate_limits
-from hierogram.tools.evidence.sanitizing import visible
+from hierogram.tools.evidence.sanitizing import clean_text
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator, check_amount
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from hierogram.tools.terms.reports import Term
 
 MAX_LINES = 200
-_LOOKED_AT = 2_000
-"""Maximum number of pairs searched for a phrase: the latest ones with its rarest word."""
+_MAX_SEARCHED = 2_000
+"""Maximum number of pairs searched for a phrase. They are the latest pairs with its rarest word."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ConcordanceLine:
 
 @dataclass(frozen=True)
 class TermSummary:
-    """Term with its usual rendering, the pairs with both, and the pairs with the term."""
+    """Term with its usual rendering. `pairs` counts the pairs with both, `source_pairs` the pairs with the term."""
 
     source: str
     target: str
@@ -77,7 +77,7 @@ class McpTools:
         check_amount([text], alternatives + 1)
         translation = self._translator.translate(text, alternatives, form)
         lines = (
-            "\n".join(map(visible, alternative.split("\n")))
+            "\n".join(map(clean_text, alternative.split("\n")))
             for alternative in (translation.text, *translation.alternatives)
         )
         best, *further = lines
@@ -88,21 +88,22 @@ class McpTools:
         aligner = self._store.aligner
         _, [pair] = aligner.align_texts([aligner.texts.running().pair(source, target)])
         links = [(i, j, round(float(pair.posterior[i, j]), 3)) for i, j in pair.links]
-        return LinkedWords(list(map(visible, pair.source)), list(map(visible, pair.target)), links)
+        return LinkedWords(list(map(clean_text, pair.source)), list(map(clean_text, pair.target)), links)
 
     def terms(self, containing: str, limit: int) -> list[TermSummary]:
         """Return up to `limit` terms that contain a text on either side, best first. Raises `InputError`."""
         from hierogram.tools.terms.extraction import terms
         from hierogram.tools.terms.options import MAX_TERMS
 
-        def wanted(term: "Term") -> bool:
+        def matches(term: "Term") -> bool:
             return containing.lower() in f"{term.source}\n{term.target}".lower()
 
         report = terms(self._store, top=MAX_TERMS, min_words=1)
         report = report.as_text(make_pipeline(self._store.store.settings()).to_words())
-        chosen = [term for term in report.terms if wanted(term)][: min(limit, MAX_LINES)]
+        chosen = [term for term in report.terms if matches(term)][: min(limit, MAX_LINES)]
         return [
-            TermSummary(visible(term.source), visible(term.target), term.pairs, term.source_pairs) for term in chosen
+            TermSummary(clean_text(term.source), clean_text(term.target), term.pairs, term.source_pairs)
+            for term in chosen
         ]
 
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
@@ -116,7 +117,7 @@ class McpTools:
                 if lines := _pairs_containing(transaction, name, words, min(limit, MAX_LINES)):
                     return [
                         ConcordanceLine(
-                            pair, visible(texts.source.text_of(source)), visible(texts.target.text_of(target))
+                            pair, clean_text(texts.source.text_of(source)), clean_text(texts.target.text_of(target))
                         )
                         for pair, source, target in lines
                     ]
@@ -134,11 +135,11 @@ def _pairs_containing(
     vocabulary = known_words(transaction, words).get(side, {})
     if len(vocabulary) < len(set(words)) and not view.merges:
         return []
-    # The vocabulary of a subword store has no words, so the longest word is assumed to be the rarest.
+    # A subword store has no word counts, so assume that the longest word is the rarest.
     rarest = max(words, key=len) if view.merges else min(words, key=lambda word: vocabulary[word].count)
     phrase = f" {' '.join(words)} "
     pairs = [
         (row.id, view.line(row.source), view.line(row.target))
-        for row in pairs_containing(transaction, side, view.parts(side == TARGET, rarest), _LOOKED_AT)
+        for row in pairs_containing(transaction, side, view.parts(side == TARGET, rarest), _MAX_SEARCHED)
     ]
     return [pair for pair in pairs if phrase in f" {pair[1 + (side == TARGET)]} "][:limit]

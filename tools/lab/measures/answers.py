@@ -22,7 +22,7 @@ from hierogram.daemon.serving.service import Daemon
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
-from hierogram.daemon.web.pages.rendering import address
+from hierogram.daemon.web.pages.rendering import build_url
 from hierogram.daemon.web.server import HttpLoop, browse
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.rules import parse_side
@@ -126,13 +126,13 @@ def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tu
         word = draw.choice(words)
         phrase = " ".join(symbol if isinstance(symbol, str) else "_" for symbol in symbols)
         order = draw.choice(("probability", "surprise"))
-        yield "search for a word", address("/search", q=word, side=side)
-        yield "search for a word by probability", address("/search", q=word, side=side, order=order)
-        yield "search for a phrase", address("/search", q=phrase, side=side)
-        yield "search for a whole side", address("/search", q=phrase, side=side, match="whole", order=order)
-        yield "search by probability", address("/search", q=phrase, side=side, order=order)
-        yield "rule", address("/rule", source=source, target=target)
-        yield "word", address("/word", side=side, token=word)
+        yield "search for a word", build_url("/search", q=word, side=side)
+        yield "search for a word by probability", build_url("/search", q=word, side=side, order=order)
+        yield "search for a phrase", build_url("/search", q=phrase, side=side)
+        yield "search for a whole side", build_url("/search", q=phrase, side=side, match="whole", order=order)
+        yield "search by probability", build_url("/search", q=phrase, side=side, order=order)
+        yield "rule", build_url("/rule", source=source, target=target)
+        yield "word", build_url("/word", side=side, token=word)
         requests += 1
         if requests == _ASKED:
             return
@@ -193,7 +193,7 @@ def measure_services(corpus: Corpus) -> Figures:
 def _measure_evidence(corpus: Corpus) -> Figures:
     figures: Figures = {}
     sentences = _sentences(corpus)
-    addresses = [address("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
+    addresses = [build_url("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
     for name, url, made in _generated(corpus):
         with open_store(url) as store, _asked(store) as connection:
             # The first requests load data into memory.

@@ -31,7 +31,7 @@ from hierogram.samplers.itg.model1 import train_model1
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import temporary_folder
 from hierogram.tools.scores.learned_counts import LearnedCounts
-from hierogram.tools.scores.scoring import SCORED_AT_ONCE, Scorer
+from hierogram.tools.scores.scoring import BATCH_SIZE, Scorer
 
 OTHER, JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, NEGATED, REPLACED = KINDS = (
     "other language",
@@ -163,8 +163,8 @@ def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
         rows = store.pairs(limit=number)
         scores = []
         with progress("score", "pairs") as bar:
-            for begin in range(0, number, SCORED_AT_ONCE):
-                scores += [scored.score for scored in scorer.score_stored(rows[begin : begin + SCORED_AT_ONCE])]
+            for begin in range(0, number, BATCH_SIZE):
+                scores += [scored.score for scored in scorer.score_stored(rows[begin : begin + BATCH_SIZE])]
                 bar.update(len(scores), number, len(scores))
     columns = {
         "doubt": [score.doubt for score in scores],

@@ -1,13 +1,13 @@
-// Comfort only: pages say everything without it. Words that are linked are lit together; curves are drawn; a few keys.
+// Optional: highlights linked words, draws charts, adds keyboard shortcuts. All pages work without JavaScript.
 (() => {
   "use strict";
-  const said = () => document.getElementById("said");
+  const status = () => document.getElementById("status");
 
-  // Words: what is under the pointer, or chosen with the arrow keys, is lit with its partners.
-  const lit = new Set();
-  const clear = () => { for (const item of lit) item.classList.remove("lit"); lit.clear(); };
-  const light = (item) => { item.classList.add("lit"); lit.add(item); };
-  function show(word, aloud) {
+  // Highlight the word under the pointer, or chosen with the arrow keys, and its linked words.
+  const highlighted = new Set();
+  const clear = () => { for (const item of highlighted) item.classList.remove("lit"); highlighted.clear(); };
+  const highlight = (item) => { item.classList.add("lit"); highlighted.add(item); };
+  function show(word, announce) {
     clear();
     const pair = word.closest(".pair");
     if (!pair) return;
@@ -15,17 +15,17 @@
     const partners = new Set();
     for (const other of pair.querySelectorAll(".w[data-key]")) {
       if (!keys.has(other.dataset.key)) continue;
-      light(other);
+      highlight(other);
       if (other.dataset.key !== word.dataset.key && other.closest(".sentence")) partners.add(other.textContent.trim());
     }
     for (const link of pair.querySelectorAll("[data-keys]"))
-      if (link.dataset.keys.split(" ").includes(word.dataset.key)) light(link);
-    if (aloud) said().textContent = word.textContent.trim() + (partners.size ? " – " + [...partners].join(", ") : ", no link");
+      if (link.dataset.keys.split(" ").includes(word.dataset.key)) highlight(link);
+    if (announce) status().textContent = word.textContent.trim() + (partners.size ? " – " + [...partners].join(", ") : ", no link");
   }
   function showNode(node) {
     clear();
     const group = node.closest("svg");
-    for (const other of group.querySelectorAll("[data-node]")) if (other.dataset.node === node.dataset.node) light(other);
+    for (const other of group.querySelectorAll("[data-node]")) if (other.dataset.node === node.dataset.node) highlight(other);
   }
   document.addEventListener("pointerover", (event) => {
     const word = event.target.closest?.(".w[data-key]");
@@ -60,9 +60,9 @@
     }
   });
 
-  // Curves.
+  // Charts.
   const drawn = new Map();
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   function columns(holder) {
     const points = JSON.parse(holder.dataset.points);
     if (holder.dataset.kind === "count") {
@@ -73,7 +73,7 @@
     }
     return points[0].map((_, k) => points.map((p) => p[k]));
   }
-  // What a count has been since the page was opened: the server knows days only.
+  // Values since the page was opened; the server has one value per day.
   const watched = new WeakMap();
   function follow(holder, now, value) {
     const plot = holder.querySelector(".plot");
@@ -91,11 +91,11 @@
     if (holder.hidden) return;
     plot.dataset.points = data[0].length;
     if (known) { known.chart.setData(data); known.points = holder.dataset.points; return; }
-    const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
     const names = holder.dataset.labels ? JSON.parse(holder.dataset.labels) : [holder.dataset.label];
-    const strokes = (names.length > 1 ? ["--c2", "--c1"] : ["--c1"]).map(colour);
+    const strokes = (names.length > 1 ? ["--c2", "--c1"] : ["--c1"]).map(color);
     const days = holder.dataset.kind === "count";
-    // Days in UTC, as the store has them; within two days, hours.
+    // Label the axis with UTC days, as in the store, or with hours if it spans up to two days.
     const moments = (u, ticks) => ticks.map((t) => {
       const text = new Date(t * 1000).toISOString();
       return u.scales.x.max - u.scales.x.min > 172800 ? text.slice(5, 10) : text.slice(11, 16);

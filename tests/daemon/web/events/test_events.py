@@ -113,9 +113,9 @@ def test_a_stream_sends_new_events(running: Running, streamed: Store) -> None:
 # A stream that skipped an event would wait for it as long as a test may take.
 @pytest.mark.timeout(60)
 def test_a_stream_sends_more_than_one_batch(running: Running, streamed: Store) -> None:
-    use(streamed, *(f"w{n}" for n in range(events._A_LOOK + 1)))
+    use(streamed, *(f"w{n}" for n in range(events._PAGE_SIZE + 1)))
     stream = Stream(running, "?after=0")
-    assert [int(stream.next()["id"]) for _ in range(events._A_LOOK + 1)] == list(range(1, events._A_LOOK + 2))
+    assert [int(stream.next()["id"]) for _ in range(events._PAGE_SIZE + 1)] == list(range(1, events._PAGE_SIZE + 2))
     stream.close()
 
 

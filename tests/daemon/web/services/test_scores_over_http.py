@@ -6,7 +6,7 @@ from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.storage.store import Store
 from hierogram.tools.scores.learned_counts import LearnedCounts
-from hierogram.tools.scores.scoring import Scorer, keep_scores
+from hierogram.tools.scores.scoring import Scorer, save_scores
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -21,7 +21,7 @@ def test_a_stored_score(client: TestClient, learned: Store) -> None:
     [row] = learned.pairs_by_id([2])
     [(score, derivation)] = made = scorer.score_stored([row])
     assert derivation is not None
-    keep_scores(learned, scorer, [row], made)
+    save_scores(learned, scorer, [row], made)
     answer = client.get("/v1/pairs/2/score")
     assert answer.status_code == 200
     body = answer.json()

@@ -147,7 +147,7 @@ def test_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#said")).to_have_text("הלבן – white")
+    expect(page.locator("#status")).to_have_text("הלבן – white")
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("End")
-    expect(page.locator("#said")).to_have_text("word199 – wort199")
+    expect(page.locator("#status")).to_have_text("word199 – wort199")
     page.locator(".texts .sentence .w").nth(150).hover()
     assert set(page.locator(".texts .w.lit").all_text_contents()) == {"word150", "wort150"}
     boxes = [word.bounding_box() for word in page.locator("svg.trees .word").all()[:200:10]]

@@ -54,7 +54,7 @@ def test_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> N
     while "pas" not in lit(page):
         page.keyboard.press("ArrowRight")
     assert lit(page) == {"pas", "not"}
-    expect(page.locator("#said")).to_have_text("pas – not")
+    expect(page.locator("#status")).to_have_text("pas – not")
 
     tab_to(page, ".concordance .number")
     number = page.evaluate("document.activeElement.closest('.pair').dataset.pair")
@@ -183,7 +183,7 @@ def test_a_text_is_translated_with_the_keyboard_and_corrected(learned: Store, se
     page.keyboard.press("End")
     assert lit(page) == {"verte", "green"}
     expect(page.locator(".phrases tr.lit").first).to_be_attached()
-    expect(page.locator("#said")).to_have_text("verte – green")
+    expect(page.locator("#status")).to_have_text("verte – green")
     page.wait_for_selector("#near .concordance")
 
     tab_to(page, "summary")
