@@ -32,18 +32,14 @@ from hierogram.storage.exports.exports import Exports
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.grammar.occurrences import OccurrenceIndex
 from hierogram.storage.grammar.rules import StoredGrammar, read_status
-from hierogram.storage.grammar.runs import LearningRuns
-from hierogram.storage.pairs.damaged import DamagedPairs
 from hierogram.storage.pairs.ingest import Ingest
 from hierogram.storage.pairs.pairs import StoredPairs
 from hierogram.storage.pairs.withdrawals import Withdrawals, withdraw
-from hierogram.storage.records import (
-    AlignerChange,
-    PairRow,
-    RuleDeltas,
-    Settings,
-    StoreStatus,
-)
+from hierogram.storage.records.aligner import AlignerChange
+from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.operations import StoreStatus
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.settings import Settings
 
 if TYPE_CHECKING:
     from hierogram.storage.checks.repair import Repair
@@ -92,9 +88,8 @@ def _create(engine: Engine, settings: Settings | None) -> None:
 
 
 class Store(
-    StoredPairs, DamagedPairs, Ingest, Withdrawals, StoredGrammar, LearningRuns, OccurrenceIndex, Alignments,
-    HumanLinks, Events, Exports,
-):  # fmt: skip
+    StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Alignments, HumanLinks, Events, Exports
+):
     """Persistent store of sentence pairs, their derivations, and the grammar of these derivations.
 
     Each method runs in one transaction and raises `StoreUnavailableError` if the database fails. Thread-safe.
@@ -136,7 +131,7 @@ class Store(
     def snapshot(self) -> Iterator[Snapshot]:
         """Open a consistent snapshot for reading. Other processes may write while it is open."""
         with reading_snapshot(self.engine) as connection:
-            yield Snapshot(connection, url=self.url, schema=self._schema)
+            yield Snapshot(connection)
 
     @contextmanager
     def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
@@ -147,7 +142,7 @@ class Store(
         from hierogram.storage.checks.repair import Repair
 
         with suppress(_RollbackError), self._committing() as transaction:
-            yield Repair(transaction), Snapshot(transaction.connection, url=self.url, schema=self._schema)
+            yield Repair(transaction), Snapshot(transaction.connection)
             if not keep:
                 raise _RollbackError
 

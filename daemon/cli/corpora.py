@@ -97,7 +97,7 @@ def ingest(
     from hierogram.daemon.text.ingest import IngestReport
     from hierogram.daemon.text.texts import make_pipeline, two_languages
     from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
-    from hierogram.storage.records import Settings
+    from hierogram.storage.records.settings import Settings
 
     def report(now: IngestReport) -> None:
         rejected = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""

@@ -24,7 +24,7 @@ from hierogram.storage.options import Option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hierogram.storage.records import RuleRow
+    from hierogram.storage.records.grammar import RuleRow
 
 
 @with_options

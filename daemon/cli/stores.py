@@ -25,13 +25,12 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import LIMIT, AsJson
 from hierogram.samplers.grammar.kinds import Notation
 from hierogram.storage.options import Option
-from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import EVENT_KINDS
+from hierogram.storage.records.settings import Settings
 
 if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore
-    from hierogram.storage.records import Lease, StoreStatus
-    from hierogram.storage.records.operations import Event
+    from hierogram.storage.records.operations import Event, Lease, StoreStatus
 
 
 @with_options

@@ -12,8 +12,8 @@ from typing import Any
 import zstandard
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.formats.format import BY_NAME, FeatureSet, Format
-from hierogram.daemon.exports.formats.registry import find_format
+from hierogram.daemon.exports.format import BY_NAME, FeatureSet, Format
+from hierogram.daemon.exports.formats import find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest, working_folder
 from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP

@@ -14,12 +14,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
-from hierogram.daemon.compressing import CompressedFile, Compression, create_compressed, split_suffix
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
 from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, read_sentence_index, rule_filters
-from hierogram.daemon.exports.formats.format import NUMBER_MACRO, Feature, FeatureSet, Format
-from hierogram.daemon.exports.formats.registry import EVERY, check_kind, default_format, find_format, format_from_name
-from hierogram.daemon.exports.formats.tables import columns
+from hierogram.daemon.exports.format import NUMBER_MACRO, Feature, FeatureSet, Format
+from hierogram.daemon.exports.formats import (
+    EVERY,
+    check_kind,
+    columns,
+    default_format,
+    find_format,
+    format_from_name,
+)
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
 from hierogram.daemon.exports.options import SMOOTHING, CountKind, ExportOptions
 from hierogram.daemon.exports.publication import (
@@ -52,7 +57,7 @@ from hierogram.daemon.exports.scratch import (
     quoted,
     scratch,
 )
-from hierogram.daemon.files import is_special
+from hierogram.daemon.files import CompressedFile, Compression, create_compressed, is_special, split_suffix
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, find_notation
@@ -61,7 +66,7 @@ from hierogram.samplers.kernel import Report
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import all_plain, from_plain
-from hierogram.storage.records import UNALIGNED
+from hierogram.storage.records.pairs import UNALIGNED
 from hierogram.storage.store import Store
 
 _ROW_GROUP = 122_880
@@ -137,7 +142,7 @@ def score_rules(
     Raises `ExportError`.
     """
     settings, options = snapshot.settings(), plan.options
-    states = snapshot.status().pairs.items()
+    states = snapshot.state().pairs().items()
     is_whole_store = plan.corpus is None
     side = make_pipeline(settings).source
     test_set = None if options.filter_for is None else read_sentence_index(options.filter_for, side)
@@ -204,7 +209,7 @@ def _filter_and_score(
     remaining = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
-        load_lexical_weights(scratch, "kept")
+        load_lexical_weights(scratch)
     score(scratch, plan, least_seen, "rules" if loaded_from is None else "same_target")
     return filters, remaining
 
@@ -582,12 +587,14 @@ def _write(
     test_set = _test_set_digest(options)
     with store.snapshot() as snapshot:
         settings = snapshot.settings()
-        corpus = None if options.corpus is None else snapshot.corpus_id(options.corpus)
-        if corpus is None and options.corpus is not None:
-            corpora = ", ".join(sorted(snapshot.status().corpora)) or "none"
-            raise ExportError(f"corpus {options.corpus!r} not found; the store has: {corpora}")
-        plan = replace(plan, corpus=corpus)
-        if not snapshot.status().rules_in_use:
+        if options.corpus is not None:
+            corpora = snapshot.corpus_ids()
+            if options.corpus not in corpora:
+                names = ", ".join(sorted(corpora)) or "none"
+                raise ExportError(f"corpus {options.corpus!r} not found; the store has: {names}")
+            plan = replace(plan, corpus=corpora[options.corpus])
+        state = snapshot.state()
+        if not state.rules_in_use:
             raise NothingLearnedError(store.url)
         compress = partial(create_compressed, compression=plan.compression)
         with scratch(work) as database:
@@ -599,7 +606,7 @@ def _write(
             manifest_version=MANIFEST_VERSION,
             hierogram=version("hierogram"),
             store=store.url,
-            position=snapshot.position(),
+            position=state.position,
             model=settings.model,
             seed=settings.seed,
             settings=asdict(settings),
@@ -615,7 +622,7 @@ def _write(
             created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             others=extra_files,
             variance_a_use=float(VARIANCE_PER_DRAW) if options.current_sample else snapshot.variance_a_use(),
-            grammar_position=snapshot.grammar_position(),
+            grammar_position=state.grammar_position,
             last_event_id=snapshot.last_event_id(),
             filter_for_sha256=test_set,
         )

@@ -8,7 +8,7 @@ Means and products are computed from integers (probabilities in units of 2^-50, 
 do not depend on the order in which threads add them.
 """
 
-from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word
+from hierogram.daemon.exports.format import is_nonterminal, symbols, word
 from hierogram.daemon.exports.scratch import Blocks, Scratch
 from hierogram.samplers.kernel import Report
 
@@ -65,8 +65,8 @@ def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None = Non
     scratch.run("DROP TABLE pairs")
 
 
-def load_lexical_weights(scratch: Scratch, rules: str) -> None:
-    """Make the table `lexical` (id, lex(e|f), lex(f|e)) of the rules in a table or view."""
+def load_lexical_weights(scratch: Scratch) -> None:
+    """Make the table `lexical` (id, lex(e|f), lex(f|e)) of the rules in the table or view `kept`."""
     scratch.run(f"""
         CREATE TABLE unlinked AS
         SELECT e AS word, {_log(_units("e_given_f"), "1")} AS to_target, NULL AS to_source
@@ -80,7 +80,7 @@ def load_lexical_weights(scratch: Scratch, rules: str) -> None:
             SELECT id, i, j, {word("s[i + 1]")} AS f, {word("t[j + 1]")} AS e FROM (
                 SELECT id, {s} AS s, {t} AS t,
                        unnest({_positions("alignment", 1)}) AS i, unnest({_positions("alignment", 2)}) AS j
-                  FROM {rules} WHERE alignment <> ''
+                  FROM kept WHERE alignment <> ''
             )
         ), weighed AS (
             SELECT id, i, j, {_units(f"coalesce(e_given_f, {FLOOR})")} AS e_given_f,
@@ -91,9 +91,9 @@ def load_lexical_weights(scratch: Scratch, rules: str) -> None:
             UNION ALL
             SELECT id, 0, {_log("sum(f_given_e)", "count(*)")} FROM weighed GROUP BY id, i
             UNION ALL
-            {_without_links(rules, "target", 2, "to_target", "0")}
+            {_without_links("target", 2, "to_target", "0")}
             UNION ALL
-            {_without_links(rules, "source", 1, "0", "to_source")}
+            {_without_links("source", 1, "0", "to_source")}
         )
         SELECT id, exp(CAST(sum(to_target) AS DOUBLE) / 4294967296) AS lex_target_given_source,
                exp(CAST(sum(to_source) AS DOUBLE) / 4294967296) AS lex_source_given_target
@@ -101,8 +101,8 @@ def load_lexical_weights(scratch: Scratch, rules: str) -> None:
     scratch.run("DROP TABLE unlinked")
 
 
-def _without_links(rules: str, side: str, part: int, to_target: str, to_source: str) -> str:
-    """Return a query of the words without links on one side of rules, with the logarithms of their weights."""
+def _without_links(side: str, part: int, to_target: str, to_source: str) -> str:
+    """Return a query of the words without links on one side of the rules, with the logarithms of their weights."""
     tokens = symbols(side)
     terminals = f"list_filter({tokens}, lambda x: NOT {is_nonterminal('x')})"
     unlinked = f"list_transform({_unlinked('side', 'linked')}, lambda x: side[x + 1])"
@@ -113,10 +113,10 @@ def _without_links(rules: str, side: str, part: int, to_target: str, to_source: 
         SELECT id, {values[0]}, {values[1]} FROM (
             SELECT id, {word("symbol")} AS word FROM (
                 SELECT id, unnest(CASE WHEN nonterminals = 0 THEN {tokens} ELSE {terminals} END) AS symbol
-                  FROM {rules} WHERE alignment = ''
+                  FROM kept WHERE alignment = ''
                 UNION ALL
                 SELECT id, unnest({unlinked})
-                  FROM (SELECT id, {tokens} AS side, {_positions("alignment", part)} AS linked FROM {rules}
+                  FROM (SELECT id, {tokens} AS side, {_positions("alignment", part)} AS linked FROM kept
                          WHERE alignment <> '')
             )
         ) LEFT JOIN (SELECT * FROM unlinked WHERE {column} IS NOT NULL) USING (word)"""

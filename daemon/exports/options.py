@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Annotated, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from hierogram.daemon.compressing import Compression
-from hierogram.daemon.exports.formats.format import FEATURES
-from hierogram.daemon.exports.formats.registry import EVERY, find_format
+from hierogram.daemon.exports.format import FEATURES
+from hierogram.daemon.exports.formats import EVERY, find_format
 from hierogram.daemon.exports.publication import Versions, open_folder
+from hierogram.daemon.files import Compression
 from hierogram.daemon.shared_options import MAX_SCOPE, OUTPUT, Corpus, CurrentSample, MinCount, PosteriorMean
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.options import Option, OptionError, Options, check
-from hierogram.storage.records import INFINITY
+from hierogram.storage.records.settings import INFINITY
 
 CRON_HELP = "minute, hour, day of month, month, day of week, such as '30 3 * * mon-fri', or @daily"
 NICKNAMES = {
@@ -205,7 +205,9 @@ class ExportOptions(Options):
     @property
     def count_kind(self) -> CountKind:
         """Return the meaning of the counts."""
-        return select_count_kind(self.posterior_mean, self.current_sample)
+        if self.current_sample:
+            return CountKind.DRAWN
+        return CountKind.MEANS if self.posterior_mean else CountKind.TRANSLATION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,11 +234,6 @@ class Destination:
     def is_standard_output(self) -> bool:
         """Return whether the grammar is written to standard output."""
         return self.output == Path("-")
-
-
-def select_count_kind(posterior_mean: bool, current_sample: bool) -> CountKind:
-    """Return the meaning of counts that the flags select. At most one flag is set."""
-    return CountKind.MEANS if posterior_mean else CountKind.DRAWN if current_sample else CountKind.TRANSLATION
 
 
 def check_count_flags(posterior_mean: bool, current_sample: bool) -> None:

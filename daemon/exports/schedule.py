@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from hierogram.daemon.exceptions import DaemonError, ExportError, UsageError
 from hierogram.daemon.exports.exporting import Published, dry_run_publish, publish
-from hierogram.daemon.exports.formats.registry import default_format
+from hierogram.daemon.exports.formats import default_format
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.publication import canonical_folder, open_folder
 from hierogram.daemon.progress import Phases

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hierogram.samplers.counts.occurrences import RuleLinks
-    from hierogram.samplers.forests.batch import Batch
     from hierogram.samplers.forests.compositions import Compositions
+    from hierogram.samplers.forests.derivations import Batch
     from hierogram.samplers.forests.records import Fragments
 
 
@@ -413,7 +413,7 @@ class _TextStatistics:
         # Import late, since this loads the compiled samplers.
         from hierogram.daemon.learning.kinds.pairs import ForestPairs
         from hierogram.daemon.learning.kinds.stored import load_undamaged
-        from hierogram.samplers.forests.recurrence import add_ngrams, empty_ngrams
+        from hierogram.samplers.forests.compositions import add_ngrams, empty_ngrams
 
         self._min_uses, self._settings = min_uses, snapshot.settings()
         self._bucket_counts = np.zeros(_BUCKETS, np.uint8)
@@ -443,7 +443,7 @@ class _TextStatistics:
     def delete_seldom(self, scratch: Scratch, table: str, rows: str) -> None:
         """Delete the `rows` of a table whose source side is expected less than `min_uses` times."""
         # Import late, since this loads the compiled samplers.
-        from hierogram.samplers.forests.recurrence import expected_occurrences
+        from hierogram.samplers.forests.compositions import expected_occurrences
 
         scratch.run("CREATE TABLE seldom_rows (row BIGINT)")
         for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):

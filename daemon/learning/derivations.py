@@ -3,8 +3,7 @@
 import time
 from typing import NamedTuple
 
-from hierogram.daemon.learning.kinds.registry import find_kind
-from hierogram.daemon.learning.kinds.stored import load_stored
+from hierogram.daemon.learning.kinds.stored import find_kind, load_stored
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
 from hierogram.samplers.grammar.rules import RuleUse, Span
@@ -12,7 +11,8 @@ from hierogram.storage.browsing import details
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule
 from hierogram.storage.pairs.pairs import pairs_by_id
-from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.settings import Settings
 
 
 def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, Sweep, SweepRequest
-from hierogram.daemon.learning.kinds.registry import find_kind
+from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.residents import ResidentBatch, withdraw
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import LeaseLostError, StoreError, StoreUnavailableError
-from hierogram.storage.records import LearningRun, PairRow, SweepRecord
+from hierogram.storage.records.grammar import LearningRun, SweepRecord
+from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
 
 LEASE_SECONDS = 60.0

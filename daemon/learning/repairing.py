@@ -11,7 +11,7 @@ from hierogram.daemon.learning.verifying import Name, RulePart, open_recount
 from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import AlignerChange, WordCounts
+from hierogram.storage.records.aligner import AlignerChange, WordCounts
 from hierogram.storage.store import Store
 
 _WORD_COUNT_COLUMNS = WordCounts._fields[2:]

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import Averages, Chain, LoadedBatch, State, StoredSamples
-from hierogram.daemon.learning.kinds.registry import find_kind
-from hierogram.daemon.learning.kinds.stored import load_stored
+from hierogram.daemon.learning.kinds.stored import find_kind, load_stored
 from hierogram.daemon.learning.stored_links import make_withdrawal
 from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.counts.texts import take_texts, text_order
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, slice_blobs
-from hierogram.storage.records import WAITING, LabelRow, LearningRun, PairRow, Settings, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
+from hierogram.storage.records.grammar import LabelRow, LearningRun, SweepRecord
+from hierogram.storage.records.pairs import WAITING, PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 _WORDS_PER_BATCH = 4_000_000

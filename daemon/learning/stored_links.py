@@ -23,7 +23,8 @@ from hierogram.samplers.alignment.prior_counts import (
     count_direction_links,
 )
 from hierogram.samplers.counts.chain import CountsError
-from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, PairRow, WordCounts
+from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, LinkRow, WordCounts
+from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
 
 SIDES = ("source", "target")

@@ -25,8 +25,10 @@ from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_b
 from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_keys
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, PairRow, Settings, WordCounts
+from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, LinkRow, WordCounts
 from hierogram.storage.records.columns import NUMBERS, RuleDeltas, StoredRules
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 _PAIRS_PER_READ = 2_000
@@ -219,7 +221,7 @@ def open_recount(snapshot: Snapshot, report: Steps | None = None) -> Iterator[Re
 
 def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report: Steps | None) -> None:
     settings = snapshot.settings()
-    total = sum(snapshot.status().pairs.values())
+    total = sum(snapshot.state().pairs().values())
     rules_counted = 0
 
     def count(rows: list[PairRow]) -> tuple[int, list[SpilledRules], list[Damage]]:

@@ -10,7 +10,7 @@ from hierogram.daemon.learning.learner import LearnOptions, LearnProgress
 from hierogram.daemon.learning.learning import LearnReport, find_interrupted_run, resume_or_start_run
 from hierogram.daemon.learning.learning import learn as learn_all
 from hierogram.daemon.progress import Steps
-from hierogram.storage.records import LearningRun
+from hierogram.storage.records.grammar import LearningRun
 from hierogram.storage.store import Store
 
 

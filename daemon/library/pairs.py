@@ -7,8 +7,8 @@ from hierogram.daemon.learning.derivations import expected_rules, read_derivatio
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.browsing.search import UsedRule
-from hierogram.storage.records import PairRow, Settings
-from hierogram.storage.records.pairs import parse_links
+from hierogram.storage.records.pairs import PairRow, parse_links
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 

@@ -9,7 +9,8 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import check_integer, check_text
 from hierogram.daemon.text.texts import TextPipeline, TextSide, make_pipeline
 from hierogram.samplers.exceptions import RuleNotationError
-from hierogram.storage.records import RuleRow, Settings
+from hierogram.storage.records.grammar import RuleRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 

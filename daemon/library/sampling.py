@@ -23,7 +23,7 @@ from hierogram.daemon.learning.kinds.kind import (
     StoredSamples,
     SweepRequest,
 )
-from hierogram.daemon.learning.kinds.registry import find_kind
+from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.tables import RuleTable, table_from_deltas
@@ -32,7 +32,9 @@ from hierogram.daemon.text.reading import STORE_DEFAULTS, InputValidator
 from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, PITMAN_YOR, SYNCHRONOUS
-from hierogram.storage.records import WAITING, PairRow, Settings, SweepRecord
+from hierogram.storage.records.grammar import SweepRecord
+from hierogram.storage.records.pairs import WAITING, PairRow
+from hierogram.storage.records.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

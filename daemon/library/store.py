@@ -33,8 +33,9 @@ from hierogram.storage.database.connection import sqlite_file
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
 from hierogram.storage.options import MAX_NUMBER
-from hierogram.storage.records import GIVEN, Lease, Settings, StoreStatus
-from hierogram.storage.records.operations import EventPage
+from hierogram.storage.records.operations import EventPage, Lease, StoreStatus
+from hierogram.storage.records.pairs import GIVEN
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.storage.store import upgrade as bring_up_to_date
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.text.treebanks.reading import OpenTreebank
     from hierogram.daemon.text.treebanks.transformations import Transformations
     from hierogram.storage.browsing.sql_runner import SpooledResult
-    from hierogram.storage.records import SupportingPair
+    from hierogram.storage.records.grammar import SupportingPair
 
 OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Default settings of a store under a Dirichlet process. Chains that start at a low temperature seldom change their
@@ -415,7 +416,7 @@ class GrammarStore:
 
         A read-only store is not indexed; the number is then 0.
         """
-        from hierogram.daemon.learning.occurrences import index_occurrences
+        from hierogram.daemon.learning.learning import index_occurrences
 
         waiting = 0 if self.store.read_only else self.store.count_unindexed()
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0

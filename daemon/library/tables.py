@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
-from hierogram.storage.records import RuleRow
 from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.grammar import RuleRow
 from hierogram.storage.records.uncertainty import standard_errors
 
 if TYPE_CHECKING:

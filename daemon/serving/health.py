@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from hierogram.daemon.serving.supervision import LoopHealth
-from hierogram.storage.records import UNSETTLED, LagRow
+from hierogram.storage.records.pairs import UNSETTLED, LagRow
 
 _RATE_SECONDS = 60.0
 

@@ -17,8 +17,7 @@ from hierogram.daemon.configuration import Configuration, SamplingSection
 from hierogram.daemon.learning.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, apply_corrections
 from hierogram.daemon.learning.kinds.stored import DamagedPairsError
 from hierogram.daemon.learning.learner import Learner, LearnOptions
-from hierogram.daemon.learning.learning import rekey
-from hierogram.daemon.learning.occurrences import IncrementalIndexer
+from hierogram.daemon.learning.learning import IncrementalIndexer, rekey
 from hierogram.daemon.learning.residents import PAIRS_PER_TRANSACTION, ResidentBatch, read_batches
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
@@ -27,7 +26,8 @@ from hierogram.daemon.workers.chain import chain_factory, check_workers, start_w
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import SAMPLING, WAITING, DamagedPair, LinkCorrection, PairRow
+from hierogram.storage.records.aligner import LinkCorrection
+from hierogram.storage.records.pairs import SAMPLING, WAITING, DamagedPair, PairRow
 from hierogram.storage.store import Store
 
 _PAIRS_PER_ALIGNMENT = 10_000

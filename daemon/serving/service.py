@@ -21,7 +21,7 @@ from hierogram.daemon.learning.kinds.kind import (
     StoredSamples,
     SweepRequest,
 )
-from hierogram.daemon.learning.kinds.registry import find_kind
+from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.memory import limit_malloc_arenas, trim_malloc
@@ -42,14 +42,14 @@ from hierogram.daemon.serving.signals import (
 from hierogram.daemon.serving.spool import SpoolLoop
 from hierogram.daemon.serving.supervision import Loop, Supervisor
 from hierogram.daemon.serving.webhooks import WebhookLoop
-from hierogram.samplers.compiled.cache import cache_folder
+from hierogram.samplers.compiled.jit import cache_folder
 from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import StoreError, StoreUnavailableError
-from hierogram.storage.records import Settings
 from hierogram.storage.records.operations import LOOP_FAILED, NewEvent
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 _CHECK_SECONDS = 1.0

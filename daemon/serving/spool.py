@@ -22,10 +22,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from hierogram.daemon.compressing import strip_suffix
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
-from hierogram.daemon.files import NOT_REGULAR, exists_in, folder_within, printable, shorten_name, subfolder, write_in
+from hierogram.daemon.files import (
+    NOT_REGULAR,
+    exists_in,
+    folder_within,
+    printable,
+    shorten_name,
+    strip_suffix,
+    subfolder,
+    write_in,
+)
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError

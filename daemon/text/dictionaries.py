@@ -14,8 +14,8 @@ from functools import partial
 from itertools import islice, product
 from typing import NamedTuple
 
-from hierogram.daemon.compressing import strip_suffix
 from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.files import strip_suffix
 from hierogram.daemon.text import xml_streams
 from hierogram.daemon.text.lines import LINES_PER_CHUNK, open_lines
 from hierogram.daemon.text.reading import OpenFiles
@@ -28,7 +28,7 @@ from hierogram.daemon.text.rejections import (
 from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.records import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES
+from hierogram.storage.records.pairs import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES
 
 
 class ConceptTerm(NamedTuple):

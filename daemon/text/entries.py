@@ -6,7 +6,7 @@ from typing import Annotated
 
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.options import Option
-from hierogram.storage.records import NewPairs
+from hierogram.storage.records.pairs import NewPairs
 
 
 @dataclass(frozen=True, slots=True)

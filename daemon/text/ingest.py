@@ -25,7 +25,7 @@ from hierogram.daemon.text.sides import WordSideCounts, are_swapped
 from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, find_notation
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import Receipt
-from hierogram.storage.records import AddedPairs, IngestTotals, NewPairs, RejectedLine, in_runs
+from hierogram.storage.records.pairs import AddedPairs, IngestTotals, NewPairs, RejectedLine, in_runs
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 

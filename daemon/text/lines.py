@@ -18,9 +18,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
-from hierogram.daemon.compressing import open_output
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.files import open_within, printable
+from hierogram.daemon.files import open_output, open_within, printable
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, MAX_LINE_BYTES, InputLimits
 
 STANDARD_INPUT = "-"

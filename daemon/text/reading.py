@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
-from hierogram.daemon.compressing import strip_suffix
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.files import printable
+from hierogram.daemon.files import printable, strip_suffix
 from hierogram.daemon.text.entries import DictionaryOptions
 from hierogram.daemon.text.formats import (
     JSONL,
@@ -35,7 +34,8 @@ from hierogram.daemon.text.notes import Note, Notes
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.text.texts import Languages, check_names, make_pipeline
 from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, validate
-from hierogram.storage.records import NewPairs, RejectedLine, Settings, in_runs, join_pairs
+from hierogram.storage.records.pairs import NewPairs, RejectedLine, in_runs, join_pairs
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.worker_process import KeepAlive
 
 AUTO = "auto"

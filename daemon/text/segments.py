@@ -20,16 +20,8 @@ from hierogram.daemon.text.compounds import CompoundSplitter, count_words, known
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.samplers.grammar.numbers import MAX_SIDE_LENGTH
 from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
-from hierogram.storage.records import (
-    MAX_BPE_MERGES,
-    PART_MARK,
-    Settings,
-    are_joined,
-    index_words,
-    is_modifier,
-    join_parts,
-)
-from hierogram.storage.records.parts import GUARD
+from hierogram.storage.records.parts import GUARD, PART_MARK, are_joined, index_words, is_modifier, join_parts
+from hierogram.storage.records.settings import MAX_BPE_MERGES, Settings
 
 if TYPE_CHECKING:
     from hierogram.daemon.text.validation import LineColumns

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.records import join_parts
+from hierogram.storage.records.parts import join_parts
 from hierogram.storage.store import Store
 
 _PAIRS_PER_READ = 5_000

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from hierogram.daemon.compressing import strip_suffix
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.files import strip_suffix
 from hierogram.daemon.text.languages import (
     GENERAL,
     Language,
@@ -30,7 +30,8 @@ from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
 from hierogram.samplers.grammar.rules import Symbol, parse_side, render_side
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
-from hierogram.storage.records import KEPT, LOWERED, Settings, is_part, join_parts
+from hierogram.storage.records.parts import is_part, join_parts
+from hierogram.storage.records.settings import KEPT, LOWERED, Settings
 
 Languages = tuple[str, str]
 """Source and target language, as in ("fr", "en")."""

@@ -14,7 +14,7 @@ from hierogram.daemon.text.lines import LINES_PER_CHUNK
 from hierogram.daemon.text.protected_spans import find_protected
 from hierogram.daemon.text.rejections import LINE_TOO_LONG, MISSING_FIELD, RejectionError
 from hierogram.daemon.text.validation import LineColumns, reject
-from hierogram.storage.records import RejectedLine
+from hierogram.storage.records.pairs import RejectedLine
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that contain codes of the original document, not words."""

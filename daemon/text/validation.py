@@ -33,7 +33,7 @@ from hierogram.daemon.text.rejections import (
     quote_bytes,
 )
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import NewPairs, RejectedLine
+from hierogram.storage.records.pairs import NewPairs, RejectedLine
 
 _DASH, _SPACE, _LINE_FEED = b"- \n"
 _MAX_DIGITS = 9

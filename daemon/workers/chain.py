@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import DaemonError, install_extra
 from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
-from hierogram.daemon.learning.kinds.registry import find_kind
+from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import WorkerPool
 from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.averages import Averages
-from hierogram.samplers.forests.batch import State
+from hierogram.samplers.forests.derivations import State
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 if TYPE_CHECKING:

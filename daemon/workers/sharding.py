@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import BASE

@@ -15,14 +15,14 @@ from hierogram.daemon.workers.sharding import PairTexts
 from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, CountTable, empty_table, with_room
-from hierogram.samplers.forests.batch import State, make_batch
+from hierogram.samplers.forests.derivations import State, make_batch
 from hierogram.samplers.forests.forest import Bitext, build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.forests.records import read_averages, write_averages
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, merge_changes
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 
 
 class WorkerLostError(Exception):

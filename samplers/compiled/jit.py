@@ -1,14 +1,194 @@
-"""Decorators that compile kernels."""
+"""Decorators that compile kernels, and the cache of compiled kernels, which is private to the user.
 
-from collections.abc import Callable
+Numba's own cache checks the file of a kernel but not the modules that the kernel calls. Here the folder's name is a
+digest of all sampler sources and the versions of numba and Python; a kernel outside samplers/ also has a digest of its
+own folder. Loading a cached kernel runs its code, so the folder must belong to the user and be writable by no one else.
+"""
+
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
+from uuid import uuid4
 
 import numba
+from numba.core import caching
+from numba.core.runtime.nrt import rtsys
 
-from hierogram.samplers.compiled.cache import KernelCache
-from hierogram.samplers.compiled.internals import INLINED, change_compiler
+from hierogram.samplers.compiled import LISTENERS
+from hierogram.samplers.compiled.internals import INLINED, change_compiler, prepare_to_compile
+
+_PACKAGE = "hierogram.samplers."
+_PRIVATE = "hierogram"
+"""Folder below the user's cache folder; everything below it must be private."""
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_ROOT = 0
+
+_caching: Any = caching
+
+
+class UnsafeFolderError(OSError):
+    """A cache folder belongs to another user or is writable by another user."""
+
+
+def source_digest(root: Path) -> str:
+    """Return a digest of all sources below a folder and of the versions that compile them."""
+    digest = hashlib.blake2b(digest_size=10)
+    digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
+    for source in sorted(root.rglob("*.py")):
+        digest.update(source.relative_to(root).as_posix().encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _folder_digest(folder: Path) -> str:
+    return source_digest(folder)
+
+
+def cache_folder() -> Path:
+    """Return the cache folder for the current sources; HIEROGRAM_CACHE changes its parent."""
+    base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / _PRIVATE / "kernels" / _folder_digest(Path(str(files(_PACKAGE.rstrip(".")))))
+
+
+def _own_folders(folder: Path) -> Iterator[Path]:
+    """Yield the private folders on the path to a folder, outermost first."""
+    above = [folder, *folder.parents]
+    last = next((place for place, path in enumerate(above) if path.name == "kernels"), 0)
+    yield from reversed(above[: last + 2])
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `UnsafeFolderError` if another user could have written code in the folder."""
+    for path in _own_folders(folder):
+        with suppress(FileNotFoundError):
+            found = path.stat()
+            if found.st_uid not in (os.getuid(), _ROOT):
+                raise UnsafeFolderError(f"{path} belongs to another user: set HIEROGRAM_CACHE to a folder of your own")
+            if found.st_mode & _WRITABLE_BY_OTHERS:
+                raise UnsafeFolderError(f"other users can write to {path}: run `chmod go-w {path}`")
+
+
+def make_folder(folder: Path) -> None:
+    """Create a private cache folder and its parents; raises `UnsafeFolderError`."""
+    for path in _own_folders(folder):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+    check_folder(folder)
+
+
+@cache
+def _warn(message: str) -> None:
+    sys.stderr.write(f"compiled samplers cannot be cached: {message}\n")
+
+
+@cache
+def notify_listeners() -> None:
+    """Run the callbacks that precede the first compilation."""
+    for listener in LISTENERS:
+        listener()
+
+
+def _is_safe(folder: str) -> bool:
+    try:
+        check_folder(Path(folder))
+    except UnsafeFolderError as error:
+        _warn(str(error))
+        return False
+    return True
+
+
+class _Locator(_caching.UserProvidedCacheLocator):
+    """Cache locator for the private folder, which is created with the first kernel and may be read-only."""
+
+    def __init__(self, function: Any, path: str) -> None:
+        self._py_file = path
+        self._lineno = function.__code__.co_firstlineno
+        # Two checkouts with the same sources share kernels; kernels defined in tests have their own path.
+        ours = function.__module__.startswith(_PACKAGE)
+        place = (
+            function.__module__.removeprefix(_PACKAGE)
+            if ours
+            else f"{self.get_suitable_cache_subpath(path)}-{_folder_digest(Path(path).parent)}"
+        )
+        self._cache_path = str(cache_folder() / place)
+
+    @classmethod
+    def from_function(cls, function: Any, path: str) -> "_Locator":
+        return cls(function, path)
+
+    def ensure_cache_path(self) -> None:
+        make_folder(Path(self._cache_path))
+        super().ensure_cache_path()
+
+
+class _KernelCacheImpl(_caching.CompileResultCacheImpl):
+    _locator_classes = (_Locator,)
+
+
+class CacheFile(_caching.IndexDataCacheFile):
+    """Index of the compiled signatures of a function."""
+
+    def _data_name(self, number: int) -> str:
+        """Return a file name that no other process uses.
+
+        With numba's numbering, two processes that compile at once would use the same number, and one would load the
+        other's kernel under its own signature.
+        """
+        return cast("str", self._data_name_pattern.format(number=uuid4().int))
+
+
+class KernelCache(_caching.FunctionCache):
+    """Cache of one kernel."""
+
+    _impl_class = _KernelCacheImpl
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Load a cached kernel; returns None if the folder is unreadable or unsafe.
+
+        Skips numba's compiler initialization, which takes longer than importing numba: a cached kernel needs only the
+        runtime, and numba initializes its compiler when it compiles.
+        """
+        rtsys.initialize(target)
+        kept = None
+        with suppress(OSError), self._guard_against_spurious_io_errors():
+            if _is_safe(self._cache_path):
+                kept = self._load_overload(signature, target)
+        if kept is None:
+            notify_listeners()
+            prepare_to_compile()
+        return kept
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Cache a kernel; failures are ignored, since it is compiled already."""
+        with suppress(OSError):
+            super().save_overload(signature, compiled)
+
+    def has_kernel_for(self, processor: tuple[str, str]) -> bool:
+        """Return whether a signature of the kernel is cached for a processor."""
+        with suppress(OSError):
+            return _is_safe(self._cache_path) and any(key[1] == processor for key in self._cache_file._load_index())
+        return False
+
+
+def is_cached(kernel: Callable[..., Any]) -> bool:
+    """Return whether the kernel is cached for this machine's processor, for any argument types."""
+    known: Any = kernel
+    return bool(known._cache.has_kernel_for(known.targetctx.codegen().magic_tuple()))
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -11,9 +11,9 @@ from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, SIZE, CountTable
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.forests.averages import NO_AVERAGES, Averages
-from hierogram.samplers.forests.batch import State
+from hierogram.samplers.forests.derivations import State
 from hierogram.samplers.forests.fragments import source_terminals_of, target_terminals_of
-from hierogram.samplers.grammar.sizes import BITS, length_of
+from hierogram.samplers.grammar.keys import SIZE_BITS, length_of
 
 
 class ChainState(NamedTuple):
@@ -39,7 +39,7 @@ class SweepInfo(NamedTuple):
     reads: int = 0
 
 
-_COUNT_BITS = np.uint64(64 - 3 * BITS)
+_COUNT_BITS = np.uint64(64 - 3 * SIZE_BITS)
 """Bits of a uint64 that a packed rule size leaves free."""
 _MAX_BESIDE_SIZE = (1 << int(_COUNT_BITS)) - 1
 _COUNT_MASK = np.uint64(_MAX_BESIDE_SIZE)

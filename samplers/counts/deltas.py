@@ -17,12 +17,21 @@ from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, CountTable, add, find, with_room
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.averages import decode_fragment
-from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.derivations import Trees, decode_tree, empty_state
+from hierogram.samplers.forests.derivations import (
+    Batch,
+    State,
+    Trees,
+    WalkSpace,
+    begin_walk,
+    decode_tree,
+    empty_state,
+    make_summary,
+    next_rule,
+    walk_space,
+)
 from hierogram.samplers.forests.forest import NO_TAIL, node_label, tail_range, view_pair
 from hierogram.samplers.forests.fragments import summary_key, summary_scope, summary_size
 from hierogram.samplers.forests.records import Fragments
-from hierogram.samplers.forests.walk import WalkSpace, begin_walk, make_summary, next_rule, walk_space
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 
@@ -217,7 +226,7 @@ class CountDeltas(NamedTuple):
     rows: NDArray[np.uint64]
     # uint64[e, 2]
     keys: NDArray[np.uint64]
-    # uint64[e], as in `hierogram.samplers.grammar.sizes`.
+    # uint64[e], as in `hierogram.samplers.grammar.keys`.
     rule_sizes: NDArray[np.uint64]
     # int32[e]: scope, nonterminals, and adjacent nonterminal pairs on the source side.
     scopes: NDArray[np.int32]

@@ -11,12 +11,18 @@ from hierogram.samplers.counts.deltas import ENTRY, CountDeltas
 from hierogram.samplers.counts.table import find
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import decode_fragment
-from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.derivations import empty_state
+from hierogram.samplers.forests.derivations import (
+    Batch,
+    State,
+    begin_walk,
+    empty_state,
+    make_summary,
+    next_rule,
+    walk_space,
+)
 from hierogram.samplers.forests.forest import tail_range, view_pair
 from hierogram.samplers.forests.fragments import summary_key
 from hierogram.samplers.forests.records import Fragments
-from hierogram.samplers.forests.walk import begin_walk, make_summary, next_rule, walk_space
 
 
 class Occurrences(NamedTuple):

@@ -16,7 +16,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, close_gap, probe, table_mask
 from hierogram.samplers.counts.models import Model, estimate_tables
 from hierogram.samplers.forests.fragments import length_of
-from hierogram.samplers.grammar.sizes import length_of as packed_length
+from hierogram.samplers.grammar.keys import length_of as packed_length
 
 KEY_HIGH, KEY_LOW, COUNT, SIZE = 0, 1, 2, 3
 TOKENS, ROWS = 0, 1

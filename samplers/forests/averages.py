@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import mix
-from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.derivations import get_number, is_variable, put_number
+from hierogram.samplers.forests.derivations import (
+    Batch,
+    State,
+    begin_walk,
+    get_number,
+    is_variable,
+    next_rule,
+    put_number,
+    walk_space,
+)
 from hierogram.samplers.forests.forest import push_tails, view_pair
-from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE, SHARED_STEP, SHARED_SWEEPS, STEP
 
 ENTRY = np.dtype(

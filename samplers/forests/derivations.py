@@ -1,4 +1,4 @@
-"""Byte encoding of derivations: all variables of a pair's forest, or only the variables of its current tree.
+"""Batches of pairs and their derivations: variables, the walk over the rules, and the encoding as bytes.
 
 The variables (edge, cut) of a node are encoded as 2·edge + cut in a LEB128 varint. A *state* lists all nodes in node
 order, so that sampling can resume exactly. A *tree* lists the nodes of the derivation top-down in source order, which
@@ -11,10 +11,211 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.forest import Forests, push_tails, view_pair
+from hierogram.samplers.forests.forest import Bitext, Forests, push_tails, tail_range, view_pair
+from hierogram.samplers.forests.fragments import Words, base_powers, compose, make_summaries
 from hierogram.samplers.grammar.columns import Blobs
+from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM, STARTS
+
+_COIN = 0.5
+
+
+class State(NamedTuple):
+    """Variables of a batch by node: `edge` uint16[N] incoming edge, `cut` uint8[N] 1 at a rule boundary."""
+
+    edge: NDArray[np.uint16]
+    cut: NDArray[np.uint8]
+
+    def copy(self) -> "State":
+        """Return a copy with its own arrays."""
+        return State(self.edge.copy(), self.cut.copy())
+
+
+class Batch(NamedTuple):
+    """P pairs that are sampled together: forests, words and derived bounds.
+
+    `pairs` int64[P] are the pair numbers of the random streams. `places` uint64[P] are the hash map sizes of each
+    pair's rules, minus 1. `derivation_rules` int64[P+1] cumulates the maximum number of rules in each pair's
+    derivation. `most_nodes` to `most_listed` bound these numbers per pair; `longest_rule` bounds the rule length.
+    """
+
+    bitext: Bitext
+    words: Words
+    forests: Forests
+    pairs: NDArray[np.int64]
+    places: NDArray[np.uint64]
+    derivation_rules: NDArray[np.int64]
+    most_nodes: int
+    most_rules: int
+    most_options: int
+    most_listed: int
+    longest_rule: int
+
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+
+@njit
+def _bounds(forests, bounds, rules):
+    """Write bounds of each pair's local rules and, cumulated, of its derivation's rules. Returns the longest list."""
+    most_listed = 1
+    for pair in range(len(bounds)):
+        listed, bound = 0, 16
+        for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
+            listed += np.int64(forests.node[node]["level"])
+            bound += 4
+            if forests.node[node]["free"]:
+                bound += np.int64(forests.node[node]["degree"])
+        most_listed = max(most_listed, listed)
+        bounds[pair] = bound
+        last = forests.node_offset[pair + 1]
+        rules[pair + 1] = rules[pair] + np.int64(forests.node[last - 1]["level"])
+    return most_listed
+
+
+def make_batch(
+    bitext: Bitext,
+    words: Words,
+    forests: Forests,
+    pairs: NDArray[np.int64],
+    longest_rule: int,
+) -> Batch:
+    """Make a batch. `pairs` are permanent pair numbers, `longest_rule` bounds the rule length."""
+    bounds = np.empty(forests.pairs, np.int64)
+    rules = np.zeros(forests.pairs + 1, np.int64)
+    most_listed = _bounds(forests, bounds, rules)
+    places = np.array([1 << int(2 * b - 1).bit_length() for b in bounds], np.uint64) - np.uint64(1)
+    return Batch(
+        bitext,
+        words,
+        forests,
+        np.asarray(pairs, np.int64),
+        places,
+        rules,
+        most_nodes=int(np.diff(forests.node_offset).max(initial=1)),
+        most_rules=int(bounds.max(initial=16)),
+        most_options=int(forests.node["degree"].max(initial=2)),
+        most_listed=int(most_listed),
+        longest_rule=longest_rule,
+    )
+
+
+@njit
+def _draw_initial(key, batch, by_coin, state):
+    node = batch.forests.node
+    for pair in range(len(batch.pairs)):
+        random = stream(key, batch.pairs[pair], 0)
+        for v in range(batch.forests.node_offset[pair], batch.forests.node_offset[pair + 1]):
+            if node[v]["degree"] > 1:
+                random = advance(random)
+                state.edge[v] = np.int64(uniform(random) * np.float64(node[v]["degree"]))
+            if node[v]["free"] and by_coin:
+                random = advance(random)
+                state.cut[v] = 1 if uniform(random) < _COIN else 0
+
+
+def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
+    """Return a state with uniform random edges [CFGŠ14 §5.4.2] and cuts by `start`. Raises `ValueError`."""
+    if start not in STARTS:
+        raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
+    state = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
+    if start == JOINED:
+        state.cut[batch.forests.node["free"] == 1] = 0
+    _draw_initial(key, batch, start == RANDOM, state)
+    return state
+
+
+REGISTERS = np.dtype([("epoch", np.int64)])
+"""Number of the current walk; summaries from other walks are invalid."""
+
+
+class WalkSpace(NamedTuple):
+    """Scratch memory for walks over derivations of up to n nodes."""
+
+    # SUMMARY[n+1] by node.
+    summary: NDArray[np.void]
+    # int32[n+1]
+    stack: NDArray[np.int32]
+    walk: NDArray[np.int32]
+    pending: NDArray[np.int32]
+    # Uint64 powers of the hash base.
+    powers: NDArray[np.uint64]
+    # int64[2, n+1]
+    scratch: NDArray[np.int64]
+    # REGISTERS[1].
+    registers: NDArray[np.void]
+
+
+def walk_space(batch: Batch) -> WalkSpace:
+    """Return scratch memory for walks over a batch's derivations."""
+    nodes = batch.most_nodes
+    return WalkSpace(
+        make_summaries(nodes),
+        np.zeros(nodes + 1, np.int32),
+        np.zeros(nodes + 1, np.int32),
+        np.zeros(nodes + 1, np.int32),
+        base_powers(batch.longest_rule + 2),
+        np.zeros((2, nodes + 1), np.int64),
+        np.zeros(1, REGISTERS),
+    )
+
+
+@njit
+def make_summary(v, view, work):
+    """Ensure that the summaries of v and of the uncut nodes of its rule are computed."""
+    epoch = np.uint32(work.registers[0]["epoch"])
+    if work.summary[v]["made"] == epoch:
+        return
+    work.pending[0] = v
+    depth = 1
+    while depth > 0:
+        x = np.int64(work.pending[depth - 1])
+        first, last = tail_range(x, view)
+        above = depth
+        for i in range(first, last):
+            t = view.tails[i]
+            if view.cut[t] == 0 and work.summary[t]["made"] != epoch:
+                work.pending[depth] = t
+                depth += 1
+        if depth == above:
+            compose(x, view, work.summary, work.powers, work.scratch)
+            work.summary[x]["made"] = epoch
+            depth -= 1
+
+
+@njit_inline
+def begin_walk(view, work):
+    """Start a walk over the rules of a derivation, from the root down. Returns the stack depth.
+
+        depth = begin_walk(view, work)
+        while True:
+            v, depth = next_rule(view, work, depth)
+            if v < 0:
+                break
+
+    A walk invalidates the summaries of earlier walks.
+    """
+    work.registers[0]["epoch"] += 1
+    work.stack[0] = len(view.node) - 1
+    return 1
+
+
+@njit_inline
+def next_rule(view, work, depth):
+    """Return the root node of the next rule, with its summary computed, and the new depth; node -1 at the end."""
+    root = len(view.node) - 1
+    while depth > 0:
+        depth -= 1
+        v = np.int64(work.stack[depth])
+        depth = push_tails(v, view, work.stack, depth)
+        if v == root or view.cut[v]:
+            make_summary(v, view, work)
+            return v, depth
+    return np.int64(-1), depth
+
 
 _MORE = 0x80
 _MAX_BITS = 56

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.forests.forest import node_label, tail_range
-from hierogram.samplers.grammar import sizes
+from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.keys import (
     BASE,
     CLOSE,
@@ -24,10 +24,10 @@ from hierogram.samplers.grammar.keys import (
     TARGET_STEP,
 )
 
-pack_size = njit_inline(sizes.pack_size)
-length_of = njit_inline(sizes.length_of)
-source_terminals_of = njit_inline(sizes.source_terminals_of)
-target_terminals_of = njit_inline(sizes.target_terminals_of)
+pack_size = njit_inline(keys.pack_size)
+length_of = njit_inline(keys.length_of)
+source_terminals_of = njit_inline(keys.source_terminals_of)
+target_terminals_of = njit_inline(keys.target_terminals_of)
 
 
 SUMMARY = np.dtype(

@@ -23,10 +23,16 @@ from hierogram.samplers.forests.averages import (
     slots_of_pairs,
     step_of,
 )
-from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.derivations import empty_state, get_number, misfit, put_number
+from hierogram.samplers.forests.derivations import (
+    Batch,
+    empty_state,
+    get_number,
+    make_summary,
+    misfit,
+    put_number,
+    walk_space,
+)
 from hierogram.samplers.forests.forest import view_pair
-from hierogram.samplers.forests.walk import make_summary, walk_space
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE
 

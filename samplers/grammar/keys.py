@@ -1,4 +1,4 @@
-"""Hashes of words and keys of rules, computed from text like the kernels' incremental hashes.
+"""Hashes of words, keys and packed sizes of rules. Keys are computed from text like the kernels' incremental hashes.
 
 A word's hash depends only on its spelling and the store's salt, so stores with the same salt have the same keys on
 every machine. Rules of two lists are matched by their keys.
@@ -7,7 +7,7 @@ every machine. Rules of two lists are matched by their keys.
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,3 +154,34 @@ def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
     return Matches(
         of_theirs[is_matched], np.flatnonzero(is_matched), np.flatnonzero(missing), np.flatnonzero(~is_matched)
     )
+
+
+SIZE_BITS = 16
+"""Bits of each number in the packed size of a rule: length, source terminals and target terminals."""
+_SOURCE_SHIFT = np.uint64(SIZE_BITS)
+_TARGET_SHIFT = np.uint64(2 * SIZE_BITS)
+_MASK = np.uint64((1 << SIZE_BITS) - 1)
+
+
+def pack_size(length: Any, source_terminals: Any, target_terminals: Any) -> Any:
+    """Return the packed size of a rule, uint64, of numbers or of arrays."""
+    return (
+        np.uint64(length)
+        | (np.uint64(source_terminals) << _SOURCE_SHIFT)
+        | (np.uint64(target_terminals) << _TARGET_SHIFT)
+    )
+
+
+def length_of(size: Any) -> Any:
+    """Return the length, int64."""
+    return np.int64(size & _MASK)
+
+
+def source_terminals_of(size: Any) -> Any:
+    """Return the number of source terminals, int64."""
+    return np.int64((size >> _SOURCE_SHIFT) & _MASK)
+
+
+def target_terminals_of(size: Any) -> Any:
+    """Return the number of target terminals, int64."""
+    return np.int64((size >> _TARGET_SHIFT) & _MASK)

@@ -9,9 +9,9 @@ import numpy as np
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.forests.averages import add_missed_uses, encode_fragment, end_sweep, enter_rule
+from hierogram.samplers.forests.derivations import make_summary
 from hierogram.samplers.forests.forest import tail_range
 from hierogram.samplers.forests.fragments import compose
-from hierogram.samplers.forests.walk import make_summary
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.synchronous.draws import draw_binary, draw_option, raise_product, times, value_beside
 from hierogram.samplers.synchronous.resampling import (

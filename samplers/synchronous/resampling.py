@@ -14,7 +14,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import probe, table_mask
 from hierogram.samplers.counts.models import Model, is_long, log_probability, more_tables, probability
 from hierogram.samplers.counts.table import COUNT, LENGTH, CountTable, add, add_row, fetch, find, look_up
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.derivations import Batch, make_summary
 from hierogram.samplers.forests.forest import PairView, tail_range
 from hierogram.samplers.forests.fragments import (
     base_powers,
@@ -26,7 +26,6 @@ from hierogram.samplers.forests.fragments import (
     summary_size,
     target_terminals_of,
 )
-from hierogram.samplers.forests.walk import make_summary
 from hierogram.samplers.synchronous.draws import LOG_SCALE, SCALE, SCALED, UNSCALE, Scaled, scaled_down, times
 
 REGISTERS = np.dtype(

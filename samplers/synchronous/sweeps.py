@@ -31,7 +31,7 @@ from hierogram.samplers.counts.table import (
     with_room,
 )
 from hierogram.samplers.forests.averages import NO_AVERAGES
-from hierogram.samplers.forests.batch import Batch, State, initial_state
+from hierogram.samplers.forests.derivations import Batch, State, initial_state
 from hierogram.samplers.forests.forest import NODE, Bitext, Forests, view_pair
 from hierogram.samplers.forests.fragments import Words
 from hierogram.samplers.grammar.schedules import NO_POWERS

@@ -11,7 +11,7 @@ from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
 from hierogram.samplers.counts.chain import ChainState, CountsError
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import CountTable, add, look_up, with_room
-from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.forests.derivations import Batch, State, WalkSpace, make_summary, walk_space
 from hierogram.samplers.forests.forest import tail_range, view_pair
 from hierogram.samplers.forests.fragments import (
     compose,
@@ -20,7 +20,6 @@ from hierogram.samplers.forests.fragments import (
     summary_size,
     target_terminals_of,
 )
-from hierogram.samplers.forests.walk import WalkSpace, make_summary, walk_space
 from hierogram.samplers.grammar.numbers import MAX_TYPE_MOVES
 
 PIVOTS = 1 << 62

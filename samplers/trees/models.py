@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.counts.models import BY_COUNT, TABLE_UNIT
 from hierogram.samplers.counts.table import CountTable
-from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.forests.derivations import Batch, State
 from hierogram.samplers.forests.forest import node_label, tail_range
 from hierogram.samplers.grammar.settings import BASES, PCFG, UNIFORM
 

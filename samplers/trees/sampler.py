@@ -18,7 +18,7 @@ from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.compiled.variates import draw_beta, draw_normal
 from hierogram.samplers.counts.chain import CountsError, SweepInfo, log_rising
 from hierogram.samplers.counts.table import COUNT, CountTable, add, empty_table, find, with_room
-from hierogram.samplers.forests.batch import Batch, State, initial_state
+from hierogram.samplers.forests.derivations import Batch, State, initial_state
 from hierogram.samplers.forests.forest import PairView, node_label, push_tails, tail_range, view_pair
 from hierogram.samplers.forests.fragments import SUMMARY, base_powers, compose, make_summaries, summary_key
 from hierogram.samplers.grammar.settings import JOINED

@@ -9,8 +9,9 @@ from sqlalchemy import Connection, Select, Table, TextClause, func, literal, sel
 from hierogram.storage.aligner.human_links import finish_corrections, known_links_of_texts
 from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.leases import Leases
-from hierogram.storage.database.loading import (
+from hierogram.storage.database.transactions import (
     Row,
+    WriteTransaction,
     read_rows,
     staged_alignments,
     staged_ids,
@@ -19,26 +20,19 @@ from hierogram.storage.database.loading import (
     staged_links,
     staged_word_counts,
 )
-from hierogram.storage.database.transactions import WriteTransaction
 from hierogram.storage.exceptions import CountError, PairChangedError, PairMissingError
-from hierogram.storage.grammar.runs import count_restarts
-from hierogram.storage.pairs.damaged import is_sound
-from hierogram.storage.pairs.pairs import IDS_PER_QUERY
-from hierogram.storage.records import (
-    ALIGNER,
-    GIVEN,
-    SAMPLING,
-    UNALIGNED,
-    WAITING,
+from hierogram.storage.grammar.rules import count_restarts
+from hierogram.storage.pairs.pairs import IDS_PER_QUERY, is_sound
+from hierogram.storage.records.aligner import (
     AlignerChange,
     AlignerCounts,
     LinkRow,
     PairSize,
-    PairUpdates,
-    RuleDeltas,
     TextAlignerCounts,
     WordCounts,
 )
+from hierogram.storage.records.columns import PairUpdates, RuleDeltas
+from hierogram.storage.records.pairs import ALIGNER, GIVEN, SAMPLING, UNALIGNED, WAITING
 from hierogram.storage.schema.tables import FERTILITIES, pair_links, sentence_pairs
 
 _FERTILITIES = tuple(f"fertility_{number}" for number in range(FERTILITIES))

@@ -6,12 +6,12 @@ from functools import lru_cache
 from sqlalchemy import Connection, TextClause, delete, insert, select, text, update
 
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.storage.database.loading import read_rows
-from hierogram.storage.database.transactions import StoreAccess, WriteTransaction
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, read_rows
 from hierogram.storage.exceptions import HumanLinksError
-from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.ingest import human_link_rows, text_digest
-from hierogram.storage.records import GIVEN, UNALIGNED, LinkCorrection
+from hierogram.storage.pairs.pairs import is_sound
+from hierogram.storage.records.aligner import LinkCorrection
+from hierogram.storage.records.pairs import GIVEN, UNALIGNED
 from hierogram.storage.schema.tables import human_links, link_corrections, sentence_pairs
 
 Texts = tuple[str, str]

@@ -14,7 +14,8 @@ from hierogram.storage.browsing.search import Phrase
 from hierogram.storage.database.transactions import now
 from hierogram.storage.grammar.changes import REMEMBERED_DAYS
 from hierogram.storage.pairs import pairs
-from hierogram.storage.records import PairRecord, RuleRow
+from hierogram.storage.records.grammar import RuleRow
+from hierogram.storage.records.pairs import PairRecord
 from hierogram.storage.records.uncertainty import standard_error_sql
 from hierogram.storage.schema.tables import sentence_pairs
 

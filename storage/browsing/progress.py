@@ -5,7 +5,7 @@ from typing import Any
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.exports.exports import JOB_STATES, JobState, read_job_states
 from hierogram.storage.grammar.rules import read_status
-from hierogram.storage.records import StoreStatus
+from hierogram.storage.records.operations import StoreStatus
 from hierogram.storage.schema.tables import REVISIONS
 
 _REJECTED = 200

@@ -24,12 +24,12 @@ from hierogram.storage.database.connection import (
     make_read_only_engine,
     parse_url,
 )
-from hierogram.storage.database.loading import read_rows
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.database.postgres import set_locally
 from hierogram.storage.database.settings import read_settings
+from hierogram.storage.database.transactions import read_rows
 from hierogram.storage.database.untrusted_sql import MAX_SQLITE_VALUE_LENGTH, allow_reading, time_limit_error
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 
 _STEPS_PER_CHECK = 20_000
 """Steps of SQLite's virtual machine between two checks of the time limit: less than a millisecond."""

@@ -10,7 +10,7 @@ from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction, Value, inline_parameters
 from hierogram.storage.options import Option
 from hierogram.storage.pairs.vocabulary import KnownWord, fold, readings, spellings
-from hierogram.storage.records import RuleRow
+from hierogram.storage.records.grammar import RuleRow
 from hierogram.storage.records.uncertainty import standard_error_sql
 
 GAP = "_"

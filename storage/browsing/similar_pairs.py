@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hierogram.storage.browsing.details import CompetingRule
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.pairs.vocabulary import KnownWord
-from hierogram.storage.records import DICTIONARIES
+from hierogram.storage.records.pairs import DICTIONARIES
 
 if TYPE_CHECKING:
     import numpy as np

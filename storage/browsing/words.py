@@ -12,7 +12,8 @@ from hierogram.storage.browsing.details import last_pair
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule, known_words
 from hierogram.storage.pairs.pairs import pairs_by_id
-from hierogram.storage.records import PART_MARK, PairRow, is_part, join_parts
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.parts import PART_MARK, is_part, join_parts
 
 SAMPLED_PAIRS = 10_000
 """Maximum number of pairs that are read to locate a word; in a larger store they are spread evenly."""

@@ -17,18 +17,17 @@ from hierogram.storage.checks.integrity import (
     table_problems,
     word_differences,
 )
-from hierogram.storage.database.loading import staged_ids, staged_increments
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import WriteTransaction
+from hierogram.storage.database.transactions import WriteTransaction, staged_ids, staged_increments
 from hierogram.storage.grammar.changes import insert_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
 from hierogram.storage.grammar.occurrences import remove_pairs
 from hierogram.storage.grammar.rule_words import RuleWords
-from hierogram.storage.grammar.runs import count_restarts
-from hierogram.storage.pairs.damaged import release_all_damaged
+from hierogram.storage.grammar.rules import count_restarts
 from hierogram.storage.pairs.pair_words import rebuild_blocks, wrong_blocks
+from hierogram.storage.pairs.pairs import release_all_damaged
 from hierogram.storage.pairs.vocabulary import fold, word_ids
-from hierogram.storage.records import AlignerChange
+from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.schema.tables import rule_words, rules, store_state, vocabulary
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from hierogram.storage.database.connection import POSTGRES, writing_connection
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError
-from hierogram.storage.records import Lease
+from hierogram.storage.records.operations import Lease
 from hierogram.storage.schema.tables import ingest_batches, leases
 
 GRAMMAR = "grammar"

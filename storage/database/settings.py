@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from hierogram.samplers.grammar.kinds import Notation, find_notation
 from hierogram.storage.exceptions import RequestConflictError, StoreError
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.schema.tables import settings as table
 
 

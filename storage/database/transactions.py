@@ -1,20 +1,236 @@
-"""Write transactions: the store's lock, its position and its running totals."""
+"""Write transactions: the store's lock, its position, its running totals, and the loading of many rows.
 
-from collections.abc import Callable, Iterator
+Bulk work is set-based SQL over staging tables, written once; only the way rows get into a table differs:
+`executemany` on SQLite, COPY on Postgres.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Self
+from functools import lru_cache
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    CursorResult,
+    Dialect,
+    Double,
+    Engine,
+    Executable,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    TextClause,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.schema import CreateTable
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.connection import POSTGRES, hide_password, is_read_only, reading, writing_connection
-from hierogram.storage.database.loading import Loader, PostgresLoader
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
 from hierogram.storage.records.columns import KeyRun
-from hierogram.storage.schema.tables import store_state
+from hierogram.storage.records.pairs import SAMPLING, SETTLED, UNALIGNED, WAITING
+from hierogram.storage.schema.tables import (
+    FERTILITIES,
+    MOMENT_FORMAT,
+    SERIAL,
+    TEXT,
+    Moment,
+    on_postgres,
+    pair_scores,
+    store_state,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Row = Sequence[object]
+
+_ROWS_PER_STATEMENT = 1000
+_CACHED_STATEMENTS = 128
+
+_staging = MetaData()
+
+
+def _staged(name: str, /, **columns: Any) -> Table:
+    """Declare a staging table with these columns."""
+    staging_columns = (Column(column, kind) for column, kind in columns.items())
+    return on_postgres(Table(name, _staging, *staging_columns, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
+
+
+staged_digests = _staged("staged_digests", digest=LargeBinary)
+staged_words = _staged("staged_words", n=Integer, side=TEXT, token=TEXT)
+staged_increments = _staged("staged_increments", word_id=SERIAL, count=SERIAL)
+staged_progress = _staged(
+    "staged_progress", pair_id=SERIAL, current=LargeBinary, averages=LargeBinary, state=TEXT, stage=Integer,
+    sweep=SERIAL, since=SERIAL, checksum=SERIAL,
+)  # fmt: skip
+staged_alignments = _staged("staged_alignments", pair_id=SERIAL, alignment=TEXT)
+staged_links = _staged(
+    "staged_links", pair_id=SERIAL, forward=LargeBinary, backward=LargeBinary, sweep=SERIAL, since=SERIAL
+)
+staged_lexicon = _staged("staged_lexicon", source=TEXT, target=TEXT, forward=SERIAL, backward=SERIAL)
+staged_word_counts = _staged(
+    "staged_word_counts", side=TEXT, word=TEXT, links=SERIAL, **{f"fertility_{n}": SERIAL for n in range(FERTILITIES)}
+)
+staged_jumps = _staged("staged_jumps", direction=TEXT, width=Integer, count=SERIAL)
+staged_rules = _staged("staged_rules", rule_id=SERIAL)
+staged_counts = _staged(
+    "staged_counts", rule_id=SERIAL, count=SERIAL, expected_uses=Double, expected_uses_variance=Double,
+    minimal_uses=SERIAL,
+)  # fmt: skip
+staged_ids = _staged("staged_ids", id=SERIAL)
+staged_rule_words = _staged("staged_rule_words", word_id=SERIAL, rule_id=SERIAL)
+staged_pair_words = _staged("staged_pair_words", block=Integer, word_id=SERIAL, pairs=LargeBinary)
+staged_keys = _staged("staged_keys", rule_id=SERIAL, key_high=SERIAL, key_low=SERIAL)
+staged_history = _staged(
+    "staged_history", rule_id=SERIAL, source=TEXT, target=TEXT, count=SERIAL, expected_uses=Double,
+    expected_uses_variance=Double,
+)  # fmt: skip
+staged_uses = _staged("staged_uses", pair_id=SERIAL, rule_id=SERIAL, key_high=SERIAL, key_low=SERIAL, uses=SERIAL)
+staged_scores = _staged("staged_scores", **{column.name: column.type for column in pair_scores.columns})
+
+
+class Loader:
+    """Loader of many rows into tables, on one connection within its transaction.
+
+    On SQLite uses multi-row statements, during which other threads of the process run.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._driver: Any = connection.connection.driver_connection
+
+    def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """Add rows with values in the order of `columns`."""
+        max_rows = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
+        together = min(_ROWS_PER_STATEMENT, max_rows)
+        # OR FAIL does not undo a partial statement, so SQLite keeps no copies of pages. The transaction ends anyway.
+        insert = f"INSERT OR FAIL INTO {table.name} ({', '.join(columns)}) VALUES "
+        marks = f"({', '.join('?' * len(columns))})"
+        several = f"{insert}{', '.join([marks] * together)}"
+        rows = iter(rows)
+        while len(block := list(islice(rows, together))) == together:
+            self._driver.execute(several, list(chain.from_iterable(block))).close()
+        self._driver.executemany(f"{insert}{marks}", block).close()
+
+    def stage(self, table: Table, rows: Iterable[Row]) -> None:
+        """Replace the content of a staging table until the transaction ends."""
+        self._empty(table)
+        self.insert(table, table.columns.keys(), rows)
+        self._analyze(table)
+
+    def _empty(self, table: Table) -> None:
+        self._connection.execute(CreateTable(table, if_not_exists=True))
+        self._driver.execute(f"DELETE FROM temp.{table.name}").close()
+
+    def _analyze(self, table: Table) -> None:
+        """Update the planner's statistics of the table, if the database needs them."""
+
+    def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
+        """Replace the content of a staging table by numeric columns."""
+        self.stage(table, zip(*(column.tolist() for column in columns), strict=True))
+
+    def moment(self, when: datetime) -> object:
+        """Convert a UTC time for a timestamp column."""
+        return when.astimezone(UTC).strftime(MOMENT_FORMAT)
+
+
+class PostgresLoader(Loader):
+    """Loader that uses COPY."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._staged: set[str] = set()
+
+    def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """Add rows with values in the order of `columns`."""
+        with self._copying(table, columns) as (copy, types):
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+
+    def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
+        """Replace the content of a staging table by numeric columns."""
+        from hierogram.storage.database.copying import binary_rows
+
+        self._empty(table)
+        with self._copying(table, table.columns.keys()) as (copy, types):
+            copy.write(binary_rows(types, columns))
+        self._analyze(table)
+
+    @contextmanager
+    def _copying(self, table: Table, columns: Sequence[str]) -> Iterator[tuple[Any, list[str]]]:
+        """Open a binary COPY into the columns; yields it and the names of their types."""
+        kinds = [table.columns[name].type for name in columns]
+        types = [next(name for kind, name in _POSTGRES_TYPES if isinstance(column, kind)) for column in kinds]
+        statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+        with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            yield copy, types
+
+    def _empty(self, table: Table) -> None:
+        self._connection.execute(CreateTable(table, if_not_exists=True))
+        if table.name in self._staged:
+            self._connection.exec_driver_sql(f"TRUNCATE {table.name}")
+        self._staged.add(table.name)
+
+    def _analyze(self, table: Table) -> None:
+        """Update the planner's statistics of the table: a wrong estimate turns a few lookups into a table scan."""
+        self._connection.exec_driver_sql(f"ANALYZE {table.name}")
+
+    def moment(self, when: datetime) -> object:
+        """Convert a UTC time for a timestamp column."""
+        return when.astimezone(UTC).replace(microsecond=0)
+
+
+def read_columns(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
+    """Return the result columns of a statement; empty if there are no rows."""
+    return list(zip(*read_rows(connection, statement), strict=True))
+
+
+def read_rows(
+    connection: Connection, statement: Executable, parameters: Mapping[str, object] | None = None
+) -> list[tuple[Any, ...]]:
+    """Return the result rows of a statement with these parameters; its compiled form is cached."""
+    if isinstance(statement, TextClause):
+        made, parameter_order = _compiled(statement, connection.dialect)
+        values = dict(parameters or {})
+        result = connection.exec_driver_sql(
+            made, values if parameter_order is None else tuple(values[name] for name in parameter_order)
+        )
+    else:
+        result = connection.execute(statement, parameters)
+    assert result.cursor is not None
+    return list(result.cursor.fetchall())
+
+
+@lru_cache(maxsize=_CACHED_STATEMENTS)
+def _compiled(statement: TextClause, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
+    """Return the text for the driver and its parameter names in order; None if the driver takes names."""
+    compiled = statement.compile(dialect=dialect)
+    parameter_order = getattr(compiled, "positiontup", None)
+    return str(compiled), None if parameter_order is None else tuple(parameter_order)
+
+
+_POSTGRES_TYPES = (
+    (LargeBinary, "bytea"),
+    (Boolean, "bool"),
+    (Double, "float8"),
+    (BigInteger, "int8"),
+    (Integer, "int4"),
+    (Moment, "timestamptz"),
+    (Text, "text"),
+)
 
 
 @dataclass(slots=True)

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select, text
 
-from hierogram.storage.database.loading import read_columns, staged_ids
-from hierogram.storage.database.transactions import WriteTransaction
+from hierogram.storage.database.transactions import WriteTransaction, read_columns, staged_ids
 from hierogram.storage.events.feed import append
 from hierogram.storage.records.operations import RULE_ADDED, RULE_REMOVED, RULE_UPDATED, RULES_CHANGED, NewEvent
 from hierogram.storage.records.uncertainty import squared_errors

@@ -12,8 +12,7 @@ from hierogram.storage.database.transactions import StoreAccess, WriteTransactio
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import DONE, FAILED, RUNNING
-from hierogram.storage.records import ExportRow
-from hierogram.storage.records.operations import EXPORT_DONE, EXPORT_FAILED, NewEvent
+from hierogram.storage.records.operations import EXPORT_DONE, EXPORT_FAILED, ExportRow, NewEvent
 from hierogram.storage.schema.tables import MOMENT, exports, scheduled_jobs
 
 _IN_EVENT = (

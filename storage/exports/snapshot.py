@@ -15,19 +15,12 @@ from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import read_state
-from hierogram.storage.grammar.rules import read_status
+from hierogram.storage.database.transactions import StoreState, read_state
 from hierogram.storage.pairs.pairs import IDS_PER_QUERY, pair_rows
-from hierogram.storage.records import (
-    WAITING,
-    AlignerCounts,
-    LinkRow,
-    PairOrigin,
-    PairRow,
-    Settings,
-    StoreStatus,
-)
+from hierogram.storage.records.aligner import AlignerCounts, LinkRow
 from hierogram.storage.records.columns import StoredRules
+from hierogram.storage.records.pairs import WAITING, PairOrigin, PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.schema.tables import (
     BLOCK_BITS,
     corpora,
@@ -73,18 +66,12 @@ _DAYS = {
 class Snapshot:
     """Read-only view of one state of the store, valid within `Store.snapshot`."""
 
-    def __init__(self, connection: Connection, *, url: str, schema: str) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._url = url
-        self._schema = schema
 
-    def position(self) -> int:
-        """Return the store position of this snapshot."""
-        return read_state(self._connection).position
-
-    def grammar_position(self) -> int:
-        """Return the position of the last transaction that changed pairs or the grammar."""
-        return read_state(self._connection).grammar_position
+    def state(self) -> StoreState:
+        """Return the positions and the totals of the store."""
+        return read_state(self._connection)
 
     def last_event_id(self) -> int:
         """Return the id of the last event, 0 if there are no events."""
@@ -93,10 +80,6 @@ class Snapshot:
     def settings(self) -> Settings:
         """Return the settings of the store."""
         return read_settings(self._connection)
-
-    def status(self) -> StoreStatus:
-        """Return the size and progress of the store."""
-        return read_status(self._connection, url=self._url, schema=self._schema)
 
     def words(self, side: str) -> list[str]:
         """Return the vocabulary of a side (`source` or `target`), in byte order."""
@@ -215,13 +198,9 @@ class Snapshot:
         rows = self._connection.execute(statement.order_by(vocabulary.c.id))
         return [(token, count) for token, count in rows]
 
-    def corpus_id(self, name: str) -> int | None:
-        """Return the id of a corpus, or None if it does not exist."""
-        return self._connection.scalar(select(corpora.c.id).where(corpora.c.name == name))
-
-    def corpus_names(self) -> dict[int, str]:
-        """Return the names of the corpora, by id."""
-        return {row.id: row.name for row in self._connection.execute(select(corpora.c.id, corpora.c.name))}
+    def corpus_ids(self) -> dict[str, int]:
+        """Return the ids of the corpora, by name."""
+        return {row.name: row.id for row in self._connection.execute(select(corpora.c.id, corpora.c.name))}
 
     def iterate_derivations(
         self, batch: int = 1_000, corpus_id: int | None = None, after_id: int = 0

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from sqlalchemy import delete, select, text, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.database.loading import (
+from hierogram.storage.database.settings import read_notation
+from hierogram.storage.database.transactions import (
+    WriteTransaction,
+    now,
     read_columns,
     staged_counts,
     staged_history,
@@ -21,8 +24,6 @@ from hierogram.storage.database.loading import (
     staged_rule_words,
     staged_rules,
 )
-from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import WriteTransaction, now
 from hierogram.storage.events.rule_events import ChangedUses, is_watched, watch
 from hierogram.storage.exceptions import CountError, RuleKeyCollisionError
 from hierogram.storage.grammar.key_runs import add_keys, find_candidates

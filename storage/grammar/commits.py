@@ -6,13 +6,13 @@ import numpy as np
 from sqlalchemy import func, insert, select, text, update
 
 from hierogram.samplers.grammar.columns import split_blobs
-from hierogram.storage.database.loading import staged_keys, staged_progress
-from hierogram.storage.database.transactions import WriteTransaction, now
+from hierogram.storage.database.transactions import WriteTransaction, now, staged_keys, staged_progress
 from hierogram.storage.exceptions import PairChangedError, PairMissingError, RekeyError
 from hierogram.storage.grammar.changes import change_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
-from hierogram.storage.records import SAMPLING, SETTLED, LabelRow, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
+from hierogram.storage.records.grammar import LabelRow, SweepRecord
+from hierogram.storage.records.pairs import SAMPLING, SETTLED
 from hierogram.storage.schema.tables import rules, sentence_pairs, sweeps
 
 

@@ -8,12 +8,18 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import FromClause, func, select, text
 
-from hierogram.storage.database.loading import Row, staged_ids, staged_uses
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, read_state
-from hierogram.storage.pairs.damaged import is_sound
-from hierogram.storage.pairs.pairs import as_rows, pair_rows
-from hierogram.storage.records import PairRow, SupportingPair
+from hierogram.storage.database.transactions import (
+    Row,
+    StoreAccess,
+    WriteTransaction,
+    read_state,
+    staged_ids,
+    staged_uses,
+)
+from hierogram.storage.pairs.pairs import as_rows, is_sound, pair_rows
+from hierogram.storage.records.grammar import SupportingPair
+from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.schema.tables import corpora, indexed_pairs, pair_positions, rule_pairs, rules, sentence_pairs
 
 UsedKey = tuple[int, int, int, int]

@@ -1,4 +1,4 @@
-"""Rule queries, commits of the grammar, and store status."""
+"""Rule queries, commits of the grammar, progress of learning runs, and store status."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,32 +6,25 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Double, cast, func, literal_column, select, tuple_, update
+from sqlalchemy import Connection, Double, cast, func, insert, literal_column, select, text, tuple_, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
 from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
 from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import read_state
+from hierogram.storage.database.transactions import WriteTransaction, new_id, now, read_state
 from hierogram.storage.events.feed import DELIVERY_STATES
-from hierogram.storage.grammar.runs import save_run
 from hierogram.storage.pairs.vocabulary import readings, similar_words, spellings
-from hierogram.storage.records import (
-    LabelRow,
-    LearningRun,
-    PairUpdates,
-    RuleCounts,
-    RuleDeltas,
-    RuleRow,
-    StoreStatus,
-    SweepRecord,
-)
+from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas
+from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, SweepRecord
+from hierogram.storage.records.operations import StoreStatus
 from hierogram.storage.records.uncertainty import standard_error_sql
 from hierogram.storage.schema.tables import (
     corpora,
     damaged_pairs,
     failed_files,
     labels,
+    learning_runs,
     rule_words,
     rules,
     settings,
@@ -42,7 +35,7 @@ from hierogram.storage.schema.tables import (
 
 
 class StoredGrammar(Leases):
-    """Rules, rule counts, and commits of the derivations that determine them."""
+    """Rules, rule counts, commits of the derivations that determine them, and learning runs."""
 
     def rule_counts(self) -> RuleCounts:
         """Return all rules with a positive count, as arrays."""
@@ -129,6 +122,39 @@ class StoredGrammar(Leases):
         with self._reading() as connection:
             words = [candidate for side in sides for candidate in similar_words(connection, side, word, limit)]
             return list(dict.fromkeys(candidate.token for candidate in words))[:limit]
+
+    def unfinished_run(self) -> LearningRun | None:
+        """Return the last learning run, or None if it was finished with `finish_run`."""
+        with self._reading() as connection:
+            row = connection.execute(
+                select(*_RUN_COLUMNS, learning_runs.c.finished_at).order_by(learning_runs.c.id.desc()).limit(1)
+            ).one_or_none()
+            return None if row is None or row.finished_at is not None else LearningRun._make(row[:-1])
+
+    def begin_run(self, sweeps: int) -> LearningRun:
+        """Start a learning run. Raises `StoreHeldError` and `LeaseLostError` like `commit`."""
+        with self._committing() as transaction:
+            added = transaction.connection.execute(
+                insert(learning_runs).values(
+                    sweeps=sweeps, sweeps_done=0, after_pair_id=0, sweeps_in_round=0, started_at=now()
+                )
+            )
+            return LearningRun(new_id(added), sweeps)
+
+    def save_run(self, run: LearningRun) -> None:
+        """Save the progress of a run. Raises `StoreHeldError` and `LeaseLostError` like `commit`."""
+        with self._committing(durable=False) as transaction:
+            save_run(transaction, run)
+
+    def finish_run(self) -> None:
+        """Mark the last learning run as finished, after its end was reported to the caller."""
+        with self._writing() as transaction:
+            last = select(func.max(learning_runs.c.id)).scalar_subquery()
+            transaction.connection.execute(
+                update(learning_runs)
+                .where(learning_runs.c.id == last, learning_runs.c.finished_at.is_(None))
+                .values(finished_at=now())
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,4 +289,23 @@ def read_status(connection: Connection, *, url: str, schema: str) -> StoreStatus
         failed_files=connection.scalar(select(func.count()).select_from(failed_files)) or 0,
         deliveries=dict.fromkeys(DELIVERY_STATES, 0) | dict(by_state.all()),
         damaged_pairs=connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0,
+    )
+
+
+_RUN_COLUMNS = [learning_runs.c[name] for name in LearningRun._fields]
+
+
+def save_run(transaction: WriteTransaction, run: LearningRun) -> None:
+    """Save the progress of a run."""
+    values = run._asdict()
+    transaction.connection.execute(update(learning_runs).where(learning_runs.c.id == values.pop("id")).values(values))
+
+
+def count_restarts(transaction: WriteTransaction) -> None:
+    """Count a schedule restart for each pair of `staged_ids`."""
+    transaction.connection.execute(
+        text(
+            "INSERT INTO schedule_restarts (pair_id, restarts) SELECT id, 1 FROM staged_ids WHERE true"
+            " ON CONFLICT (pair_id) DO UPDATE SET restarts = schedule_restarts.restarts + 1"
+        )
     )

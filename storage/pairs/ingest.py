@@ -12,13 +12,13 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.leases import lease_batch, release_batch, renew_batch
-from hierogram.storage.database.loading import staged_digests
 from hierogram.storage.database.settings import keep_orthographies, read_notation
-from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, staged_digests
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import RequestConflictError, StoreError
 from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
-from hierogram.storage.records import (
+from hierogram.storage.records.operations import FILE_FAILED, PAIRS_REJECTED, NewEvent, RequestRow
+from hierogram.storage.records.pairs import (
     GIVEN,
     NOBODY,
     UNALIGNED,
@@ -27,10 +27,8 @@ from hierogram.storage.records import (
     IngestTotals,
     NewPairs,
     RejectedLine,
-    RequestRow,
     in_runs,
 )
-from hierogram.storage.records.operations import FILE_FAILED, PAIRS_REJECTED, NewEvent
 from hierogram.storage.schema.tables import (
     corpora,
     failed_files,

@@ -12,9 +12,8 @@ from sqlalchemy import Connection, delete, select, text, update
 
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, Notation
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.loading import staged_pair_words
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import WriteTransaction
+from hierogram.storage.database.transactions import WriteTransaction, staged_pair_words
 from hierogram.storage.pairs.vocabulary import known_words, word_ids
 from hierogram.storage.schema.tables import pair_words
 

@@ -1,4 +1,4 @@
-"""Queries of stored sentence pairs, their scores, and the treebank settings."""
+"""Stored sentence pairs: queries, scores, damaged pairs, and the treebank settings."""
 
 import json
 from collections import Counter
@@ -8,16 +8,35 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, LargeBinary, Row, Select, cast, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, LargeBinary, Row, Select, cast, delete, func, insert, select, text
 
-from hierogram.storage.database.loading import staged_scores
-from hierogram.storage.database.transactions import StoreAccess, now, read_state
+from hierogram.storage.database.transactions import (
+    StoreAccess,
+    WriteTransaction,
+    now,
+    read_state,
+    staged_ids,
+    staged_scores,
+)
+from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.options import MAX_NUMBER
-from hierogram.storage.pairs.damaged import is_sound
 from hierogram.storage.pairs.vocabulary import read_word_counts
-from hierogram.storage.records import SAMPLING, UNALIGNED, UNSETTLED, WAITING, LagRow, PairRecord, PairRow
-from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
+from hierogram.storage.records.operations import PAIRS_DAMAGED, NewEvent
+from hierogram.storage.records.pairs import (
+    SAMPLING,
+    UNALIGNED,
+    UNSETTLED,
+    WAITING,
+    DamagedPair,
+    LagRow,
+    Link,
+    Misfit,
+    PairRecord,
+    PairRow,
+    PairScore,
+    ScoreRow,
+)
 from hierogram.storage.schema.tables import (
     corpora,
     damaged_pairs,
@@ -39,7 +58,10 @@ _TREEBANK = "treebank"
 
 
 class StoredPairs(StoreAccess):
-    """Sentence pairs, their scores, and the treebank settings."""
+    """Sentence pairs, their scores, damaged pairs, and the treebank settings.
+
+    Damaged pairs are excluded from sampling, withdrawal and alignment until `hierogram repair` has rebuilt them.
+    """
 
     def pairs(
         self,
@@ -188,6 +210,30 @@ class StoredPairs(StoreAccess):
                 transaction.connection.execute(insert(settings).values(name=_TREEBANK, value=value))
             return treebank if settled is None else settled
 
+    def set_aside(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
+        """Set damaged pairs aside. Returns the stored pairs that were not set aside before."""
+        with self._writing() as transaction:
+            transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in {pair.id for pair in pairs}))
+            is_damaged = select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == sentence_pairs.c.id)
+            stored = select(sentence_pairs.c.id).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
+            new = set(transaction.connection.scalars(stored.where(~is_damaged.exists())))
+            added = [pair for pair in pairs if pair.id in new]
+            moment = transaction.loader.moment(now())
+            transaction.loader.insert(
+                damaged_pairs, ("pair_id", "reason", "found_at"), [(*pair, moment) for pair in sorted(added)]
+            )
+            if added:
+                first = min(added)
+                detail = {"pair": first.id, "reason": first.reason}
+                append(transaction, [NewEvent(PAIRS_DAMAGED, count=len(added), detail=detail)])
+            return added
+
+    def damaged_pairs(self) -> list[DamagedPair]:
+        """Return the pairs that are set aside, by id."""
+        with self._reading() as connection:
+            query = select(damaged_pairs.c.pair_id, damaged_pairs.c.reason).order_by(damaged_pairs.c.pair_id)
+            return [DamagedPair(*row) for row in connection.execute(query)]
+
 
 def pair_rows() -> Select[tuple[object, ...]]:
     """Return a SELECT of the fields of `PairRow`, in order."""
@@ -270,3 +316,20 @@ def _treebank(connection: Connection) -> dict[str, object] | None:
     """Return the treebank settings, None before the first tree."""
     value = connection.execute(select(settings.c.value).where(settings.c.name == _TREEBANK)).scalar_one_or_none()
     return None if value is None else json.loads(value)
+
+
+def is_sound(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that a pair is not set aside."""
+    return ~select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == pair_id).exists()
+
+
+def release_damaged(transaction: WriteTransaction) -> None:
+    """Mark the pairs of `staged_ids` as sound again."""
+    transaction.connection.execute(text("DELETE FROM damaged_pairs WHERE pair_id IN (SELECT id FROM staged_ids)"))
+
+
+def release_all_damaged(transaction: WriteTransaction) -> int:
+    """Mark all pairs as sound again; returns the number of pairs that were set aside."""
+    number = transaction.connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0
+    transaction.connection.execute(delete(damaged_pairs))
+    return number

@@ -13,8 +13,7 @@ from sqlalchemy import ColumnElement, Connection, func, select, text, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, Notation
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.loading import read_rows, staged_increments, staged_words
-from hierogram.storage.database.transactions import WriteTransaction
+from hierogram.storage.database.transactions import WriteTransaction, read_rows, staged_increments, staged_words
 from hierogram.storage.schema.tables import vocabulary
 
 if TYPE_CHECKING:

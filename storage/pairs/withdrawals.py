@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from sqlalchemy import func, select, text, update
 
-from hierogram.storage.database.loading import staged_ids
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now, staged_ids
 from hierogram.storage.exceptions import PairChangedError
-from hierogram.storage.pairs.damaged import is_sound, release_damaged
+from hierogram.storage.pairs.pairs import is_sound, release_damaged
 from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
-from hierogram.storage.records import PairRow
+from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
 
 

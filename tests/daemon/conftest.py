@@ -15,7 +15,7 @@ from tests.daemon.parts import make_parts
 import hierogram as hg
 from hierogram.daemon.cli.main import main
 from hierogram.daemon.cli.main import main as run_commands
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 # Other load on the machine must not fail a test.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import hierogram as hg
 from hierogram.daemon.text.segments import WordView
-from hierogram.storage.records import PART_MARK
+from hierogram.storage.records.parts import PART_MARK
 
 WHO = {"nina": "i", "una": "you", "ana": "she", "tuna": "we"}
 DO = {"kula": "eat", "leta": "bring", "penda": "like", "taka": "want"}

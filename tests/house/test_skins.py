@@ -39,7 +39,7 @@ def test_imported_services_are_found() -> None:
         "from hierogram.storage.store import Store, open_store\n"
         "from hierogram.storage.browsing import progress\n"
         "from hierogram.samplers.grammar.rules import Rule, render_side\n"
-        "from hierogram.storage.records import Settings\n"
+        "from hierogram.storage.records.settings import Settings\n"
         "from hierogram.storage.exceptions import StoreError\n"
         "from hierogram.samplers.grammar.known_links import Link\n"
     )

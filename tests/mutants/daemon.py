@@ -208,14 +208,14 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "discounts are subtracted twice",
-        "daemon/exports/formats/format.py",
+        "daemon/exports/format.py",
         "(uses - smoothing * seen +",
         "(uses - 2 * smoothing * seen +",
         (_FORMATS, "-k", "json_lines"),
     ),
     Fault(
         "the discounted mass is lost",
-        "daemon/exports/formats/format.py",
+        "daemon/exports/format.py",
         "+ smoothing * {condition}_seen * ({of}_seen / all_seen)",
         "+ 0 * {condition}_seen * ({of}_seen / all_seen)",
         (_FORMATS, "-k", "json_lines"),

@@ -12,8 +12,10 @@ from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.columns import join_blobs, join_texts
 from hierogram.storage.database.connection import make_engine, parse_url
-from hierogram.storage.records import AlignerChange, AlignerCounts, LabelRow, NewPairs, PairRow, SweepRecord
+from hierogram.storage.records.aligner import AlignerChange, AlignerCounts
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
+from hierogram.storage.records.grammar import LabelRow, SweepRecord
+from hierogram.storage.records.pairs import NewPairs, PairRow
 from hierogram.storage.store import Store
 
 

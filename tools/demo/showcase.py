@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side
-from hierogram.storage.records import RuleRow
+from hierogram.storage.records.grammar import RuleRow
 
 PHRASE = "phrases"
 WORD_ORDER = "word order"

@@ -20,7 +20,7 @@ from hierogram.daemon.learning.kinds.kind import (
     StoredSamples,
     SweepRequest,
 )
-from hierogram.daemon.learning.kinds.registry import find_kind
+from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED
@@ -30,8 +30,9 @@ from hierogram.samplers.diagnostics.overlap import ChainTrace, GrammarCounts, co
 from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.keys import first_rows_by_key
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
-from hierogram.storage.records import ALIGNER, PairRow, Settings
 from hierogram.storage.records.columns import join_deltas
+from hierogram.storage.records.pairs import ALIGNER, PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 from hierogram.tools.diagnosis.options import ChainOptions
 

@@ -17,7 +17,7 @@ from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal,
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.similar_pairs import SimilarPair, find_renderings, find_similar_pairs, find_source_sides
-from hierogram.storage.records import index_words
+from hierogram.storage.records.parts import index_words
 from hierogram.tools.evidence.matching import CoveringPair, MatchedSentence, Pattern, SideMatch, choose_pairs
 from hierogram.tools.evidence.options import EvidenceOptions
 from hierogram.tools.evidence.sanitizing import EXPLANATION, clean_text, enclose, sanitize

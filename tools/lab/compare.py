@@ -15,7 +15,7 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import AsJson
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
 from hierogram.storage.options import Option
-from hierogram.storage.records import UNALIGNED
+from hierogram.storage.records.pairs import UNALIGNED
 
 if TYPE_CHECKING:
     from hierogram.storage.store import Store

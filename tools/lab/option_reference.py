@@ -21,7 +21,7 @@ from hierogram.daemon.configuration import ENVIRONMENT_PREFIX, configuration_typ
 from hierogram.daemon.exports.options import ExportJob, ExportOptions
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.storage.options import Option, OptionField
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.tools.diagnosis.options import ChainOptions
 from hierogram.tools.evidence.options import EvidenceOptions
 from hierogram.tools.terms.options import TermOptions

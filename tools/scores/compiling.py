@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from hierogram.daemon.exceptions import NothingLearnedError
 from hierogram.daemon.learning.kinds.kernel_compilation import end_with_parent, is_cache_writable
-from hierogram.samplers.compiled.cache import is_cached, notify_listeners
+from hierogram.samplers.compiled.jit import is_cached, notify_listeners
 from hierogram.samplers.scores.scorer import score_pairs
 from hierogram.storage.store import open_store
 from hierogram.tools.scores.learned_counts import LearnedCounts

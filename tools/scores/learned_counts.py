@@ -17,8 +17,9 @@ from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
 from hierogram.samplers.scores.lexicon import Lexicon, LinkCounts, SideCounts, count_neighbors
 from hierogram.samplers.scores.scorer import KnownRules, ScoredPairs
-from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 _BATCH = 2_000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from hierogram.daemon.exceptions import NothingLearnedError
 from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag, StoppedError
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.storage.records import SETTLED
+from hierogram.storage.records.pairs import SETTLED
 from hierogram.storage.store import Store
 from hierogram.tools.scores.compiling import compile_scores
 from hierogram.tools.scores.learned_counts import LearnedCounts

@@ -32,8 +32,7 @@ from hierogram.samplers.scores.scorer import (
     weigh_derivations,
 )
 from hierogram.storage.database.transactions import now
-from hierogram.storage.records import PairRow
-from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
+from hierogram.storage.records.pairs import Link, Misfit, PairRow, PairScore, ScoreRow
 from hierogram.storage.store import Store
 from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.misfits import Classifier, corrupt, stack_classifiers, train

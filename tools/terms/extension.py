@@ -105,7 +105,7 @@ def _resolve_format(format_option: str | None, output: Path | None) -> str:
 
 
 def _write(output: Path | None, pieces: list[str]) -> None:
-    from hierogram.daemon.compressing import open_output
+    from hierogram.daemon.files import open_output
 
     if output is None:
         for piece in pieces:

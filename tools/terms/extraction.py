@@ -577,7 +577,7 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
             make_vocabulary(_word_counts(snapshot, SOURCE, view)),
             make_vocabulary(_word_counts(snapshot, TARGET, view)),
         )
-        total = sum(snapshot.status().pairs.values())
+        total = sum(snapshot.state().pairs().values())
         sketch, spool = CountSketch(), PairSpool(file)
         for block in snapshot.pair_blocks(_find_corpus(snapshot, options.corpus), TERM_COLUMNS):
             pairs = parse_block(_join_subwords(block, view), words)
@@ -598,7 +598,7 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         details = TermDetails(best, words, options.max_words, departures)
         for pairs in next_pass("reporting"):
             details.add(pairs)
-        terms = details.make_terms(scores, snapshot.corpus_names())
+        terms = details.make_terms(scores, {number: name for name, number in snapshot.corpus_ids().items()})
         return TermReport(spool.pairs, tuple(terms), tuple(details.departures(snapshot, terms)), settings.languages)
 
 
@@ -623,8 +623,9 @@ def _join_subwords(block: Block, view: WordView) -> Block:
 
 
 def _find_corpus(snapshot: Snapshot, name: str | None) -> int | None:
-    corpus_id = None if name is None else snapshot.corpus_id(name)
-    if name is not None and corpus_id is None:
-        names = ", ".join(sorted(snapshot.status().corpora)) or "none"
-        raise InputError(f"corpus {name!r} not found; the store has: {names}")
-    return corpus_id
+    if name is None:
+        return None
+    corpora = snapshot.corpus_ids()
+    if name not in corpora:
+        raise InputError(f"corpus {name!r} not found; the store has: {', '.join(sorted(corpora)) or 'none'}")
+    return corpora[name]

@@ -187,7 +187,7 @@ class _Writer:
         self._links: Any = None
 
     def __enter__(self) -> "_Writer":
-        from hierogram.daemon.compressing import open_output
+        from hierogram.daemon.files import open_output
 
         output = self.wanted
         if output.output != STANDARD:

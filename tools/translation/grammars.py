@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.exports.exporting import resolve_plan, score_new_rules, score_rules
-from hierogram.daemon.exports.formats.registry import format_from_name
+from hierogram.daemon.exports.formats import format_from_name
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import ReadState, Scratch, scratch
 from hierogram.daemon.memory import trim_malloc
@@ -28,7 +28,7 @@ from hierogram.samplers.decoding.grammar import PackedGrammar, is_usable, pack, 
 from hierogram.samplers.grammar.columns import join_texts, split_lines
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, find_notation
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import join_parts
+from hierogram.storage.records.parts import join_parts
 from hierogram.storage.store import Store
 from hierogram.tools.translation.casing import (
     NO_CASING,
@@ -252,7 +252,7 @@ class StoreGrammar:
         self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names, TABBED)
         self._values = np.zeros((0, len(self._names)))
         with self._scratch() as (snapshot, database):
-            if not snapshot.status().rules_in_use:
+            if not snapshot.state().rules_in_use:
                 raise NothingLearnedError(store.url)
 
             def report(what: str, done: int, total: int | None) -> None:
@@ -266,7 +266,7 @@ class StoreGrammar:
             texts = make_pipeline(snapshot.settings())
             sides = _sample(snapshot)
             casings, together = _casings(*sides, texts), _usual_sentences(sides[0])
-            self.position = snapshot.position()
+            self.position = snapshot.state().position
             self._since = ReadState(*snapshot.newest(), seen)
         # Build the table after the scratch database is closed, so that its memory is free.
         table = self._reader.table(self._values)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from hierogram.daemon.text.compounds import CompoundSplitter
-from hierogram.storage.records import is_part
+from hierogram.storage.records.parts import is_part
 from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 
 SHARED = 4

@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS, WORDS
+from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipeline, two_languages
 from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.records import DERIVED
+from hierogram.storage.records.pairs import DERIVED
 from hierogram.storage.store import Store
 from hierogram.tools.translation.fixed_words import Glossary, read_glossary
 from hierogram.tools.translation.grammars import StoreGrammar, TranslationGrammar, open_grammar, read_weights

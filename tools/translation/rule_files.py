@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.exports.formats.decoders import MOSES, MOSES_SCORES, NAMES
-from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES
-from hierogram.daemon.exports.formats.registry import FORMATS, format_from_name
+from hierogram.daemon.exports.format import BY_NAME, FEATURES
+from hierogram.daemon.exports.formats import CDEC_NAMES, FORMATS, MOSES, MOSES_SCORES, format_from_name
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import Scratch, quoted
 from hierogram.daemon.progress import Progress
@@ -43,7 +42,7 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 Change = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
-_CANONICAL = {exported: name for name, exported in NAMES.items()}
+_CANONICAL = {exported: name for name, exported in CDEC_NAMES.items()}
 _LEAST = 1e-100
 """Value that replaces a probability of 0."""
 

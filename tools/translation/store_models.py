@@ -89,7 +89,7 @@ def _write_text(store: Store, path: Path) -> tuple[int, str]:
     digest = blake2b(f"4 {STORE_MODEL_OPTIONS}\n".encode(), digest_size=16)
     sentences = 0
     with store.snapshot() as snapshot, path.open("wb") as file:
-        for line in snapshot.target_sides(count_model_pairs(sum(snapshot.status().pairs.values()))):
+        for line in snapshot.target_sides(count_model_pairs(sum(snapshot.state().pairs().values()))):
             # The marks are special words of every language model.
             if not any(mark in line for mark in _MARKS):
                 data = line.encode() + b"\n"

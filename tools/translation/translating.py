@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from hierogram.daemon.deadline import check_deadline
-from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.format import DEFAULT_WEIGHTS
 from hierogram.daemon.text.segments import SubwordSegmenter, find_word_span, make_segmenter
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, SearchLimits, span_of
@@ -22,7 +22,7 @@ from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_mode
 from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
-from hierogram.storage.records import index_words, is_modifier, join_parts
+from hierogram.storage.records.parts import index_words, is_modifier, join_parts
 from hierogram.tools.translation.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
 from hierogram.tools.translation.language_models.arpa import NamedModel

@@ -16,9 +16,9 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import open_output
 from hierogram.daemon.exceptions import UsageError, WrongKindError
-from hierogram.daemon.exports.formats.format import WORDS
+from hierogram.daemon.exports.format import WORDS
+from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import write_lines

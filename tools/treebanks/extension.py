@@ -9,7 +9,7 @@ import typer
 
 from hierogram.daemon.cli.common import grammar_and_sentences, interruptible, plural, print_note
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exports.formats.registry import format_from_name
+from hierogram.daemon.exports.formats import format_from_name
 from hierogram.daemon.extensions import TRANSLATE, Command, Extension
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT

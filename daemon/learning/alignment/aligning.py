@@ -39,7 +39,7 @@ from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, SYMM
 from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, select_links
 from hierogram.samplers.alignment.symmetrization import LinkList, list_links
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import index_words
+from hierogram.storage.records.parts import index_words
 
 _INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
 _TEXT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1}

@@ -39,18 +39,9 @@ from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, subtract_counts
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import (
-    UNALIGNED,
-    AlignerChange,
-    LinkCorrection,
-    LinkRow,
-    PairAlignment,
-    PairLinks,
-    PairRow,
-    PairSize,
-    Settings,
-)
-from hierogram.storage.records.pairs import parse_links
+from hierogram.storage.records.aligner import AlignerChange, LinkCorrection, LinkRow, PairAlignment, PairLinks, PairSize
+from hierogram.storage.records.pairs import UNALIGNED, PairRow, parse_links
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 MIN_MATERIAL_CHANGE = 0.1

@@ -25,7 +25,8 @@ from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.alignment.prior_counts import LearnedCounts
 from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import AlignerCounts, TextAlignerCounts, index_words, join_parts
+from hierogram.storage.records.aligner import AlignerCounts, TextAlignerCounts
+from hierogram.storage.records.parts import index_words, join_parts
 from hierogram.storage.store import Store
 
 _DIGITS = 5

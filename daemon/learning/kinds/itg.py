@@ -23,12 +23,11 @@ from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs, join_texts
-from hierogram.samplers.grammar.keys import hash_words, lexical_hashes, lexical_keys, rule_key
+from hierogram.samplers.grammar.keys import hash_words, lexical_hashes, lexical_keys, pack_size, rule_key
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import Rule, RuleUse, escape_terminal, render_side
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import CUT, DIRICHLET, ITG
-from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import PAIR, Derivations, decode, encode, list_nodes
 from hierogram.samplers.itg.model import STRENGTHS, ItgSettings
@@ -48,8 +47,10 @@ from hierogram.samplers.itg.summaries import (
     write_averages,
 )
 from hierogram.samplers.kernel import Report
-from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.grammar import LabelRow
+from hierogram.storage.records.pairs import WAITING, PairRow
+from hierogram.storage.records.settings import Settings
 
 BINARY_RULES = (Rule((1, 2), (1, 2)), Rule((1, 2), (2, 1)))
 """X → [X X] and X → ⟨X X⟩."""

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from contextlib import suppress
 
-from hierogram.samplers.compiled.cache import cache_folder, is_cached, make_folder, notify_listeners
+from hierogram.samplers.compiled.jit import cache_folder, is_cached, make_folder, notify_listeners
 from hierogram.samplers.synchronous.sweeps import compile_sweep, sweep_pairs
 
 _SECONDS = 300.0

@@ -19,8 +19,11 @@ from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.records import LabelRow, PairRow, RuleCounts, Settings, StoreStatus
-from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.columns import RuleCounts, RuleDeltas
+from hierogram.storage.records.grammar import LabelRow
+from hierogram.storage.records.operations import StoreStatus
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 Key = tuple[int, int]

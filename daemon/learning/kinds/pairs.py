@@ -23,8 +23,15 @@ from hierogram.samplers.counts.occurrences import Occurrences, rule_occurrences
 from hierogram.samplers.counts.texts import Spellings, render_rules, spellings
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.forests.averages import Averages, add_trees
-from hierogram.samplers.forests.batch import Batch, State, make_batch
-from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, select_trees
+from hierogram.samplers.forests.derivations import (
+    Batch,
+    State,
+    decode_states,
+    encode_states,
+    encode_trees,
+    make_batch,
+    select_trees,
+)
 from hierogram.samplers.forests.forest import NO_TAIL, Bitext, Forests, build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.forests.records import (
@@ -37,12 +44,12 @@ from hierogram.samplers.forests.records import (
 )
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs
-from hierogram.samplers.grammar.keys import hash_words, numbering
+from hierogram.samplers.grammar.keys import hash_words, length_of, numbering, source_terminals_of, target_terminals_of
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE, VARIANCE_PER_DRAW
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
-from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, target_terminals_of
-from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.settings import Settings
 
 _DRAW = (ONE_USE, VARIANCE_PER_DRAW * ONE_SQUARE)
 """Expected uses of a rule in a single draw, and their variance."""

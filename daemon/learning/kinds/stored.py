@@ -1,7 +1,7 @@
-"""Stored pairs as arrays for the kernels. All stored bytes pass through `load_stored`, which validates them.
+"""Kinds of grammar by name, and stored pairs as arrays for their kernels.
 
-Kernels do not check indices or the end of a derivation. Therefore a damaged byte raises an error that names the pair,
-before any kernel runs.
+All stored bytes pass through `load_stored`, which validates them. Kernels do not check indices or the end of a
+derivation. Therefore a damaged byte raises an error that names the pair, before any kernel runs.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Averages, LoadedBatch, State, StoredSamples
-from hierogram.daemon.learning.kinds.registry import find_kind
+from hierogram.daemon.learning.kinds import itg, synchronous, trees
+from hierogram.daemon.learning.kinds.kind import Averages, Kind, LoadedBatch, State, StoredSamples
 from hierogram.samplers.exceptions import DerivationError, SamplerError
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, split_blobs
-from hierogram.storage.records import PairRow, Settings
+from hierogram.samplers.grammar.kinds import find_notation
 from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.settings import Settings
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (synchronous.KIND, trees.KIND, itg.KIND)}
+"""All kinds. A new kind needs an entry here and in `hierogram.samplers.grammar.kinds.NOTATIONS`."""
+
+
+def find_kind(settings: Settings) -> Kind:
+    """Return the kind of grammar of a store with these settings. Raises `SamplerError`."""
+    return KINDS[find_notation(settings.grammar).kind]
+
 
 UNREADABLE = (SamplerError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
 """Errors raised if the bytes or texts of pairs, derivations or links are malformed."""

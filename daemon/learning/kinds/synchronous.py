@@ -23,8 +23,9 @@ from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
 from hierogram.samplers.forests.averages import Averages
-from hierogram.samplers.forests.batch import State, initial_state
+from hierogram.samplers.forests.derivations import State, initial_state
 from hierogram.samplers.forests.forest import Forests
+from hierogram.samplers.grammar.keys import pack_size
 from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
 from hierogram.samplers.grammar.schedules import (
     Annealing,
@@ -34,11 +35,11 @@ from hierogram.samplers.grammar.schedules import (
     stratified_schedule,
 )
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, QUICK, RANDOM, STRATIFIED, SYNCHRONOUS
-from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.samplers.synchronous.type_moves import TypeSampler
-from hierogram.storage.records import WAITING, PairRow, Settings
+from hierogram.storage.records.pairs import WAITING, PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 

@@ -22,23 +22,24 @@ from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.counts.texts import internal_nodes, render_fragments
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forests.averages import Averages, add_trees
-from hierogram.samplers.forests.batch import Batch, State, initial_state, make_batch
+from hierogram.samplers.forests.derivations import Batch, State, initial_state, make_batch
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import check_size, productions, read_parse
 from hierogram.samplers.grammar.columns import join_texts
-from hierogram.samplers.grammar.keys import fragment_key, hash_words
+from hierogram.samplers.grammar.keys import fragment_key, hash_words, source_terminals_of
 from hierogram.samplers.grammar.numbers import MAX_EDGES, MAX_LABEL, ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import TREES
-from hierogram.samplers.grammar.sizes import source_terminals_of
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, build_tree_model, label_processes
 from hierogram.samplers.trees.sampler import TreePlan, build
-from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.records.grammar import LabelRow
+from hierogram.storage.records.pairs import WAITING, PairRow
+from hierogram.storage.records.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

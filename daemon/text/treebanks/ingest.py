@@ -25,7 +25,7 @@ from hierogram.daemon.text.treebanks.reading import OpenTreebank, ParsedSentence
 from hierogram.daemon.text.treebanks.transformations import KnownWords, Transformations, find_known_words
 from hierogram.daemon.text.validation import DuplicateCounter
 from hierogram.samplers.grammar.kinds import PARSES
-from hierogram.storage.records import RejectedLine
+from hierogram.storage.records.pairs import RejectedLine
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 

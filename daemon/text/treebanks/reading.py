@@ -44,7 +44,7 @@ from hierogram.daemon.text.treebanks.trees import Tree, decode_text, read_tree
 from hierogram.daemon.text.validation import DuplicateCounter, reject
 from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
-from hierogram.storage.records import NewPairs, RejectedLine, in_runs
+from hierogram.storage.records.pairs import NewPairs, RejectedLine, in_runs
 from hierogram.storage.worker_process import KeepAlive
 
 

@@ -16,7 +16,8 @@ from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import OptionField
-from hierogram.storage.records import PairRecord, RuleRow
+from hierogram.storage.records.grammar import RuleRow
+from hierogram.storage.records.pairs import PairRecord
 
 _NO_NUL = r"^[^\x00]+$"
 _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"

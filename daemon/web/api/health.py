@@ -30,7 +30,8 @@ from hierogram.daemon.serving.health import DaemonStatus, Lag, SpoolStatus
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.records import IngestTotals, StoreStatus
+from hierogram.storage.records.operations import StoreStatus
+from hierogram.storage.records.pairs import IngestTotals
 
 _DURATION_BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 

@@ -35,7 +35,8 @@ from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemE
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.exceptions import RequestConflictError, StoreError, StoreUnavailableError
 from hierogram.storage.pairs.ingest import MAX_KEY_LENGTH, Receipt
-from hierogram.storage.records import UNSETTLED, IngestTotals, RejectedLine, RequestRow
+from hierogram.storage.records.operations import RequestRow
+from hierogram.storage.records.pairs import UNSETTLED, IngestTotals, RejectedLine
 
 _SHOWN_REJECTIONS = 100
 _SHOWN_FIELDS = 20

@@ -17,7 +17,7 @@ from hierogram.daemon.web.pages.rendering import PageContext
 from hierogram.samplers.diagnostics.convergence import effective_size
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 
 _Row = Mapping[str, Any]
 

@@ -19,7 +19,7 @@ from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET
 from hierogram.storage.browsing.details import count_uses, find_neighbors, find_pair, is_withdrawal_pending
-from hierogram.storage.records import PairRecord
+from hierogram.storage.records.pairs import PairRecord
 
 
 def pair_routes(page: PageContext, threads: Threads) -> APIRouter:

@@ -28,8 +28,8 @@ from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, Notation, find_notation
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader, ReadTransaction
-from hierogram.storage.records import Settings
 from hierogram.storage.records.pairs import parse_links
+from hierogram.storage.records.settings import Settings
 
 JSON_SUFFIX = ".json"
 

@@ -33,7 +33,7 @@ from hierogram.storage.browsing.search import (
 from hierogram.storage.browsing.words import count_word
 from hierogram.storage.options import OptionField
 from hierogram.storage.pairs.vocabulary import similar_words
-from hierogram.storage.records import is_part
+from hierogram.storage.records.parts import is_part
 
 _EXAMPLES = 12
 _MAX_RULES = 200

@@ -19,8 +19,8 @@ from hierogram.storage.browsing import details, words
 from hierogram.storage.browsing.details import CompetingRule
 from hierogram.storage.browsing.search import Phrase, most_used_rules
 from hierogram.storage.pairs.vocabulary import similar_words
-from hierogram.storage.records import PairRow, is_part
-from hierogram.storage.records.pairs import parse_links
+from hierogram.storage.records.pairs import PairRow, parse_links
+from hierogram.storage.records.parts import is_part
 
 _RENDERINGS = 200
 _SHOWN_RENDERINGS = 15

@@ -31,7 +31,7 @@ from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.memory_input import GivenPairs
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.demo.data import read_verses
 

@@ -13,7 +13,7 @@ from tests.reference.compositions import asked_for
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exports.exporting import export
-from hierogram.daemon.exports.formats.registry import FILES
+from hierogram.daemon.exports.formats import FILES
 from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.storage.store import Store
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from hierogram.daemon.compressing import create_compressed
 from hierogram.daemon.exports.exporting import OutputFiles, resolve_plan, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
-from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
 from hierogram.daemon.exports.scratch import LINKED, link_rules, load_rules, scratch
+from hierogram.daemon.files import create_compressed
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.storage.exports.snapshot import Block, Snapshot
@@ -94,7 +94,7 @@ def write(
         counts = apply_filters(database, plan.options, samples, test_set)
         if plan.lexical:
             load_lexicon(database, given.pair_blocks())
-            load_lexical_weights(database, "kept")
+            load_lexical_weights(database)
         score(database, plan, least_seen)
         output = OutputFiles(folder / name, folder / f"{name}.glue", create_compressed)
         written = write_rules(database, plan, output, lambda done: None)

@@ -11,7 +11,7 @@ from hierogram.daemon.cli.exports import DATASETTE, PACKED
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.difference import diff
 from hierogram.daemon.exports.exporting import export
-from hierogram.daemon.exports.formats.registry import EVERY, FORMATS
+from hierogram.daemon.exports.formats import EVERY, FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS

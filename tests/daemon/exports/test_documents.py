@@ -9,9 +9,8 @@ import pytest
 from tests.daemon.conftest import Run, make_store
 
 from hierogram.daemon.configuration import load_configuration
-from hierogram.daemon.exports.formats.decoders import NAMES
-from hierogram.daemon.exports.formats.format import FEATURES
-from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.format import FEATURES
+from hierogram.daemon.exports.formats import CDEC_NAMES, FORMATS
 from hierogram.daemon.exports.publication import Manifest
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
@@ -42,7 +41,7 @@ def test_the_commands_run(hierogram: Run, corpus: Path, make_bucket: Callable[[s
 def test_the_tables_are_complete() -> None:
     assert first_cells("Formats") == list(FORMATS)
     assert first_cells("Features") == [feature.name for feature in FEATURES]
-    for name, cdec in NAMES.items():
+    for name, cdec in CDEC_NAMES.items():
         assert re.search(rf"^\| `{name}` .* `{cdec}` \|$", section("Features"), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", section("The manifest"))) >= set(Manifest.__dataclass_fields__)
 

@@ -15,13 +15,13 @@ from tests.daemon.exports.lexical import link_counts, weights
 from tests.reference.compositions import asked_for, expected_occurrences
 from tests.storage.rows import rule_rows
 
-from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
 from hierogram.daemon.exports.exporting import export, export_to, publish
 from hierogram.daemon.exports.filters import read_sentence_index
 from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.daemon.exports.publication import Manifest, Versions, manifest_path
 from hierogram.daemon.exports.scratch import Scratch
+from hierogram.daemon.files import Compression
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
@@ -284,7 +284,7 @@ def test_a_failed_export_leaves_only_its_record(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hierogram.daemon.compressing.CompressedFile.write", fail)
+    monkeypatch.setattr("hierogram.daemon.files.CompressedFile.write", fail)
     with pytest.raises(ExportError, match=r"g\.gz: cannot be written: No space left on device"):
         export(learned, path)
     assert [file.name for file in path.parent.iterdir()] == ["g.gz"]

@@ -9,7 +9,7 @@ from tests.storage.building import commit, delta, ingest, pair
 
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.filters import UNICODE_SPACES
-from hierogram.daemon.exports.formats.registry import FILES
+from hierogram.daemon.exports.formats import FILES
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.storage.store import Store
 

@@ -6,11 +6,11 @@ import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.exports.parsers import content
 
-from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exceptions import ExportError, UsageError
 from hierogram.daemon.exports.exporting import glue_name, resolve_plan
-from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.files import Compression
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
 from hierogram.storage.options import OptionError

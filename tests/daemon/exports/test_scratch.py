@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.daemon.exports.rules import ODD, write
 
-from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import LINKED, link_rules, scratch
 from hierogram.samplers.grammar.kinds import NOTATIONS

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tests.daemon.learning import raw_pairs, stores, treebanks
 
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 

@@ -9,13 +9,14 @@ from tests.reference.stored import ForestNode, is_itg, is_itg_record, is_record,
 
 from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, StoredSamples, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
-from hierogram.daemon.learning.kinds.registry import find_kind
+from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.forest import NO_TAIL, Forests
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.rules import RuleUse
-from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 

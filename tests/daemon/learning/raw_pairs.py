@@ -7,7 +7,7 @@ from tests.storage.building import NewPair, pairs_of
 from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.settings import ITG
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 QUICK = Settings(grammar=ITG, burn_in=4, round_sweeps=2, seed=5)

@@ -6,7 +6,8 @@ import numpy as np
 from tests.storage.building import NewPair, pairs_of
 from tests.storage.rows import rule_rows
 
-from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)

@@ -12,7 +12,7 @@ from tests.daemon.learning.checksum import learned
 
 from hierogram.daemon.learning.kinds import kernel_compilation as kernels
 from hierogram.daemon.learning.kinds.kernel_compilation import BackgroundCompilation
-from hierogram.samplers.compiled.cache import cache_folder
+from hierogram.samplers.compiled.jit import cache_folder
 
 COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.kinds.kernel_compilation", "0"]
 

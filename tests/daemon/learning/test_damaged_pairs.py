@@ -19,8 +19,7 @@ from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.residents import withdraw_requested
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.counts.chain import CountsError
-from hierogram.storage.records import DamagedPair
-from hierogram.storage.records.pairs import checksum_of
+from hierogram.storage.records.pairs import DamagedPair, checksum_of
 from hierogram.storage.store import Store, open_store
 
 

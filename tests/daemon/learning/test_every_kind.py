@@ -11,7 +11,7 @@ from tests.daemon.learning.stores import contents
 from tests.storage.building import query
 from tests.storage.rows import rule_rows
 
-from hierogram.daemon.learning.kinds.registry import find_kind
+from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair

@@ -22,16 +22,17 @@ from hierogram.daemon.learning.kinds.kind import (
     make_key,
 )
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
-from hierogram.daemon.learning.kinds.registry import KINDS
+from hierogram.daemon.learning.kinds.stored import KINDS
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.service import warm_up
 from hierogram.samplers.counts.chain import SweepInfo
-from hierogram.samplers.forests.batch import State, initial_state
+from hierogram.samplers.forests.derivations import State, initial_state
 from hierogram.samplers.grammar.kinds import NOTATIONS, PAIRS, SOURCE, TARGET, Notation, WordPlace
 from hierogram.samplers.grammar.rules import RuleUse, unescape_terminal
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import JOINED
-from hierogram.storage.records import WAITING, PairRow, Settings
+from hierogram.storage.records.pairs import WAITING, PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 NAME = "whole pairs"

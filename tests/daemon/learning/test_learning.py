@@ -13,7 +13,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.database.connection import parse_url
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 

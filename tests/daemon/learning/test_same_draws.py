@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.conftest import Run
 
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 
 DIGESTS = Path(__file__).with_name("same_draws.json")

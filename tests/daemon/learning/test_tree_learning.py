@@ -12,7 +12,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
-from hierogram.storage import records
+from hierogram.storage.records.grammar import LabelRow
 from hierogram.storage.store import Store, open_store
 
 FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"
@@ -87,14 +87,14 @@ class TreeChainRun:
 
     def __init__(self) -> None:
         from hierogram.daemon.learning.kinds.trees import load_trees
-        from hierogram.samplers.forests.batch import initial_state
+        from hierogram.samplers.forests.derivations import initial_state
         from hierogram.samplers.grammar.schedules import Annealing
 
         loaded = load_trees(TREES, range(1, len(TREES) + 1))
         self.schedule = Annealing(QUICK.annealing, QUICK.temperature)
         self.chain = TreeChain(loaded, initial_state(QUICK.seed, loaded.batch, QUICK.start), QUICK.base, QUICK.seed)
 
-    def after(self, sweeps: int) -> tuple[dict[Sides, int], dict[Sides, float], list[records.LabelRow]]:
+    def after(self, sweeps: int) -> tuple[dict[Sides, int], dict[Sides, float], list[LabelRow]]:
         """Return current uses, means over the sweeps after annealing, and the labels."""
         kept: list[dict[Sides, int]] = []
         for number in range(1, sweeps + 1):
@@ -107,5 +107,5 @@ class TreeChainRun:
             rule: sum(sample.get(rule, 0) for sample in kept) / len(kept)
             for rule in {rule for sample in kept for rule in sample}
         }
-        labels = [records.LabelRow(label, *prior) for label, prior in sorted(self.chain.priors().items())]
+        labels = [LabelRow(label, *prior) for label, prior in sorted(self.chain.priors().items())]
         return counts, config, labels

@@ -9,7 +9,7 @@ from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 QUICK = Settings(grammar=TREE_GRAMMAR, annealing=6, temperature=3.0, round_sweeps=2, seed=5, start="cut")

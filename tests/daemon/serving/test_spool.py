@@ -25,7 +25,7 @@ from hierogram.daemon.serving.spool import (
     move,
 )
 from hierogram.daemon.text.reading import IngestOptions
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 pytestmark = pytest.mark.database("sqlite")
@@ -244,7 +244,7 @@ def test_waiting_files_are_reported_once(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("x.pipes", b""), ("x.jsonl", b"\xef\xbb\xbf"), ("x.pipes.gz", gzip.compress(b""))]
+    ("name", "content"), [("x.pipes", b""), ("x.jsonl", b"\xef\xbb\xbf"), ("x.pipes.gz", gzip.compress(b"", mtime=0))]
 )
 def test_a_file_without_lines_gets_a_note(
     store: Store, store_url: str, tmp_path: Path, name: str, content: bytes

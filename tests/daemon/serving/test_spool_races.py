@@ -14,7 +14,7 @@ from hierogram.daemon.serving import spool as spooling
 from hierogram.daemon.serving.spool import SpoolInput, create_spool, find_inputs, ingest_input, move
 from hierogram.daemon.text.reading import STORE_DEFAULTS, Input
 from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 pytestmark = pytest.mark.database("sqlite")

@@ -16,7 +16,8 @@ from hierogram.daemon.files import printable, shorten_name
 from hierogram.daemon.serving import spool as spooling
 from hierogram.daemon.text.reading import STORE_DEFAULTS, InputHeader, read_in_sandbox
 from hierogram.storage.exceptions import StoreRefusedError, WorkerProcessError
-from hierogram.storage.records import RejectedLine, Settings
+from hierogram.storage.records.pairs import RejectedLine
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 pytestmark = pytest.mark.database("sqlite")

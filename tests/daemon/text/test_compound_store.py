@@ -18,7 +18,8 @@ from hierogram.daemon.text.segments import (
     subword_settings,
 )
 from hierogram.daemon.text.texts import TextPipeline
-from hierogram.storage.records import PART_MARK, Settings, index_words, join_parts
+from hierogram.storage.records.parts import PART_MARK, index_words, join_parts
+from hierogram.storage.records.settings import Settings
 from hierogram.tools.integrations.translation_memory import memory, nearest
 
 GERMAN = {"arbeit": "work", "haus": "house", "stadt": "town", "garten": "garden", "schule": "school", "brief": "letter"}

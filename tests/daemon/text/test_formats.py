@@ -13,7 +13,7 @@ from hierogram.daemon.text.formats import detect_format, json_object, parallel_f
 from hierogram.daemon.text.rejections import RejectionError
 from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, read_side, read_sides, validate
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import RejectedLine, join_pairs
+from hierogram.storage.records.pairs import RejectedLine, join_pairs
 
 MAX_TOKENS = 8
 

@@ -12,7 +12,7 @@ from hierogram.daemon.text.ingest import IngestReport, ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.exceptions import StoreUnavailableError
-from hierogram.storage.records import IngestTotals
+from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.store import Store
 
 

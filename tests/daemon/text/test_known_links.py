@@ -9,7 +9,7 @@ from tests.daemon.conftest import Run
 
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "alignment.md").read_text()

@@ -13,7 +13,7 @@ from hierogram.daemon.text.formats import JSONL, json_object, parse_lines
 from hierogram.daemon.text.ingest import IngestBatch, ingest
 from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions, Input, InputValidator
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 ENGLISH_FIRST = HEAD + unit(("en", "The water."), ("fr", "L'eau.")) + unit(("fr", "Un chat"), ("en", "A cat")) + TAIL

@@ -16,7 +16,7 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import read_blocks
 from hierogram.daemon.text.reading import IngestOptions, Input
 from hierogram.daemon.text.rejections import InputLimits
-from hierogram.storage.records import IngestTotals
+from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.store import Store
 
 BOMB = zstandard.compress(b"\n" * 32_000_000)

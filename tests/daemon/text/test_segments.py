@@ -20,7 +20,7 @@ from hierogram.daemon.text.segments import (
     measure_rare_share,
 )
 from hierogram.samplers.grammar.known_links import Link
-from hierogram.storage.records import PART_MARK, index_words, join_parts
+from hierogram.storage.records.parts import PART_MARK, index_words, join_parts
 from hierogram.storage.store import Store
 
 VERSES = {

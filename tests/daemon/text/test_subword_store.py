@@ -10,7 +10,7 @@ import hierogram as hg
 from hierogram.daemon.text.segments import PairInWords, WordView
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import PART_MARK, join_parts
+from hierogram.storage.records.parts import PART_MARK, join_parts
 from hierogram.tools.integrations.mcp.tools import McpTools
 
 pytestmark = pytest.mark.database("sqlite")

@@ -12,7 +12,8 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, looks_tokenized, make_pipeline, make_side
-from hierogram.storage.records import IngestTotals, Settings
+from hierogram.storage.records.pairs import IngestTotals
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.translation.fixed_words import Glossary, SentencePart, marked_parts
 

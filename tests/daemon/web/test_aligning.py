@@ -12,7 +12,7 @@ from tests.storage.building import NewPair, pairs_of
 
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.web.api.aligning import MAX_PAIRS
-from hierogram.storage.records import LOWERED, Settings
+from hierogram.storage.records.settings import LOWERED, Settings
 from hierogram.storage.store import Store, open_store
 
 pytestmark = pytest.mark.database("sqlite")

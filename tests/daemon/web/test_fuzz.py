@@ -22,7 +22,7 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.text.validation import canonical_alignment, read_side
-from hierogram.storage.records import IngestTotals
+from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.store import Store, open_store
 
 LINES = 2_000

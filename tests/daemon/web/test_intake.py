@@ -17,7 +17,7 @@ from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.web.api import ingest
 from hierogram.daemon.web.protocol import bodies
 from hierogram.storage.exceptions import StoreUnavailableError
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 JSONL = {"Content-Type": "application/jsonl"}

@@ -15,7 +15,7 @@ from hierogram.daemon.exports.publication import Versions
 from hierogram.daemon.learning.alignment import text_aligner
 from hierogram.daemon.serving import service
 from hierogram.daemon.serving.logs import open_log
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 from hierogram.tools.translation import translating
 

@@ -22,8 +22,8 @@ from hierogram.daemon.learning.derivations import read_derivation
 from hierogram.daemon.serving.health import Lag, SpoolStatus
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import READERS
-from hierogram.storage.records import DamagedPair
 from hierogram.storage.records.operations import NewEvent, Webhook
+from hierogram.storage.records.pairs import DamagedPair
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 

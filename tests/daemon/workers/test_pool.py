@@ -18,7 +18,7 @@ from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.workers import pool
 from hierogram.daemon.workers.chain import chain_factory
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 
 BLOCKS = Blocks(3, 5)

@@ -10,7 +10,7 @@ from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import ALL_BITS
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.records import WAITING, PairRow
+from hierogram.storage.records.pairs import WAITING, PairRow
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5, 16])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hierogram.samplers.compiled import internals
-from hierogram.samplers.compiled.cache import (
+from hierogram.samplers.compiled.jit import (
     CacheFile,
     UnsafeFolderError,
     cache_folder,
@@ -162,7 +162,7 @@ def test_a_folder_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytes
     make_folder(cache_folder())
     check_folder(cache_folder())
     monkeypatch.setattr(os, "getuid", lambda: cache_folder().stat().st_uid + 1)
-    monkeypatch.setattr("hierogram.samplers.compiled.cache._ROOT", -1)
+    monkeypatch.setattr("hierogram.samplers.compiled.jit._ROOT", -1)
     with pytest.raises(UnsafeFolderError, match="hierogram belongs to another user"):
         check_folder(cache_folder())
 

@@ -8,8 +8,7 @@ from tests.samplers.synchronous.kernel_chain import to_batch
 from hierogram.samplers.counts.deltas import Change, CountDeltas, add_state, add_trees, empty_deltas, weigh_trees
 from hierogram.samplers.counts.texts import render_rules, spellings
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
-from hierogram.samplers.forests.batch import Batch, State, initial_state, make_batch
-from hierogram.samplers.forests.derivations import encode_trees, select_trees
+from hierogram.samplers.forests.derivations import Batch, State, encode_trees, initial_state, make_batch, select_trees
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs

@@ -11,7 +11,7 @@ from tests.samplers.synchronous.kernel_chain import to_model
 
 from hierogram.samplers.counts.chain import log_likelihood
 from hierogram.samplers.counts.table import empty_table, fill_table
-from hierogram.samplers.grammar.sizes import pack_size
+from hierogram.samplers.grammar.keys import pack_size
 
 MODELS: dict[str, Model] = {
     "DP": Dirichlet(strength=3.0, source_words=40, target_words=30),

@@ -16,10 +16,9 @@ from tests.samplers.synchronous.kernel_chain import SALT, rules_of_deltas, to_ba
 from hierogram.samplers.counts.deltas import add_state, count_rules, empty_deltas
 from hierogram.samplers.counts.table import COUNT, empty_table
 from hierogram.samplers.counts.texts import render_rules, spellings
-from hierogram.samplers.forests.batch import State
-from hierogram.samplers.grammar.keys import rule_key
+from hierogram.samplers.forests.derivations import State
+from hierogram.samplers.grammar.keys import length_of, rule_key, source_terminals_of, target_terminals_of
 from hierogram.samplers.grammar.rules import Rule as KernelRule
-from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, target_terminals_of
 
 
 def random_variables(random: Random, forest: Forest) -> Variables:

@@ -19,7 +19,7 @@ from hierogram.samplers.counts.table import (
     look_up,
     with_room,
 )
-from hierogram.samplers.grammar.sizes import pack_size
+from hierogram.samplers.grammar.keys import pack_size
 
 LONGEST = 8
 MODEL = build_model(ModelSettings(), 100, 100, LONGEST)

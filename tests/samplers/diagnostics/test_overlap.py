@@ -14,7 +14,7 @@ from hierogram.samplers.diagnostics.overlap import (
     mean_overlap,
     overlap,
 )
-from hierogram.samplers.grammar.sizes import pack_size
+from hierogram.samplers.grammar.keys import pack_size
 
 MODEL = build_model(ModelSettings(), 9, 9, 12)
 

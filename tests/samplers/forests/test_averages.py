@@ -38,10 +38,9 @@ from hierogram.samplers.forests.averages import (
     step_of,
     threshold,
 )
-from hierogram.samplers.forests.batch import Batch, State, initial_state
+from hierogram.samplers.forests.derivations import Batch, State, begin_walk, initial_state, next_rule, walk_space
 from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.forests.records import fragment_changes, list_fragments, read_averages, write_averages
-from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs, split_blobs
 from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, STEP
 from hierogram.samplers.grammar.settings import CUT, JOINED

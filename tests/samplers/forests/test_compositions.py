@@ -12,9 +12,9 @@ from tests.reference.rules import compositions
 from tests.samplers.synchronous.kernel_chain import SALT, rules_of_deltas, to_batch
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.compositions import Ngrams, add_ngrams, empty_ngrams, expected_occurrences
 from hierogram.samplers.forests.compositions import compositions as composed
-from hierogram.samplers.forests.recurrence import Ngrams, add_ngrams, empty_ngrams, expected_occurrences
+from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.grammar.rules import SHORT, render_side
 
 NO_NGRAMS = empty_ngrams()
@@ -111,7 +111,7 @@ def test_a_table_at_its_limit_drops_ngrams_with_one_occurrence(
     varied: list[Forest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = add_ngrams(empty_ngrams(), to_batch(varied, 0))
-    monkeypatch.setattr("hierogram.samplers.forests.recurrence._MAX_PLACES", 1 << 12)
+    monkeypatch.setattr("hierogram.samplers.forests.compositions._MAX_PLACES", 1 << 12)
     ngrams, drops = empty_ngrams(), 0
     for k in range(0, len(varied), 10):
         before = ngrams.taken

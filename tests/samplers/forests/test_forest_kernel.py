@@ -16,7 +16,7 @@ from tests.reference.forest import (
 from tests.samplers.synchronous.kernel_chain import from_arrays, rules_of_deltas, to_arrays, to_batch, to_bitext
 
 from hierogram.samplers.counts.deltas import add_state, empty_deltas
-from hierogram.samplers.forests.batch import State
+from hierogram.samplers.forests.derivations import State
 from hierogram.samplers.forests.forest import build_forests
 
 

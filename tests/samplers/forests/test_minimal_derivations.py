@@ -11,7 +11,7 @@ from tests.samplers.synchronous.kernel_chain import rules_of_deltas, to_batch
 
 from hierogram.samplers.counts.deltas import add_minimal, add_state, empty_deltas
 from hierogram.samplers.exceptions import KeyCollisionError
-from hierogram.samplers.forests.batch import initial_state
+from hierogram.samplers.forests.derivations import initial_state
 
 
 def minimal_of(forest: Forest) -> Counter[Rule]:

@@ -20,7 +20,7 @@ from hierogram.samplers.counts.models import Model as KernelModel
 from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.forests import forest as arrays
-from hierogram.samplers.forests.batch import Batch, State, make_batch
+from hierogram.samplers.forests.derivations import Batch, State, make_batch
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL

@@ -12,9 +12,8 @@ from tests.reference.moves.type_moves import TypeMoves
 from tests.samplers.synchronous.kernel_chain import SALT, KernelChain
 
 from hierogram.samplers.counts.table import fill_table
-from hierogram.samplers.grammar.keys import rule_key
+from hierogram.samplers.grammar.keys import pack_size, rule_key
 from hierogram.samplers.grammar.rules import Rule
-from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.synchronous.type_moves import TypeInfo, TypeSampler
 
 MODELS: dict[str, Model] = {

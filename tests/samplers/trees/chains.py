@@ -6,7 +6,7 @@ from itertools import pairwise
 from tests.reference.tree_grammar import Joint
 
 from hierogram.daemon.learning.kinds.trees import TreeChain, load_trees
-from hierogram.samplers.forests.batch import initial_state
+from hierogram.samplers.forests.derivations import initial_state
 
 STRENGTH = {"S": 0.7, "A": 1.3, "B": 0.4}
 EXPANDED = {"S": 0.5, "A": 0.3, "B": 0.8}

@@ -5,7 +5,14 @@ from tests.storage.building import NewPair, align, aligner_counts, commit, delta
 from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.storage.exceptions import CountError, PairChangedError, PairMissingError
-from hierogram.storage.records import AlignerChange, AlignerCounts, PairAlignment, PairLinks, PairSize, WordCounts
+from hierogram.storage.records.aligner import (
+    AlignerChange,
+    AlignerCounts,
+    PairAlignment,
+    PairLinks,
+    PairSize,
+    WordCounts,
+)
 from hierogram.storage.store import Store
 
 

@@ -9,7 +9,7 @@ from tests.storage.building import ingest, pair, pairs_of
 from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import AlignerChange
+from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.store import Store, open_store
 
 PAIRS = 3_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.storage.building import query
 
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 
 _SCRIPT = """

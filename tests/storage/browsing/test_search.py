@@ -24,7 +24,7 @@ from hierogram.storage.browsing.search import (
     search,
 )
 from hierogram.storage.pairs.vocabulary import MAX_FOLDED_LENGTH, MAX_READINGS, fold, readings, similar_words
-from hierogram.storage.records import RuleRow
+from hierogram.storage.records.grammar import RuleRow
 from hierogram.storage.store import Store
 
 RULES = [

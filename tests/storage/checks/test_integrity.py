@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tests.storage.building import commit, delta, pair, pairs_of, query, update, withdraw
 
-from hierogram.storage.records import RejectedLine, SweepRecord
+from hierogram.storage.records.grammar import SweepRecord
+from hierogram.storage.records.pairs import RejectedLine
 from hierogram.storage.store import Store, open_store
 
 TAMPERING = [

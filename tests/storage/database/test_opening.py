@@ -13,7 +13,7 @@ from tests.storage.building import query
 from hierogram.samplers.grammar.settings import DIRICHLET
 from hierogram.storage.database.connection import convert_errors, hide_password, parse_url, writing_connection
 from hierogram.storage.exceptions import StoreError, StoreMissingError, StoreUnavailableError, StoreUrlError
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 OTHER = Settings(

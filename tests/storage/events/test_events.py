@@ -11,8 +11,8 @@ from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.storage.events import rule_events
 from hierogram.storage.exceptions import CountError
-from hierogram.storage.records import RejectedLine
 from hierogram.storage.records.operations import Event, Webhook
+from hierogram.storage.records.pairs import RejectedLine
 from hierogram.storage.store import Store
 
 HOOK = Webhook("5ca1ab1e", "http://example.org:80")

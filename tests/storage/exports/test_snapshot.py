@@ -27,7 +27,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
     ingest(store, [pair(f"s{n}", "t") for n in range(50)])
     commit(store, [update(n) for n in range(1, 51)], [delta(f"s{n}", "t", 1) for n in range(12_000)])
     with open_store(store_url) as other, store.snapshot() as snapshot:
-        before = snapshot.position()
+        before = snapshot.state().position
         rules = rule_rows(snapshot)
         first = next(rules)
         commit(other, [update(1, b"new", sweep=2)], [delta("s0", "t", -1), delta("s1", "t", 5), delta("zz", "t", 1)])
@@ -38,9 +38,9 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
         pairs = [row for rows in snapshot.iterate_derivations(batch=7) for row in rows]
         assert {row.current for row in pairs} == {b"d"}
         assert len(list(rule_rows(snapshot))) == 12_000
-        assert snapshot.status().pairs == {"unaligned": 0, "waiting": 0, "sampling": 50, "settled": 0}
+        assert snapshot.state().pairs() == {"unaligned": 0, "waiting": 0, "sampling": 50, "settled": 0}
         assert snapshot.integrity() == []
-        assert snapshot.position() == before
+        assert snapshot.state().position == before
         assert other.position() > before
     assert store.find_rules("s1", drawn=True)[0].count == 6
 
@@ -112,10 +112,10 @@ def test_the_order_of_commits_does_not_matter(store: Store) -> None:
 def test_writers_do_not_wait_for_readers(store: Store, store_url: str) -> None:
     commit(store, [], RULES)
     with store.snapshot() as snapshot, open_store(store_url) as other:
-        snapshot.position()
+        snapshot.state()
         for _ in range(3):
             commit(other, [], [delta("la", "the", 1)])
-        assert other.position() == snapshot.position() + 3
+        assert other.position() == snapshot.state().position + 3
 
 
 @pytest.mark.parametrize("batch", [1, 2, 1000])

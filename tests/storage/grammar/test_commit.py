@@ -29,7 +29,9 @@ from hierogram.storage.exceptions import (
     StoreError,
 )
 from hierogram.storage.grammar import rule_words
-from hierogram.storage.records import AlignerChange, Settings, SweepRecord
+from hierogram.storage.records.aligner import AlignerChange
+from hierogram.storage.records.grammar import SweepRecord
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 SWEEP = SweepRecord(

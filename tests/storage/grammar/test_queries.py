@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from tests.storage.building import NONTERMINAL, commit, delta, query
 
-from hierogram.storage.records import RuleRow, SweepRecord
+from hierogram.storage.records.grammar import RuleRow, SweepRecord
 from hierogram.storage.store import Store
 
 SOURCES = ["la", "la maison", "la [X,1]", "[X,1] maison", "[X,1] de [X,2]", "Émile", "emile", "de la", "z"]

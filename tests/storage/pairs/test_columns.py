@@ -3,7 +3,7 @@
 from tests.storage.building import NewPair, pair, pairs_of, rows_of
 
 from hierogram.storage.pairs.ingest import pair_identities
-from hierogram.storage.records import join_pairs
+from hierogram.storage.records.pairs import join_pairs
 
 ROWS = [
     pair("la maison", "the house", "0-0 1-1", line=1),

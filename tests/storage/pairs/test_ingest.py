@@ -7,7 +7,8 @@ from tests.storage.building import ingest, pair, pairs_of, query
 
 from hierogram.storage.exceptions import RequestConflictError, StoreError
 from hierogram.storage.pairs.ingest import MAX_TOKEN_BYTES
-from hierogram.storage.records import IngestTotals, RejectedLine, RequestRow
+from hierogram.storage.records.operations import RequestRow
+from hierogram.storage.records.pairs import IngestTotals, RejectedLine
 from hierogram.storage.store import Store
 
 LINES = [

@@ -2,8 +2,7 @@
 
 from tests.storage.building import NewPair, commit, ingest, pair, query, update
 
-from hierogram.storage.records import LagRow
-from hierogram.storage.records.pairs import checksum_of
+from hierogram.storage.records.pairs import LagRow, checksum_of
 from hierogram.storage.store import Store
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.storage.building import commit, delta, key_of, pair, pairs_of, query, update
 from tests.storage.rows import rule_rows
 
-from hierogram.storage.records import RejectedLine
+from hierogram.storage.records.pairs import RejectedLine
 from hierogram.storage.store import Store
 
 # Characters that ingest accepts: no NUL, no ASCII white space, no lone surrogates.

@@ -3,7 +3,7 @@
 import pytest
 
 from hierogram.samplers.grammar.rules import Rule
-from hierogram.storage.records import RuleRow
+from hierogram.storage.records.grammar import RuleRow
 from hierogram.tools.demo.showcase import GAP, PHRASE, WORD_ORDER, classify_rule, most_informative
 
 

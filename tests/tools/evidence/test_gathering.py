@@ -7,7 +7,7 @@ import pytest
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.text.texts import TextPipeline, TextSide
 from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.evidence.options import EvidenceOptions
 from hierogram.tools.evidence.retrieval import MAX_WORDS, Evidence, as_prompt, find_evidence, readable_side

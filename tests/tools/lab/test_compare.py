@@ -17,7 +17,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.samplers.grammar import rules as notation
-from hierogram.storage.records import PairRow
+from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.comparison.bitexts import Numbering, to_bitext
 from hierogram.tools.lab.comparison.comparing import compare, read_sentences

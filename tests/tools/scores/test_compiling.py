@@ -10,7 +10,7 @@ import psutil
 import pytest
 from tests.daemon.serving.conftest import Daemon, serve, until
 
-from hierogram.samplers.compiled.cache import cache_folder
+from hierogram.samplers.compiled.jit import cache_folder
 from hierogram.storage.store import Store
 
 __all__ = ["serve"]

@@ -10,7 +10,7 @@ from tests.daemon.conftest import Run
 from tests.storage.building import query
 
 from hierogram.daemon.serving.supervision import Heartbeat
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores import loop as scoring
 from hierogram.tools.scores.learned_counts import LearnedCounts

@@ -21,8 +21,7 @@ from hierogram.daemon.library.store import GrammarStore
 from hierogram.samplers.charts.dense import PairPiece
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.scores.scorer import choose_cut
-from hierogram.storage.records import PairRow
-from hierogram.storage.records.pairs import PairScore
+from hierogram.storage.records.pairs import PairRow, PairScore
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores import learned_counts

@@ -13,7 +13,7 @@ from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKi
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.options import OptionError
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.terms import extraction, phrases
 from hierogram.tools.terms.extraction import CountSketch, HashCounter, extract_terms, likelihood_ratio

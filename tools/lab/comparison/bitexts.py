@@ -11,7 +11,7 @@ from hierogram.samplers.counts.texts import Spellings, spellings
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import PairRow
+from hierogram.storage.records.pairs import PairRow
 
 _PAIRS_PER_BITEXT = 1_000
 

@@ -18,7 +18,7 @@ from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import LINKS, find_notation
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import UNALIGNED, WAITING
+from hierogram.storage.records.pairs import UNALIGNED, WAITING
 from hierogram.storage.store import Store
 from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering, SymbolNumbering
 from hierogram.tools.lab.comparison.extraction import ExtractionLimits, HeuristicGrammar, read_sources, rule_lines
@@ -114,7 +114,7 @@ def compare(
     if LINKS not in notation.offers:
         raise UsageError(f"{store.url}: {notation.cannot('be compared: its rules have no heuristic grammar')}")
     with store.snapshot() as snapshot:
-        learned = snapshot.status().pairs
+        learned = snapshot.state().pairs()
         total = sum(learned.values()) - learned.get(WAITING, 0) - learned.get(UNALIGNED, 0)
         if not total and learned.get(UNALIGNED, 0):
             raise InputError(

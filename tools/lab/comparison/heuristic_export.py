@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import Compression, create_compressed
 from hierogram.daemon.exports.exporting import ExportPlan, OutputFiles, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
-from hierogram.daemon.exports.formats.format import is_nonterminal, symbols, word
-from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.format import is_nonterminal, symbols, word
+from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Scratch, scratch
+from hierogram.daemon.files import Compression, create_compressed
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.exports.snapshot import Block
 from hierogram.storage.store import Store
@@ -78,7 +78,7 @@ def export_heuristic(
             if plan.lexical or plan.format.alignments:
                 load_lexicon(rules, snapshot.pair_blocks())
                 _link(rules)
-                load_lexical_weights(rules, "kept")
+                load_lexical_weights(rules)
             score(rules, plan)
             glue = path.with_name(f"{path.name}.glue")
             output = OutputFiles(path, glue, partial(create_compressed, compression=compression))

@@ -21,7 +21,7 @@ from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, empty_table
 from hierogram.samplers.forests.averages import SWEEPS_PER_PRUNING, Averages, empty_averages
-from hierogram.samplers.forests.batch import Batch, initial_state
+from hierogram.samplers.forests.derivations import Batch, initial_state
 from hierogram.samplers.forests.fragments import rule_key_from_hashes
 from hierogram.samplers.forests.records import write_averages
 from hierogram.samplers.grammar.keys import ALL_BITS

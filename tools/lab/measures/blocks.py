@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.samplers.counts.table import COUNT, KEY_LOW
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, drawn, write_table

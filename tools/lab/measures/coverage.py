@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.averages import SWEEPS_PER_PRUNING, Averages, empty_averages
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.forests.records import list_fragments, write_averages
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.storage.records.uncertainty import standard_errors

@@ -15,7 +15,7 @@ import typer
 
 from hierogram.daemon.learning.kinds.synchronous import make_schedule
 from hierogram.daemon.workers.options import parse_blocks
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, ResultCache

@@ -23,12 +23,13 @@ from hierogram.samplers.counts.chain import ChainState, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable, empty_table
-from hierogram.samplers.forests.batch import Batch, initial_state
+from hierogram.samplers.forests.derivations import Batch, initial_state
 from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, PairSchedule, Schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
-from hierogram.storage.records import WAITING, PairRow, Settings
+from hierogram.storage.records.pairs import WAITING, PairRow
+from hierogram.storage.records.settings import Settings
 from hierogram.tools.lab.measures.results import Corpus, Figures, timed
 
 SETTINGS = Settings()

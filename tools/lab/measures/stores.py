@@ -15,7 +15,7 @@ from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
-from hierogram.storage.records import NewPairs
+from hierogram.storage.records.pairs import NewPairs
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, timed
 from hierogram.tools.lab.measures.sampling import read_rows

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.format import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import progress
 from hierogram.samplers.forests.forest import Bitext
-from hierogram.storage.records import PairRow
+from hierogram.storage.records.pairs import PairRow
 from hierogram.tools.lab.comparison.bitexts import Numbering, to_bitext
 from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, rule_lines
 from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, timed

@@ -15,7 +15,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     transform_tree,
 )
 from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree, with_words
-from hierogram.samplers.forests.batch import initial_state
+from hierogram.samplers.forests.derivations import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import BASES, JOINED, UNIFORM
 from hierogram.tools.lab.measures.results import Corpus, Figures, timed

@@ -25,7 +25,7 @@ from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.reading import Input
 from hierogram.samplers.grammar.settings import ITG
 from hierogram.storage.options import Option
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import timed
 from hierogram.tools.lab.papers.translations import (

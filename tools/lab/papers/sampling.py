@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.grammar.schedules import PairSchedule, Schedule
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.synchronous.sweeps import sweep_pairs
-from hierogram.storage.records import WAITING, PairRow
+from hierogram.storage.records.pairs import WAITING, PairRow
 from hierogram.tools.lab.baselines.metropolis import propose_pairs
 from hierogram.tools.lab.measures import results
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, drawn, timed

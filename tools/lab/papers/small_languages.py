@@ -30,7 +30,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.storage.options import Option
-from hierogram.storage.records import MAX_BPE_MERGES
+from hierogram.storage.records.settings import MAX_BPE_MERGES
 from hierogram.tools.lab.measures.results import Figures, ResultCache, check_settings, drawn
 from hierogram.tools.translation.text_translator import TextTranslator
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from hierogram.daemon.cli.common import plural, print_note
-from hierogram.daemon.compressing import open_output
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import MIN_EXPECTED, CountKind, ExportOptions
 from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
+from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
@@ -34,7 +34,7 @@ from hierogram.samplers.forests.averages import add_trees
 from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK, STRATIFIED
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import Option
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.comparison.pruning import Pruning

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import CompressedFile, open_output
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.files import CompressedFile, open_output
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES

@@ -11,8 +11,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import open_output
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.files import open_output
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import STANDARD_INPUT
 from hierogram.daemon.text.texts import TOKENS, TextSide

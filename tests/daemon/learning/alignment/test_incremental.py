@@ -22,7 +22,7 @@ from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.stored_links import make_withdrawal
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.columns import split_blobs
-from hierogram.storage.records import PairRow
+from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store, open_store
 
 

@@ -15,7 +15,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.settings import FERTILITIES, ITG_ALIGNER
-from hierogram.storage.records import UNALIGNED
+from hierogram.storage.records.pairs import UNALIGNED
 from hierogram.storage.store import Store, open_store
 
 ALIGNING = """

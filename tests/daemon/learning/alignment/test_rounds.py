@@ -14,7 +14,7 @@ from hierogram.daemon.learning.alignment.incremental import (
     IncrementalAligner,
     align_pending,
 )
-from hierogram.storage.records import PairSize
+from hierogram.storage.records.aligner import PairSize
 from hierogram.storage.store import Store, open_store
 
 PAIRS = 140

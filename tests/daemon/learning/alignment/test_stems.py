@@ -29,7 +29,7 @@ from hierogram.samplers.alignment.bitext import Side, fold, make_direction, make
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
 from hierogram.samplers.alignment.prior_counts import MAX_EVENTS, LearnedCounts, PriorCounts
-from hierogram.storage.records import AlignerChange, AlignerCounts, LinkRow, WordCounts
+from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, LinkRow, WordCounts
 from hierogram.storage.store import Store, open_store
 
 SOURCES = ["une Maison verte", "la maisonnette vert vert", "verte", ""]

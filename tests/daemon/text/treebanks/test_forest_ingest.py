@@ -26,7 +26,7 @@ from hierogram.daemon.text.treebanks.transformations import (
 from hierogram.daemon.text.treebanks.trees import read_tree
 from hierogram.samplers.grammar.brackets import pack, read_parse, write_parse
 from hierogram.samplers.grammar.settings import TREES
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "trees.md").read_text()

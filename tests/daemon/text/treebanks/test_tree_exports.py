@@ -8,7 +8,7 @@ import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.learning.treebanks import QUICK, TREES, put
 
-from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR

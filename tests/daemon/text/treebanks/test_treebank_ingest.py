@@ -15,7 +15,7 @@ from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.daemon.text.treebanks.transformations import Transformations
 from hierogram.daemon.text.treebanks.trees import Tree, read_tree
 from hierogram.samplers.grammar.settings import TREES
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.grammars import TreeGrammar, binarize, load_grammar

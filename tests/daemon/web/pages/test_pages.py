@@ -372,7 +372,7 @@ TREEBANK = [
 def tree_client(store_url: str, connect: Connect) -> Iterator[TestClient]:
     """A client of a tree store, once on each database."""
     from hierogram.daemon.learning.learning import learn
-    from hierogram.storage.records import Settings
+    from hierogram.storage.records.settings import Settings
 
     with open_store(store_url, create=True, settings=Settings(grammar="trees", annealing=4)) as store:
         put(store, TREEBANK)

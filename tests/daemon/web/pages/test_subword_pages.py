@@ -7,7 +7,7 @@ from tests.daemon.web.conftest import Connect, FakeService
 
 import hierogram as hg
 from hierogram.daemon.text.segments import WordView
-from hierogram.storage.records import PART_MARK, index_words, join_parts
+from hierogram.storage.records.parts import PART_MARK, index_words, join_parts
 
 pytestmark = pytest.mark.database("sqlite")
 

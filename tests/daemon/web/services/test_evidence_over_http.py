@@ -5,7 +5,7 @@ from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
 import hierogram as hg
-from hierogram.storage.records import Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 

@@ -13,9 +13,9 @@ from tests.daemon.conftest import Run
 from tests.daemon.parts import VERSES, make_parts
 
 import hierogram as hg
-from hierogram.daemon.exports.formats.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.format import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import Progress
-from hierogram.storage.records import join_parts
+from hierogram.storage.records.parts import join_parts
 from hierogram.tools.translation.grammars import read_weights
 from hierogram.tools.translation.tuning_runs import MAX_SHARE, held_out
 

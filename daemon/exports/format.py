@@ -9,7 +9,7 @@ if these are fewer. `seen`, `source_seen`, `target_seen` and `all_seen` are thei
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hierogram.daemon.compressing import Compression
+from hierogram.daemon.files import Compression
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation
 from hierogram.samplers.grammar.rules import NONTERMINAL
 

@@ -1,0 +1,443 @@
+"""All formats of exports, and their registry. A new format is an entry in `FORMATS` or `FILES`.
+
+`cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. cdec reads any word in brackets
+as a nonterminal, and `|||` as the end of a field. So both have a backslash before them, as in the store's own notation.
+Values of 0 are omitted, unless they are logarithms, because absent features are 0.
+
+`moses`: the hierarchical rule table, sorted as Moses' tools require, and a glue grammar. The first four scores are
+p(f|e) lex(f|e) p(e|f) lex(e|f). Moses takes the logarithm of every score, so values x other than probabilities and
+counts are written as e^x. The counts are of the target side, the source side and the rule. `|`, `[` and `]` in words
+are written as Moses' own tokenizer escapes them.
+
+Tree grammars: fragments in brackets, and the CFG that has the same probabilities.
+
+Tables for analysis: JSON lines, TSV, Parquet. Sides are in the store's notation, values are linear.
+
+Files for other tools of a translation pipeline: dictionaries, shortlists, priors, vocabulary maps. Word pairs are
+counted from the links of the store's pairs; phrase pairs are the rules without nonterminals.
+"""
+
+import csv
+import json
+import math
+from functools import partial
+
+from hierogram.daemon.exports.format import (
+    DEFAULT_WEIGHTS,
+    FEATURES,
+    GLUE,
+    LM,
+    LM_UNKNOWN,
+    POPS,
+    RULES,
+    SPAN,
+    UNKNOWN,
+    WORDS,
+    ConfigurationFile,
+    FeatureSet,
+    Format,
+    ReadRule,
+    concatenated,
+    is_plain,
+    links,
+    mapped,
+    plain,
+    spaced,
+    word,
+)
+from hierogram.daemon.files import Compression, split_suffix
+from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
+from hierogram.samplers.grammar.kinds import LINKS, Notation
+
+CDEC_NAMES = {
+    "p_target_given_source": "EGivenF",
+    "p_source_given_target": "FGivenE",
+    "lex_target_given_source": "LexEGivenF",
+    "lex_source_given_target": "LexFGivenE",
+    "count": "Count",
+    "source_count": "CountF",
+    "target_count": "CountE",
+    "quarter": "IsQuarter",
+    "half": "IsHalf",
+    "singleton": "IsSingletonFE",
+    "rare": "IsRare",
+    "source_singleton": "IsSingletonF",
+    "terminals_only": "IsTerminalsOnly",
+    "nonterminals": "Nonterminals",
+    "scope": "Scope",
+    "source_words": "WordsF",
+    "target_words": "WordsE",
+    "one_word": "IsOneWord",
+    "two_words": "IsTwoWords",
+    "minimal": "IsMinimal",
+}
+"""Feature names in cdec files."""
+
+_LN_10 = math.log(10)
+_UNKNOWN_VALUE = -100
+"""Score that Moses gives a word without a rule."""
+
+
+_MISTAKABLE = "(x = '|||' OR (starts_with(x, '[') AND ends_with(x, ']')))"
+
+
+def _cdec_side(side: str) -> str:
+    escaped = mapped(side, f"CASE WHEN {_MISTAKABLE} THEN '\\' || x ELSE x END", "x")
+    return f"CASE WHEN {is_plain(side, '|')} THEN {side} ELSE {escaped} END"
+
+
+def _cdec_line(features: FeatureSet) -> str:
+    values = []
+    for feature in features:
+        if feature.logarithmic:
+            values += [f"' {CDEC_NAMES[feature.name]}='", plain(f"log10({feature.name})")]
+        else:
+            named = f"' {CDEC_NAMES[feature.name]}=' || {feature.name}"
+            values.append(f"CASE WHEN {feature.name} = 0 THEN '' ELSE {named} END")
+    linked = "CASE WHEN alignment = '' THEN '' ELSE ' ||| ' || alignment END"
+    bars = "' ||| '"
+    sides = ("'[X] ||| '", _cdec_side("source"), bars, _cdec_side("target"), "' |||'")
+    return concatenated(*sides, *values, linked)
+
+
+def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> list[ConfigurationFile]:
+    """Return `cdec.ini`, which names the weights, and the file of weights. The user adds the language model."""
+    # cdec takes logarithms to base 10, and counts a word as -1 / ln 10.
+    weights = {
+        CDEC_NAMES[feature.name]: DEFAULT_WEIGHTS.get(feature.name, 0.0) * (_LN_10 if feature.logarithmic else 1.0)
+        for feature in features
+    }
+    weights |= {
+        "LanguageModel": DEFAULT_WEIGHTS[LM] * _LN_10,
+        "LanguageModel_OOV": DEFAULT_WEIGHTS[LM_UNKNOWN],
+        "WordPenalty": -DEFAULT_WEIGHTS[WORDS] * _LN_10,
+        "Glue": DEFAULT_WEIGHTS[GLUE],
+        "PassThrough": DEFAULT_WEIGHTS[UNKNOWN],
+    }
+    lines = [
+        "formalism=scfg",
+        f"grammar={grammar}",
+        "add_pass_through_rules=true",
+        f"scfg_max_span_limit={SPAN}",
+        "intersection_strategy=cube_pruning",
+        f"cubepruning_pop_limit={POPS}",
+        "feature_function=WordPenalty",
+    ]
+    return [(".ini", lines), (".weights", [f"{name} {value:.6g}" for name, value in weights.items()])]
+
+
+def _read_cdec(line: str, _: FeatureSet) -> ReadRule:
+    fields, count = line.split(" ||| "), f"{CDEC_NAMES['count']}="
+    values = (float(10.0 ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
+    return ReadRule(fields[1], fields[2], next(values, None))
+
+
+CDEC = Format(
+    name="cdec",
+    meaning="cdec grammar with named log10 features",
+    suffix=".cdec",
+    compression=Compression.GZIP,
+    features=tuple(CDEC_NAMES),
+    line=_cdec_line,
+    read=_read_cdec,
+    alignments=True,
+    configure=_configure_cdec,
+)
+
+
+_GAP = "[X][X]"
+"""A nonterminal of Moses. Links pair nonterminals, so they need no numbers."""
+
+MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
+"""Scores of a Moses rule table, in order."""
+
+
+def _moses_side(side: str) -> str:
+    gaps = "regexp_replace({}, '\\[X,[0-9]+\\]', '[X][X]', 'g')"
+    escaped = f"replace(replace(replace({word('x')}, '|', '&#124;'), '[', '&#91;'), ']', '&#93;')"
+    slow = mapped(side, escaped, gaps.format("x"))
+    quick = f"CASE WHEN nonterminals = 0 THEN {side} ELSE {gaps.format(side)} END"
+    return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {quick} ELSE {slow} END"
+
+
+def _moses_line(features: FeatureSet) -> str:
+    scores = spaced(*(plain(feature.name if feature.logarithmic else f"exp({feature.name})") for feature in features))
+    counts = spaced(*map(plain, ("target_count", "source_count", "count")))
+    bars = "' ||| '"
+    sides = (_moses_side("source"), "' [X] ||| '", _moses_side("target"), "' [X] ||| '")
+    return concatenated(*sides, scores, bars, links("source", "target", "alignment"), bars, counts, "' ||| |||'")
+
+
+def _read_moses(line: str, _: FeatureSet) -> ReadRule:
+    source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
+    left, right = source.split(" ")[:-1], target.split(" ")[:-1]
+    # A nonterminal has one link. This keeps one link per word.
+    linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
+    gaps = [position for position, symbol in enumerate(left) if symbol == _GAP]
+    for number, position in enumerate(gaps, 1):
+        left[position] = right[linked[position]] = f"[X,{number}]"
+    return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
+
+
+def _configure_moses(grammar: str, glue: str, features: FeatureSet) -> list[ConfigurationFile]:
+    table = "PhraseDictionaryMemory name=TranslationModel{} num-features={} path={} input-factor=0 output-factor=0"
+    lines = [
+        *("[input-factors]", "0", "", "[mapping]", "0 T 0", "1 T 1", ""),
+        *("[cube-pruning-pop-limit]", str(POPS), "", "[non-terminals]", "X", "", "[search-algorithm]", "3", ""),
+        *("[inputtype]", "3", "", "[max-chart-span]", str(SPAN), "1000", ""),
+        *("[feature]", "UnknownWordPenalty", "WordPenalty", "PhrasePenalty"),
+        table.format(0, len(features), grammar),
+        table.format(1, 1, glue),
+        *("", "[weight]"),
+        f"UnknownWordPenalty0= {DEFAULT_WEIGHTS[UNKNOWN] / _UNKNOWN_VALUE:.6g}",
+        f"WordPenalty0= {-DEFAULT_WEIGHTS[WORDS]:.6g}",
+        f"PhrasePenalty0= {DEFAULT_WEIGHTS[RULES]:.6g}",
+        f"TranslationModel0= {' '.join(f'{DEFAULT_WEIGHTS.get(feature.name, 0.0):.6g}' for feature in features)}",
+        f"TranslationModel1= {DEFAULT_WEIGHTS[GLUE]:.6g}",
+        *("", f"# Language model: LM0= {DEFAULT_WEIGHTS[LM]:.6g}"),
+    ]
+    return [(".ini", lines)]
+
+
+MOSES = Format(
+    name="moses",
+    meaning="Moses rule table in the order of LC_ALL=C sort, and its glue grammar",
+    suffix=".moses",
+    compression=Compression.GZIP,
+    features=(*MOSES_SCORES, *(own.name for own in FEATURES if own.name not in MOSES_SCORES)),
+    line=_moses_line,
+    read=_read_moses,
+    order="line",
+    configure=_configure_moses,
+    glue=(
+        "<s> [X] ||| <s> [S] ||| 1 ||| 0-0 ||| 0",
+        "[X][S] </s> [X] ||| [X][S] </s> [S] ||| 1 ||| 0-0 1-1 ||| 0",
+        "[X][S] [X][X] [X] ||| [X][S] [X][X] [S] ||| 2.718 ||| 0-0 1-1 ||| 0",
+    ),
+    alignments=True,
+)
+
+
+_TREE_FEATURES = ("p_target_given_source", "count")
+
+# Pieces of a fragment between spaces: `(NN)` is a frontier node, `(DT` an inner label, `the)` a word.
+_FRONTIER = "piece LIKE '(%' AND piece LIKE '%)'"
+_FLAT = f"""array_to_string([
+    CASE WHEN {_FRONTIER} THEN '[' || rtrim(piece[2:], ')') || ']'
+         WHEN piece LIKE '[%' OR piece LIKE '\\%' THEN '\\' || rtrim(piece, ')')
+         ELSE rtrim(piece, ')') END
+    FOR piece IN string_split(target, ' ') IF piece NOT LIKE '(%' OR {_FRONTIER}], ' ')"""
+
+
+def _read_fragment(line: str, _: FeatureSet) -> ReadRule:
+    fragment, count, _share = line.split(" ||| ")
+    return ReadRule(_root(fragment), fragment, float(count))
+
+
+def _read_flat(line: str, _: FeatureSet) -> ReadRule:
+    # Split from the end, because a word of the flat rule may be `|||`; in a fragment, a bracket follows it.
+    _rule, values, fragment = line.rsplit(" ||| ", 2)
+    return ReadRule(_root(fragment), fragment, float(values.split(" ")[1]))
+
+
+def _root(fragment: str) -> str:
+    return fragment[1:].split(" ", 1)[0]
+
+
+_tree_format = partial(Format, compression=Compression.ZSTD, features=_TREE_FEATURES, fixed=True, needs=TREE_FRAGMENTS)
+
+FRAGMENTS = _tree_format(
+    name="fragments",
+    meaning="bracketed fragment, its count, and its relative frequency given its root label",
+    suffix=".fragments",
+    line=lambda _: f"target || ' ||| ' || {plain('count')} || ' ||| ' || {plain('p_target_given_source')}",
+    read=_read_fragment,
+)
+PCFG = _tree_format(
+    name="pcfg",
+    meaning="fragment as a CFG rule: root label, frontier, probability, count, and the fragment",
+    suffix=".pcfg",
+    line=lambda _: (
+        f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || {plain('p_target_given_source')}"
+        f" || ' ' || {plain('count')} || ' ||| ' || target"
+    ),
+    read=_read_flat,
+)
+
+
+_TABLE_SHAPE = ("scope", "nonterminals")
+_RULE_COLUMNS = ("source", "target", "alignment", *_TABLE_SHAPE, "source_count", "target_count")
+_TEXT_COLUMNS = ("source", "target", "alignment")
+_TABLE_FEATURES = tuple(feature.name for feature in FEATURES)
+
+
+def columns(features: FeatureSet) -> list[str]:
+    """Return the columns of a rule, in order."""
+    return [*_RULE_COLUMNS, *(feature.name for feature in features if feature.name not in _RULE_COLUMNS)]
+
+
+def _json_line(features: FeatureSet) -> str:
+    parts: list[str] = []
+    for name in columns(features):
+        value = f"CAST(to_json({name}) AS VARCHAR)" if name in _TEXT_COLUMNS else f"CAST({name} AS VARCHAR)"
+        parts += [f"""'{", " if parts else "{"}"{name}": '""", value]
+    return concatenated(*parts, "'}'")
+
+
+def _read_json(line: str, _: FeatureSet) -> ReadRule:
+    rule = json.loads(line)
+    return ReadRule(rule["source"], rule["target"], rule.get("count"))
+
+
+def _tab_line(features: FeatureSet) -> str:
+    values = []
+    for name in columns(features):
+        if name in _TEXT_COLUMNS:
+            # A value with a quotation mark or a carriage return needs quotation marks, since readers treat the latter
+            # as a line end.
+            needs_quotes = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
+            values.append(f"""CASE WHEN {needs_quotes} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END""")
+        else:
+            values.append(f"CAST({name} AS VARCHAR)")
+    return f"concat_ws('\t', {', '.join(values)})"
+
+
+def _read_tabs(line: str, features: FeatureSet) -> ReadRule:
+    fields = next(csv.reader([line], delimiter="\t")) if '"' in line else line.split("\t")
+    values = dict(zip(columns(features), fields, strict=True))
+    return ReadRule(values["source"], values["target"], float(values["count"]) if "count" in values else None)
+
+
+_table = partial(Format, features=_TABLE_FEATURES, needs=None, alignments=True, shape=_TABLE_SHAPE)
+
+JSONL = _table(
+    name="jsonl",
+    meaning="one JSON object per line",
+    suffix=".jsonl",
+    compression=Compression.ZSTD,
+    line=_json_line,
+    read=_read_json,
+)
+TSV = _table(
+    name="tsv",
+    meaning="tab-separated columns with a header line",
+    suffix=".tsv",
+    compression=Compression.ZSTD,
+    line=_tab_line,
+    read=_read_tabs,
+    header=lambda features: "\t".join(columns(features)),
+)
+PARQUET = _table(name="parquet", meaning="Parquet with internal compression", suffix=".parquet")
+
+
+_BY_SOURCE, _BY_TARGET = "p_target_given_source", "p_source_given_target"
+_TAB = "chr(9)"
+
+
+def _plain_words(side: str) -> str:
+    return f"array_to_string(list_transform(string_split({side}, ' '), lambda x: {word('x')}), ' ')"
+
+
+def _read_fields(line: str, _: FeatureSet, source: int, target: int) -> ReadRule:
+    fields = line.split("\t") if "\t" in line else line.split(" ")
+    return ReadRule(fields[source], fields[target], None)
+
+
+_ONLY_WORDS = f"""(
+    SELECT {_plain_words("source")} AS source, {_plain_words("target")} AS target, uses
+      FROM scored WHERE nonterminals = 0)"""
+_CANDIDATES = f"""(
+    SELECT source, string_agg(DISTINCT candidate, ' ' ORDER BY candidate) AS target FROM (
+        SELECT source, unnest(string_split(target, ' ')) AS candidate FROM {_ONLY_WORDS}
+    ) GROUP BY source)"""
+
+_phrase_format = partial(Format, fixed=True, needs=LINKS, lexicon=True)
+_word_format = partial(_phrase_format, words=True)
+_dictionary = partial(_word_format, compression=Compression.GZIP)
+
+BICLEANER = _dictionary(
+    name="bicleaner",
+    meaning="Bicleaner dictionary from source to target",
+    suffix=".bicleaner",
+    features=(_BY_SOURCE,),
+    line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
+    read=partial(_read_fields, source=1, target=0),
+)
+BICLEANER_REVERSE = _dictionary(
+    name="bicleaner-reverse",
+    meaning="Bicleaner dictionary from target to source",
+    suffix=".bicleaner-reverse",
+    features=(_BY_TARGET,),
+    line=lambda _: spaced("source", "target", plain(_BY_TARGET)),
+    read=partial(_read_fields, source=0, target=1),
+)
+SHORTLIST = _dictionary(
+    name="shortlist",
+    meaning="Marian lexical shortlist",
+    suffix=".s2t",
+    features=(_BY_SOURCE,),
+    line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
+    read=partial(_read_fields, source=1, target=0),
+)
+PRIORS = _word_format(
+    name="priors",
+    meaning="eflomal lexical priors",
+    suffix=".priors",
+    features=("count",),
+    line=lambda _: concatenated(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, plain("count")),
+    read=partial(_read_fields, source=1, target=2),
+)
+TTABLE = _word_format(
+    name="ttable",
+    meaning="fast_align table of conditional probabilities",
+    suffix=".ttable",
+    features=(_BY_SOURCE,),
+    line=lambda _: concatenated("source", _TAB, "target", _TAB, plain(f"ln({_BY_SOURCE})")),
+    read=partial(_read_fields, source=0, target=1),
+)
+VMAP = _phrase_format(
+    name="vmap",
+    meaning="CTranslate2 vocabulary map",
+    suffix=".vmap",
+    features=("count",),
+    line=lambda _: concatenated("source", _TAB, "target"),
+    read=partial(_read_fields, source=0, target=1),
+    rows=_CANDIDATES,
+)
+
+
+FORMATS: dict[str, Format] = {format.name: format for format in (CDEC, MOSES, FRAGMENTS, PCFG, JSONL, TSV, PARQUET)}
+"""Formats of grammars. The default of a kind of grammar is the first one that can write it."""
+
+
+FILES: dict[str, Format] = {
+    format.name: format for format in (BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE)
+}
+"""Formats of files for other tools, which contain only part of a grammar."""
+
+EVERY: dict[str, Format] = {**FORMATS, **FILES}
+
+
+def find_format(name: str) -> Format:
+    """Return the format with a name. Raises `ValueError`."""
+    if name not in EVERY:
+        raise ValueError(f"unknown format {name!r}: expected {', '.join(EVERY)}")
+    return EVERY[name]
+
+
+def default_format(notation: Notation) -> Format:
+    """Return the default format of a kind of grammar."""
+    return next(format for format in FORMATS.values() if format.supports(notation))
+
+
+def check_kind(format: Format, notation: Notation) -> None:
+    """Raise `ValueError` if the format cannot write this kind of grammar."""
+    if not format.supports(notation):
+        suited = ", ".join(candidate.name for candidate in EVERY.values() if candidate.supports(notation))
+        raise ValueError(notation.cannot(f"be exported as {format.name}: use {suited}"))
+
+
+def format_from_name(name: str) -> Format | None:
+    """Return the format of a file name's ending, with or without an ending of compression, or None."""
+    stem, _ = split_suffix(name)
+    return next((format for format in EVERY.values() if stem.endswith(format.suffix)), None)
