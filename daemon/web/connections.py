@@ -9,6 +9,8 @@ import asyncio
 import re
 import resource
 import select
+import socket
+import sys
 from http import HTTPStatus
 
 import h11
@@ -25,6 +27,7 @@ _RESERVED_DESCRIPTORS = 256
 """Descriptors reserved for the store, the spool, exports and workers."""
 _RETRY_SECONDS = 2
 _STOPPING_RETRY_SECONDS = 5
+_LONG_WAIT_MS = 500
 _MAX_HEADERS = 256
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 
@@ -239,8 +242,8 @@ class Connection(H11Protocol):
         """See `asyncio.Protocol`."""
         assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
-        if self.client is None or _was_reset(transport):
-            # The client cannot read a response, and sending thousands of responses would take time.
+        if self.client is None or _has_left(transport):
+            # The client will not read a response, and handling thousands of its requests would take time.
             transport.abort()
         else:
             self._registered = self._gate.register(self.client, transport)
@@ -278,7 +281,15 @@ class Connection(H11Protocol):
             self.transport.abort()
 
 
-def _was_reset(transport: asyncio.Transport) -> bool:
+def _has_left(transport: asyncio.Transport) -> bool:
+    """Return whether the client reset the connection, or closed it and waited long to be accepted.
+
+    A client that only ends its side of the connection, to wait for the response, looks the same as one that left.
+    """
+    connection = transport.get_extra_info("socket")
     poll = select.poll()
-    poll.register(transport.get_extra_info("socket").fileno(), 0)
-    return any(flags & (select.POLLERR | select.POLLHUP) for _, flags in poll.poll(0))
+    poll.register(connection.fileno(), select.POLLRDHUP)
+    flags = sum(flags for _, flags in poll.poll(0))
+    # Milliseconds since the last data arrived, the field `tcpi_last_data_recv`.
+    waited = int.from_bytes(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)[52:], sys.byteorder)
+    return bool(flags & ~select.POLLRDHUP) or (bool(flags) and waited > _LONG_WAIT_MS)

@@ -217,36 +217,38 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
     """Allocate a chart for sentences of up to `words` words, a language model of `order`, and about `size` items."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
+    # Records of the current cell or start, whose pools are much smaller than the sentence's.
+    current = size // 4
     memo = np.zeros(_MEMORIES, MEMO)
     memo["state"] = NONE
     return DecodingChart(
-        items=np.zeros(size, ITEM),
-        fronts=np.zeros((size, width), np.int32),
-        ranked=np.zeros(size, np.int32),
-        ranks=np.zeros(size),
-        edges=np.zeros(2 * size, EDGE),
-        tails=np.zeros(4 * size, np.int32),
-        cells=np.zeros((cells, 2), np.int32),
-        slots=np.zeros((capacity_for(size // 4, 1 << 8), 2), np.int32),
-        cubes=np.zeros(size, CUBE),
-        cube_cells=np.zeros(2 * size, np.int32),
-        candidates=np.zeros(size, CANDIDATE),
-        coordinates=np.zeros(4 * size, np.int32),
-        heap=np.zeros(size, np.int32),
-        estimates=np.zeros(size),
+        items=np.empty(size, ITEM),
+        fronts=np.empty((size, width), np.int32),
+        ranked=np.empty(size, np.int32),
+        ranks=np.empty(size),
+        edges=np.empty(3 * size, EDGE),
+        tails=np.empty(6 * size, np.int32),
+        cells=np.empty((cells, 2), np.int32),
+        slots=np.empty((capacity_for(size // 4, 1 << 8), 2), np.int32),
+        cubes=np.empty(current, CUBE),
+        cube_cells=np.empty(2 * current, np.int32),
+        candidates=np.empty(current, CANDIDATE),
+        coordinates=np.empty(4 * current, np.int32),
+        heap=np.empty(current, np.int32),
+        estimates=np.empty(current),
         # One record is spare: the next candidate is joined into it.
-        joined=np.zeros(size + 1, JOINED),
-        opened=np.zeros((size + 1, width), np.int32),
-        kept=np.zeros(size, np.int32),
-        kept_ranks=np.zeros(size),
+        joined=np.empty(current + 1, JOINED),
+        opened=np.empty((current + 1, width), np.int32),
+        kept=np.empty(current, np.int32),
+        kept_ranks=np.empty(current),
         memo=memo,
-        matches=np.zeros(size, MATCH),
-        match_cells=np.zeros(2 * size, np.int32),
-        heads=np.zeros(words + 2, np.int32),
-        stack=np.zeros(words + 2, FRAME),
-        path=np.zeros(words + 2, np.int32),
-        front=np.zeros(width + 1, np.int32),
-        taken=np.zeros(_POOLS, np.int64),
+        matches=np.empty(current, MATCH),
+        match_cells=np.empty(2 * current, np.int32),
+        heads=np.empty(words + 2, np.int32),
+        stack=np.empty(words + 2, FRAME),
+        path=np.empty(words + 2, np.int32),
+        front=np.empty(width + 1, np.int32),
+        taken=np.empty(_POOLS, np.int64),
     )
 
 

@@ -1,6 +1,6 @@
 """Decoder: the best derivations of sentences under a weighted grammar, independent of the number of threads."""
 
-from threading import local
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -45,22 +45,25 @@ class SentenceDecoder:
         self.model = model if model is not None else no_model()
         self.limits = limits or SearchLimits(SPAN, POPS)
         self.weighed: WeightedGrammar = weigh(grammar, weights, self.model, lm_words)
-        self._own = local()
+        self._unused: list[DecodingChart] = []
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
         """Return up to `best` derivations of a non-empty sentence, best first; if `distinct`, with distinct words."""
         task = DecodingTask(self.grammar, self.weighed, self.model, sentence, self.limits)
         words = len(sentence.words)
-        chart: DecodingChart | None = getattr(self._own, "chart", None)
+        chart: DecodingChart | None = None
+        with suppress(IndexError):
+            chart = self._unused.pop()
         size = len(chart.items) if chart is not None else _SMALLEST
         while True:
             room = 0 if chart is None else len(chart.heads) - 2
             if chart is None or room < words or len(chart.items) < size:
                 chart = make_chart(max(words, 30), self.model.order, size)
-                self._own.chart = chart
             goal = int(fill(task, chart))
             if goal >= 0:
                 break
             size *= 2
         lists, entries = best_entries(task, chart, goal, best, distinct)
-        return Decoded(sentence, write_out(task, chart, lists, entries))
+        outputs = write_out(task, chart, lists, entries)
+        self._unused.append(chart)
+        return Decoded(sentence, outputs)

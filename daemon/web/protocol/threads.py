@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from inspect import iscoroutinefunction
 from itertools import count
+from traceback import clear_frames
 from typing import TypeVar
 
 from anyio import CapacityLimiter, Event, Semaphore, create_task_group, current_time, fail_after, to_thread
@@ -76,11 +77,13 @@ class WorkPool:
             try:
                 results.append(await self._in_turn(work, deadline))
             except Exception as error:
+                # Some of the frames refer to the error, so they would keep the work's data until a garbage collection.
+                clear_frames(error.__traceback__)
                 # The task group would wrap the error in an `ExceptionGroup`.
                 failed.append(error)
             group.cancel_scope.cancel()
         if failed:
-            raise failed[0]
+            raise failed.pop()
         if not results:
             raise DeadlineError("the client disconnected: request canceled")
         return results[0]

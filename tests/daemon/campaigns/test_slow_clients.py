@@ -13,6 +13,7 @@ _ATTACKS = (
     "unread streams",
     "translations",
     "translations whose clients leave",
+    "everything",
 )
 
 

@@ -347,16 +347,17 @@ def test_requests_of_disconnected_clients_are_cancelled(
 
 
 @pytest.mark.slow
-def test_reset_connections_are_not_answered(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("resets", [True, False])
+def test_clients_that_left_are_not_answered(start: Start, monkeypatch: pytest.MonkeyPatch, resets: bool) -> None:
     count = 0
-    all_reset = threading.Event()
+    all_left = threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         nonlocal count
         if scope["type"] == "http":
             count += 1
-            # The server accepts the others only after they were reset.
-            all_reset.wait(30.0)
+            # The server accepts the others only after they have left.
+            all_left.wait(30.0)
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body"})
 
@@ -368,8 +369,9 @@ def test_reset_connections_are_not_answered(start: Start, monkeypatch: pytest.Mo
         for _ in range(12):
             with running.connected() as leaving:
                 leaving.sendall(ASKED)
-                leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        all_reset.set()
+                leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", resets, 0))
+        time.sleep(0.0 if resets else 0.6)
+        all_left.set()
         assert b"200 OK" in receive_all(first)
     with running.connected() as last:
         last.sendall(ASKED)

@@ -8,7 +8,7 @@ import pytest
 from tests.reference.decoding.derivations import Derivation, Node, derivations
 from tests.samplers.decoding.small import Example, decoder_of, random_example, sentence_of
 
-from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, span_of
+from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, DecodingChart, make_chart, span_of
 from hierogram.samplers.decoding.decoder import Decoded, SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED
 
@@ -178,3 +178,19 @@ def test_results_do_not_depend_on_threads() -> None:
     for a, b in zip(one, three, strict=True):
         for x, y in zip(a.outputs, b.outputs, strict=True):
             np.testing.assert_array_equal(x, y)
+
+
+def test_a_chart_is_used_by_one_thread_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[DecodingChart] = []
+
+    def make(words: int, order: int, size: int) -> DecodingChart:
+        made.append(make_chart(words, order, size))
+        return made[-1]
+
+    monkeypatch.setattr("hierogram.samplers.decoding.decoder.make_chart", make)
+    example = random_example(random.Random(19))
+    decoder = decoder_of(example, 5)
+    for _ in range(3):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(decoder.decode, sentence_of(example)[0]).result()
+    assert len(made) == 1

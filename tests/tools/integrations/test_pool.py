@@ -1,8 +1,10 @@
 """Expensive work: limited concurrency, with a deadline, and cancelled for clients that have disconnected."""
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -71,6 +73,26 @@ def test_a_deadline_can_be_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
 
     in_pool(lambda pool: pool.run(work), monkeypatch, 0.2)
     check_deadline()
+
+
+def test_the_data_of_failed_work_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[weakref.ref[set[int]]] = []
+
+    def fail() -> None:
+        data = {1}
+        found.append(weakref.ref(data))
+        until_the_deadline()
+
+    async def run(pool: WorkPool) -> None:
+        with pytest.raises(DeadlineError):
+            await pool.run(fail)
+
+    gc.disable()
+    try:
+        in_pool(run, monkeypatch, 0.05)
+        assert found[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_work_is_cancelled_when_its_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
