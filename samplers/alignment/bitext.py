@@ -82,7 +82,7 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
             raise AlignmentInputError(f"line {number}: {len(folded):,} words, the limit is {MAX_WORDS:,}")
         words.extend(map(numbers.__getitem__, folded))
         offset.append(len(words))
-    return Side(np.array(words, np.int32), np.array(offset, np.int64), tuple(numbers))
+    return Side(np.asarray(words, np.int32), np.asarray(offset, np.int64), tuple(numbers))
 
 
 def make_sides(emitted: Side, conditioning: Side) -> Sides:
@@ -95,6 +95,7 @@ def make_sides(emitted: Side, conditioning: Side) -> Sides:
     return Sides(emitted.words, emitted.offset, conditioning.words, conditioning.offset)
 
 
+_WORDS_AT_ONCE = 1_000_000
 STEM = 4
 """Length of a stem in letters; a shorter word is its own stem."""
 
@@ -102,8 +103,13 @@ STEM = 4
 def stem_side(side: Side) -> Side:
     """Return the side with each word replaced by its stem."""
     numbers = numbering()
-    of_word = [numbers[word[:STEM]] for word in side.vocabulary]
-    return Side(np.array(of_word, np.int32)[side.words], side.offset, tuple(numbers))
+    of_word = np.array([numbers[word[:STEM]] for word in side.vocabulary], np.int32)
+    words = np.empty_like(side.words)
+    # numpy converts indices to 64 bits, so look up some words at a time.
+    for first in range(0, len(words), _WORDS_AT_ONCE):
+        part = slice(first, first + _WORDS_AT_ONCE)
+        words[part] = of_word[side.words[part]]
+    return Side(words, side.offset, tuple(numbers))
 
 
 class Direction(NamedTuple):

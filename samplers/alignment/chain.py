@@ -172,7 +172,7 @@ class AlignmentChain(NamedTuple):
 
     # int16[N]: conditioning position, or UNLINKED.
     links: NDArray[np.int16]
-    # uint8[N]: Z of [SA16 §3].
+    # uint8[N]: Z of [SA16 §3] (bhmm-z).
     collocated: NDArray[np.uint8]
     # Counts of linked word pairs.
     pairs: WordPairs

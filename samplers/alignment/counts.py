@@ -214,6 +214,16 @@ def empty_pairs(expected: int = 0) -> WordPairs:
 
 def larger_pairs(pairs: WordPairs, extra: int = 0) -> WordPairs:
     """Return the counts in a table of at least twice the capacity, with room for `extra` further rows."""
-    grown = empty_pairs(max(len(pairs.rows), int(pairs.registers[TAKEN]) + extra))
-    _refill(pairs.rows, grown)
-    return grown
+    return _resized(pairs, max(len(pairs.rows), int(pairs.registers[TAKEN]) + extra))
+
+
+def smaller_pairs(pairs: WordPairs) -> WordPairs:
+    """Return the counts in a smaller table if less than 1/8 of the rows are used."""
+    taken = int(pairs.registers[TAKEN])
+    return _resized(pairs, 2 * taken) if len(pairs.rows) > _SMALLEST and 8 * taken < len(pairs.rows) else pairs
+
+
+def _resized(pairs: WordPairs, expected: int) -> WordPairs:
+    resized = empty_pairs(expected)
+    _refill(pairs.rows, resized)
+    return resized

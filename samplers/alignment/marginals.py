@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.bitext import Side, Sides
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR
-from hierogram.samplers.alignment.symmetrization import LinkList, symmetrize
+from hierogram.samplers.alignment.symmetrization import LinkList, symmetrize, trim
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 CELL = np.float32
@@ -61,12 +61,20 @@ class DirectionLinks(NamedTuple):
     posterior: NDArray[np.float32]
 
 
+@njit
+def _count_most_cells(emitted_offset, conditioning_offset):
+    most = 0
+    for pair in range(len(emitted_offset) - 1):
+        length = conditioning_offset[pair + 1] - conditioning_offset[pair]
+        most = max(most, (emitted_offset[pair + 1] - emitted_offset[pair]) * (length + 1))
+    return most
+
+
 def empty_marginals(sides: Sides) -> Marginals:
     """Return marginals without samples."""
     words = len(sides.emitted)
     slots = min(max(_SLOTS_OF_ALL // max(words, 1), _MIN_SLOTS), _MAX_SLOTS)
-    lengths = np.diff(sides.emitted_offset), np.diff(sides.conditioning_offset)
-    largest = int((lengths[0] * (lengths[1] + 1)).max(initial=0))
+    largest = _count_most_cells(sides.emitted_offset, sides.conditioning_offset)
     entries = np.zeros(slots * words, np.uint32)
     return Marginals(entries, np.zeros(1, np.int64), np.zeros(largest, CELL), np.zeros(largest, np.int32), slots)
 
@@ -331,13 +339,12 @@ def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thre
         np.zeros(int(widths.max(initial=0)), np.uint8),
     )
     _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, means, output)
-    links = output.offset[-1]
-    return LinkList(output.source[:links].copy(), output.target[:links].copy(), output.offset)
+    return trim(output)
 
 
 def join_directions(
     symmetrization: str,
-    decoded: Sequence[DirectionLinks],
+    decoded: Sequence[NDArray[np.int16]],
     marginals: Sequence[Marginals],
     source: Side,
     target: Side,
@@ -351,7 +358,7 @@ def join_directions(
         return decode_mean(source, target, marginals, thresholds or expected_thresholds(source, target, marginals))
     if symmetrization == POSTERIOR:
         return decode_mean(source, target, marginals)
-    return symmetrize(symmetrization, decoded[0].links, decoded[1].links, source.offset, target.offset)
+    return symmetrize(symmetrization, decoded[0], decoded[1], source.offset, target.offset)
 
 
 class LinkSamples(NamedTuple):

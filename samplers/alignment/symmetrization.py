@@ -136,13 +136,14 @@ def symmetrize(
         np.zeros(int(widths.max(initial=0)), np.uint8),
     )
     _symmetrize(METHODS[method], forward, backward, source_offset, target_offset, work, links)
-    return _filled(links)
+    return trim(links)
 
 
-def _filled(padded: LinkList) -> LinkList:
-    """Return the list without unused capacity."""
-    links = padded.offset[-1]
-    return LinkList(padded.source[:links].copy(), padded.target[:links].copy(), padded.offset)
+def trim(padded: LinkList) -> LinkList:
+    """Return the list without unused capacity. Its arrays are resized in place, so that no copy takes memory."""
+    for positions in (padded.source, padded.target):
+        positions.resize(padded.offset[-1], refcheck=False)
+    return padded
 
 
 @njit
@@ -178,4 +179,4 @@ def list_links(
     )
     order = np.zeros(int(np.diff(conditioning_offset).max(initial=0)) + 1, np.int64)
     _list_forward(links, conditioning_offset, emitted_offset, order, listed)
-    return _filled(listed)
+    return trim(listed)

@@ -32,8 +32,8 @@ DAEMON_FAULTS = (
     Fault(
         "no chain uses stems",
         "daemon/learning/alignment/aligning.py",
-        "task.views[options.knows_stems(chain)]",
-        "task.views[0]",
+        "task.view(options.knows_stems(chain))",
+        "task.view(False)",
         (_STEMS, "-k", "of_three"),
     ),
     Fault(

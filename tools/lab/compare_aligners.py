@@ -98,10 +98,10 @@ def demo_corpus(folder: Path) -> CorpusFiles:
 
 def align_ours(source: Path, target: Path, output: Path, request: AlignOptions) -> float:
     """Align two files with this package, in this process, and return the seconds."""
-    from hierogram.daemon.learning.alignment.aligning import align
+    from hierogram.daemon.library.aligning import align
 
     started = time.perf_counter()
-    write_lines(output, align(read_sentences(str(source)), read_sentences(str(target)), request).lines())
+    write_lines(output, align(source, target, options=request).lines())
     return time.perf_counter() - started
 
 

@@ -45,6 +45,7 @@ _INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
 _TEXT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1}
 _REALIGNMENT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0}
 _PAIRS_AT_ONCE = 10_000
+_COMPUTING_STEMS = threading.Lock()
 _WORDS_OF_LANES = 20_000_000
 """Sum over the lanes of a corpus of their emitted words: a lane needs about 40 bytes a word."""
 
@@ -105,9 +106,16 @@ class AlignedCorpus:
         lengths = np.diff(self.links.offset)[pairs]
         offset = np.zeros(len(pairs) + 1, np.int64)
         np.cumsum(lengths, out=offset[1:])
-        link_rows = np.arange(offset[-1]) + np.repeat(self.links.offset[pairs] - offset[:-1], lengths)
-        links = LinkList(self.links.source[link_rows], self.links.target[link_rows], offset)
-        return AlignedCorpus(links, self.posterior[link_rows], self.skipped)
+        columns: list[NDArray[Any]] = [self.links.source, self.links.target, self.posterior]
+        source, target, posterior = selected = [np.empty(offset[-1], column.dtype) for column in columns]
+        # Indices take more memory than links, so copy some pairs at a time.
+        for first in range(0, len(pairs), _PAIRS_AT_ONCE):
+            part = slice(first, first + _PAIRS_AT_ONCE)
+            links = slice(offset[first], offset[min(part.stop, len(pairs))])
+            starts = np.repeat(self.links.offset[pairs[part]] - offset[:-1][part], lengths[part])
+            for to, column in zip(selected, columns, strict=True):
+                to[links] = column[np.arange(links.start, links.stop) + starts]
+        return AlignedCorpus(LinkList(source, target, offset), posterior, self.skipped)
 
     def concatenate(self, other: "AlignedCorpus") -> "AlignedCorpus":
         """Return the alignment of these pairs, followed by the other pairs."""
@@ -170,25 +178,32 @@ class _SweepCounter:
                 self._report(self._done, self._total)
 
 
-class DirectionView(NamedTuple):
-    """A direction between words or stems, and the counts of other pairs."""
-
-    direction: Direction
-    prior: PriorCounts | None
-
-
 class DirectionTask(NamedTuple):
-    """A direction to sample (0 emits target words), over views of words and stems, with initial and known links."""
+    """A direction to sample (0 emits target words), with counts of other pairs, initial and known links.
+
+    `stems` returns the stems of both sides. It computes them on the first call, since they take as much memory as the
+    words.
+    """
 
     number: int
-    views: list[DirectionView]
+    direction: Direction
+    stems: Callable[[], tuple[Side, Side]]
+    prior: LearnedCounts | None
     links: NDArray[np.int16] | None
     evidence: LinkEvidence | None = None
 
-    @property
-    def direction(self) -> Direction:
-        """The direction in terms of words."""
-        return self.views[0].direction
+    def view(self, with_stems: bool) -> tuple[Direction, PriorCounts | None]:
+        """Return the direction between words or stems, and the counts of other pairs."""
+        prior = None if self.prior is None else self.prior[with_stems][self.number]
+        if not with_stems:
+            return self.direction, prior
+        with _COMPUTING_STEMS:
+            source, target = self.stems()
+        return _make_direction(self.number, source, target), prior
+
+
+def _make_direction(number: int, source: Side, target: Side) -> Direction:
+    return make_direction(source, target) if number else make_direction(target, source)
 
 
 def make_direction_tasks(
@@ -200,22 +215,11 @@ def make_direction_tasks(
     stems: tuple[Side, Side] | None = None,
 ) -> list[DirectionTask]:
     """Return both directions, forward and backward. The `stems` of both sides are computed if needed and not given."""
-    if stems is None and options.stems:
-        stems = words_and_stems(source, target)[1]
-    tasks = []
-    for number, starts in enumerate(links or (None, None)):
-        direction = make_direction(source, target) if number else make_direction(target, source)
-        directions = [direction]
-        if stems is not None:
-            emitted, conditioning = stems if number else stems[::-1]
-            # Stems have the same positions as their words.
-            sides = direction.sides._replace(emitted=emitted.words, conditioning=conditioning.words)
-            directions.append(Direction(sides, emitted, conditioning))
-        views = [
-            DirectionView(view, prior[k][number] if prior is not None else None) for k, view in enumerate(directions)
-        ]
-        tasks.append(DirectionTask(number, views, starts))
-    return tasks
+    make_stems = lru_cache(lambda: stems or words_and_stems(source, target)[1])
+    return [
+        DirectionTask(number, _make_direction(number, source, target), make_stems, prior, starts)
+        for number, starts in enumerate(links or (None, None))
+    ]
 
 
 def align(
@@ -314,13 +318,16 @@ def _align_subset(
     if request.direction != BOTH:
         tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
     marginals = _sample(tasks, options, request.threads, report)
-    decoded = _decode_directions(tasks, options, marginals)
-    links = [direction_links.links for direction_links in decoded]
+    directions = [task.direction for task in tasks]
+    # The stems take much memory and are not needed to decode.
+    del tasks
     if request.direction != BOTH:
-        return _one_direction(request.direction, tasks[0].direction, decoded[0]), None, links
+        decoded = decode(directions[0], options.model, marginals[0])
+        return _one_direction(request.direction, directions[0], decoded), None, [decoded.links]
+    links = _decode_links(directions, options, marginals)
     if request.symmetrization == EXPECTED and thresholds is None:
         thresholds = expected_thresholds(source, target, marginals)
-    joined = join_directions(request.symmetrization, decoded, marginals, source, target, thresholds)
+    joined = join_directions(request.symmetrization, links, marginals, source, target, thresholds)
     return AlignedCorpus(joined, mean_posterior(joined, source, target, marginals)), thresholds, links
 
 
@@ -368,7 +375,8 @@ def _sample_jointly(
             run_direction(task, first_options, 0, sweeps.count_sweep, chain_key)
             for task, chain_key in zip(tasks, keys, strict=True)
         ]
-        decoded = _decode_directions(tasks, first_options, marginals)
+        directions = [task.direction for task in tasks]
+        decoded = _decode_links(directions, first_options, marginals)
         links = join_directions(GDFA, decoded, marginals, source, target)
         return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.count_sweep)
 
@@ -409,19 +417,17 @@ def align_sides(
     if known:
         tasks = [task._replace(evidence=make_evidence(task.direction.sides, known, task.number == 0)) for task in tasks]
     marginals = _sample(tasks, options, threads, report)
-    decoded = _decode_directions(tasks, options, marginals)
+    decoded = _decode_links([task.direction for task in tasks], options, marginals)
     joined = join_directions(symmetrization, decoded, marginals, source, target)
     if known:
         joined = _apply_known_links(joined, known)
-    return (decoded[0].links, decoded[1].links), AlignedCorpus(
-        joined, mean_posterior(joined, source, target, marginals)
-    )
+    return (decoded[0], decoded[1]), AlignedCorpus(joined, mean_posterior(joined, source, target, marginals))
 
 
-def _decode_directions(
-    tasks: Sequence[DirectionTask], options: AlignerOptions, marginals: Sequence[Marginals]
-) -> list[DirectionLinks]:
-    return [decode(task.direction, options.model, m) for task, m in zip(tasks, marginals, strict=True)]
+def _decode_links(
+    directions: Sequence[Direction], options: AlignerOptions, marginals: Sequence[Marginals]
+) -> list[NDArray[np.int16]]:
+    return [decode(direction, options.model, m).links for direction, m in zip(directions, marginals, strict=True)]
 
 
 def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], exclusive: bool = False) -> LinkList:
@@ -483,9 +489,9 @@ def run_direction(
 
     Samples are added to `marginals` of earlier chains if given.
     """
-    view = task.views[options.knows_stems(chain)]
+    direction, prior = task.view(options.knows_stems(chain))
     key = chain_seed(options.seed, task.number, chain) if key is None else key
-    return run_chain(build(options, view.direction, view.prior, task.evidence), key, task.links, report, marginals)
+    return run_chain(build(options, direction, prior, task.evidence), key, task.links, report, marginals)
 
 
 def _sample(

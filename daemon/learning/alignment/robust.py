@@ -36,11 +36,10 @@ class Roles(NamedTuple):
 def assign_roles(source: Side, target: Side) -> Roles:
     """Assign roles to all pairs. If a pair has n > 4 copies, 2 + log2(n) of them, rounded down, are counted."""
     same_as = _copies(source, target)
-    is_kept = same_as == np.arange(len(same_as))
-    extreme = _is_extreme(np.diff(source.offset), np.diff(target.offset))
-    if (is_kept & ~extreme).any():
-        return Roles(np.flatnonzero(is_kept & ~extreme), np.flatnonzero(is_kept & extreme), same_as)
-    return Roles(np.flatnonzero(is_kept), np.zeros(0, np.int64), same_as)
+    # Surplus copies must not change the median ratio.
+    kept = np.flatnonzero(same_as == np.arange(len(same_as)))
+    extreme = _is_extreme(np.diff(source.offset)[kept], np.diff(target.offset)[kept])
+    return Roles(kept, kept[:0], same_as) if extreme.all() else Roles(kept[~extreme], kept[extreme], same_as)
 
 
 def _is_extreme(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.bool_]:

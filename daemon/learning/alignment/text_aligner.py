@@ -156,13 +156,13 @@ def _align_pair(
         for chain in range(options.chains):
             keys[options.knows_stems(chain)].append(chain_seed(options.seed, task.number, chain))
         total, *others = (
-            build(options, *view, evidence).run(view_keys) for view, view_keys in zip(task.views, keys, strict=True)
+            build(options, *task.view(with_stems), evidence).run(keys[with_stems]) for with_stems in (False, True)
         )
         for marginals_of_other_kind in others:
             add_marginals(task.direction.sides, total, marginals_of_other_kind)
         marginals.append(total)
         decoded.append(decode(task.direction, options.model, total))
-    joined = join_directions(symmetrization, decoded, marginals, source, target)
+    joined = join_directions(symmetrization, [word_links.links for word_links in decoded], marginals, source, target)
     forward, backward = (
         pair_posteriors(task.direction.sides, 0, total) for task, total in zip(tasks, marginals, strict=True)
     )

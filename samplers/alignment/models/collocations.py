@@ -196,7 +196,8 @@ def count_collocations(first, sides, chain):
 
 def _with_bigrams(chain: AlignmentChain, direction: Direction) -> AlignmentChain:
     bigram, bigrams = number_bigrams(direction.emitted)
-    return chain._replace(bigram=bigram, bigram_count=np.zeros(bigrams, np.int32))
+    collocated = chain.collocated if len(chain.collocated) else np.zeros(len(chain.links), np.uint8)
+    return chain._replace(collocated=collocated, bigram=bigram, bigram_count=np.zeros(bigrams, np.int32))
 
 
 STEPS = Steps(

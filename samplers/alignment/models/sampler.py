@@ -23,7 +23,7 @@ from hierogram.samplers.alignment.chain import (
     no_evidence,
     no_tokens,
 )
-from hierogram.samplers.alignment.counts import CONDITIONING, WordPairs, empty_pairs, larger_pairs
+from hierogram.samplers.alignment.counts import CONDITIONING, WordPairs, empty_pairs, larger_pairs, smaller_pairs
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, find_model
 from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, AlignmentPlan
@@ -45,9 +45,8 @@ class AlignmentState(NamedTuple):
 
 
 class AlignmentInfo(NamedTuple):
-    """Number of linked words after a step, and number of accumulated samples."""
+    """Number of accumulated samples after a step."""
 
-    linked: int
     samples: int
 
 
@@ -86,12 +85,13 @@ class AlignmentKernel:
 
         Samples are added to `marginals` of earlier chains if given.
         """
-        if links is None:
-            links = self._steps.start(self.direction, self.options, np.uint64(key))
-        return AlignmentState(self.chain_of(links), marginals or empty_marginals(self.direction.sides))
+        chain = self.chain_of(
+            self._steps.start(self.direction, self.options, np.uint64(key)) if links is None else links.copy()
+        )
+        return AlignmentState(chain, marginals or empty_marginals(self.direction.sides))
 
     def chain_of(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return the chain with these links and collocations uint8[N] (or none), and their counts."""
+        """Return the chain of these links and collocations uint8[N] (or none), with their counts. Copies neither."""
         chain = self._empty_chain(links, collocated)
         sides = self.direction.sides
         return self._over_all_pairs(chain, lambda first, now: self._steps.count(first, sides, now, self._scratch))
@@ -99,7 +99,7 @@ class AlignmentKernel:
     def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, AlignmentInfo]:
         """Sweep over all pairs; a sampled sweep adds the links' distributions to the marginals.
 
-        Changes the state's arrays in place, except counts that grew.
+        Changes the state's arrays in place, except a table of counts that is resized.
         """
         sides, seed = self.direction.sides, np.uint64(key)
         self._steps.warm_up(state.chain, self.options, plan.sweep)
@@ -113,9 +113,10 @@ class AlignmentKernel:
             words = len(self.direction.emitted.vocabulary)
             chain = self._over_all(words, chain, lambda first, now: move(first, sides, now, seed, plan))
         self._steps.finish(chain, seed, plan)
+        # Random initial links have many more word pairs than later links.
+        chain = chain._replace(pairs=smaller_pairs(chain.pairs))
         state.marginals.samples[0] += plan.sampled
-        info = AlignmentInfo(int(np.count_nonzero(chain.links >= 0)), int(state.marginals.samples[0]))
-        return AlignmentState(chain, state.marginals), info
+        return AlignmentState(chain, state.marginals), AlignmentInfo(int(state.marginals.samples[0]))
 
     def run(self, keys: Sequence[int]) -> Marginals:
         """Run all sweeps of the chains with these keys from the model's initial links; returns the sum of samples."""
@@ -172,8 +173,8 @@ class AlignmentKernel:
             enter_pairs(prior.conditioning, prior.emitted, prior.counts, pairs)
             conditioning["links"] += prior.links
         chain = AlignmentChain(
-            links.copy(),
-            np.zeros(len(links), np.uint8) if collocated is None else collocated.copy(),
+            links,
+            np.zeros(0, np.uint8) if collocated is None else collocated,
             pairs,
             conditioning,
             np.zeros(2 * furthest + 4),

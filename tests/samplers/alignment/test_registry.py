@@ -83,7 +83,7 @@ def test_models_have_the_three_functions_of_every_sampler(model: str) -> None:
         plan = options.plan(sweep)
         state, info = kernel.step(key, state, plan)
         samples += plan.sampled
-        assert info == (np.count_nonzero(state.chain.links >= 0), samples)
+        assert info == (samples,)
         assert state.marginals.samples[0] == samples
     assert samples > 0
 

@@ -18,6 +18,7 @@ from hierogram.samplers.alignment.counts import (
     link_pair,
     pair_key,
     pair_weight,
+    smaller_pairs,
     tidy,
     unlink_pair,
 )
@@ -121,6 +122,17 @@ def test_pairs_beyond_a_full_start_are_found_and_removed() -> None:
         tidy(pairs, unlink_pair(pairs, conditioning_words, 0, key_of(0, f)))
     assert [pair_weight(pairs, key_of(0, f)) for f in numbers] == [f % 2 for f in numbers]
     assert pairs.registers[TAKEN] == 350
+
+
+def test_a_table_with_few_pairs_shrinks_once() -> None:
+    pairs = empty_pairs(10_000)
+    conditioning_words = np.zeros(1, CONDITIONING)
+    for f in range(1000):
+        link_pair(pairs, conditioning_words, 0, key_of(0, f))
+    small = smaller_pairs(pairs)
+    assert len(small.rows) < len(pairs.rows)
+    assert smaller_pairs(small) is small
+    assert [pair_weight(small, key_of(0, f)) for f in range(1001)] == [1] * 1000 + [0]
 
 
 def test_pairs_with_one_home_row_are_removed_one_by_one() -> None:

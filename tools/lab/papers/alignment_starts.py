@@ -83,10 +83,10 @@ def main(
         scores: list[tuple[float, float]] = []
         for sweep in range(1, options.sweeps + 1):
             started = time.process_time()
-            state, info = kernel.step(key, state, options.plan(sweep))
+            state, _ = kernel.step(key, state, options.plan(sweep))
             spent += time.process_time() - started
             likely = log_likelihood(state.chain, options, len(direction.emitted.vocabulary))
-            scores.append((likely, info.linked / len(state.chain.links)))
+            scores.append((likely, float(np.mean(state.chain.links != UNLINKED))))
             if sweep % (options.sweeps // _PARTS) == 0:
                 likely, share = np.mean(scores, axis=0)
                 print(start, sweep, f"{likely:.0f}", f"{share:.3f}", f"{spent:.1f}", sep="\t", flush=True)

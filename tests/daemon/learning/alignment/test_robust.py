@@ -35,6 +35,9 @@ def test_lengths_are_compared_with_those_of_the_corpus() -> None:
     pairs = [(f"s{k}", " ".join(f"t{j}" for j in range(k, k + 20))) for k in range(9)]
     assert roles(*pairs)[:2] == (list(range(9)), [])
     assert roles(*pairs, ("a b", "x"))[1] == [9]
+    # Surplus copies of a pair do not count.
+    usual = [(f"a{k}", f"x{k}") for k in range(9)]
+    assert roles(*usual, *[("a", "x " * 20)] * 100)[0] == list(range(9))
 
 
 def test_pairs_that_all_lack_a_side_are_not_set_apart() -> None:
