@@ -174,7 +174,7 @@ def _read_corrections(file: Path) -> dict[int, KnownLinks]:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             rows = csv.DictReader(lines)
             if missing := [name for name in _CSV_COLUMNS if name not in (rows.fieldnames or ())]:
-                raise InputError(f"{file}: the header lacks the columns {', '.join(missing)}")
+                raise InputError(f"{file}: the header lacks {', '.join(map(repr, missing))}")
             for row in rows:
                 numbers = []
                 for name in _CSV_COLUMNS[:3]:

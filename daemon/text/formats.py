@@ -252,7 +252,7 @@ def _external_id(value: object) -> str | None:
     if b"\0" in text:
         raise RejectionError(NUL_BYTE, "'id' contains a NUL byte")
     if not text:
-        raise RejectionError(WRONG_TYPE, "'id' is empty: leave it out if the pair has no id")
+        raise RejectionError(WRONG_TYPE, "'id' is empty: omit it if the pair has no id")
     return text.decode()
 
 

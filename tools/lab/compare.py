@@ -91,7 +91,7 @@ def compare(
         left_out = opened.count_pairs([UNALIGNED])
     if left_out:
         print_note(
-            f"left out {plural(left_out, 'pair')} without an alignment: run `hierogram --store {opened.url} learn`"
+            f"omitted {plural(left_out, 'pair')} without an alignment: run `hierogram --store {opened.url} learn`"
         )
     if as_json:
         print_json(asdict(done))

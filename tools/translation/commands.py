@@ -168,10 +168,10 @@ def _print_notes(decoder: "Decoder") -> None:
         print_note("no language model: translations are better with one (build it with `hierogram lm` and pass --lm)")
     if grammar.circular:
         print_note(
-            f"left out {plural(grammar.circular, 'rule')} with a source side that is empty or a single nonterminal"
+            f"omitted {plural(grammar.circular, 'rule')} with a source side that is empty or a single nonterminal"
         )
     if grammar.wide:
-        print_note(f"left out {plural(grammar.wide, 'rule')} above --max-scope")
+        print_note(f"omitted {plural(grammar.wide, 'rule')} above --max-scope")
     if unused := decoder.resources.unused(grammar):
         print_note(f"{decoder.resources.options.weights}: the grammar has no feature {', '.join(unused)}")
 

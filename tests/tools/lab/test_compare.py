@@ -196,4 +196,4 @@ def test_a_store_is_compared_by_its_learned_rules(run: Compare, store_url: str, 
         learn(opened, sweeps=1)
     said, errors = run("--store", store_url, "--json")
     assert json.loads(said)["pairs"] == 2 * len(LINES)
-    assert f"left out {len(LINES)} pairs without an alignment" in errors
+    assert f"omitted {len(LINES)} pairs without an alignment" in errors
