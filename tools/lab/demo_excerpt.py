@@ -31,7 +31,7 @@ def excerpt(printed: str) -> str:
 
 def _first_rules(printed: str) -> Iterator[str]:
     kind = ""
-    for line in printed.split("Learned rules,")[1].split("\n\n")[0].splitlines()[1:]:
+    for line in printed.split("Most used and most probable rules:\n")[1].split("\n\n")[0].splitlines():
         if not line.startswith("    "):
             kind = line
         elif kind:

@@ -22,6 +22,6 @@ def test_the_readme_shows_the_demo_output() -> None:
 
 
 def test_an_excerpt_has_the_first_rule_of_each_kind() -> None:
-    printed = "x\nLearned rules, those used most:\n  one\n    a\n    b\n  two\n    c\n\nAsk\n"
+    printed = "x\nMost used and most probable rules:\n  one\n    a\n    b\n  two\n    c\n\nAsk\n"
     assert excerpt(printed) == "  one\n    a\n  two\n    c\n"
     assert shown("learns, and prints rules:\n\n```text\nold\n```\n") == "old\n"

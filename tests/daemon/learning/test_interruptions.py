@@ -221,7 +221,7 @@ def test_signals_change_nothing(
                 os.kill(process.pid, number)
                 _, output = process.communicate(timeout=120)
             assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
-            assert ("completed sweeps are committed" in output) == (number != signal.SIGKILL)
+            assert ("completed sweeps are kept" in output) == (number != signal.SIGKILL)
             assert store.status().sweeps > done
             done = store.status().sweeps
             assert verify(store).problems == []

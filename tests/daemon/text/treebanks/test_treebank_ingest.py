@@ -137,7 +137,7 @@ def test_a_store_s_grammar_is_smoothed_with_its_training_base(hierogram: Run, un
     assert hierogram("parse", uniform, "text", "--method", "mpd", "--base", "pcfg").out != parsed.out
     assert hierogram("--store", uniform, "export", "--format", "fragments", "-o", "grammar.txt").code == 0
     of_file = hierogram("parse", "grammar.txt", "text")
-    assert "grammar.txt: the base distribution" in of_file.err
+    assert "grammar.txt: the file does not name its base distribution" in of_file.err
     assert "base distribution" not in hierogram("parse", "grammar.txt", "text", "--base", "uniform").err
     refused = hierogram("parse", "grammar.txt", "text", "--base", "zipf")
     assert (refused.code, "one of uniform, pcfg" in refused.err) == (2, True)

@@ -148,7 +148,7 @@ def test_pairs_of_the_store_are_held_out_for_tuning(hierogram: Run, tmp_path: Pa
         with held_out(store.store, 3, 1, shown) as held:
             assert len(held.sentences) == 3
             assert set(zip(held.sentences, held.references, strict=True)) <= set(VERSES)
-            left = hg.GrammarStore(held.store, made=False)
+            left = hg.GrammarStore(held.store, created=False)
             assert left.verify().problems == []
             kept = {(join_parts(row.source), join_parts(row.target)) for row in held.store.pairs()}
             assert kept == set(VERSES) - set(zip(held.sentences, held.references, strict=True))
