@@ -23,10 +23,11 @@ from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.store_models import StoreModel, load_store_model
 from hierogram.tools.translation.translating import MAX_WORDS, Translator
 
-_WORDS_IN_SMALL_STORES = 1.2
-"""Default weight of target words in a store made by `init --parts-of`.
+_WORDS_IN_SMALL_STORES, _WORDS_WITHOUT_MODEL = 1.2, 0.3
+"""Default weights of target words in a store made by `init --parts-of`, and without a language model.
 
-With the usual weight of 1, translations after 1,000 verses are 4 to 7 % shorter than their references.
+With the usual weight of 1, translations after 1,000 verses are 4 to 7 % shorter than their references. Without a
+language model, which makes each word less probable, they are two to four times as long.
 """
 
 NO_MODEL = "none"
@@ -60,18 +61,23 @@ class TranslationResources:
             grammar.texts.to_words().as_plain(), tokenize=two_languages(options.tokenize, "--tokenize")
         )
 
+    def weights_for(self, grammar: TranslationGrammar) -> dict[str, float]:
+        """Return the weights of the options, or the default weights for a grammar."""
+        if self.options.weights is not None:
+            return self.weights
+        if self.model is None:
+            return self.weights | {WORDS: _WORDS_WITHOUT_MODEL}
+        return self.weights | ({WORDS: _WORDS_IN_SMALL_STORES} if grammar.texts.merges else {})
+
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar, optionally with other weights."""
         options, texts = self.options, self.texts(grammar)
-        if weights is None:
-            small = bool(grammar.texts.merges) and options.weights is None
-            weights = self.weights | ({WORDS: _WORDS_IN_SMALL_STORES} if small else {})
         if texts not in self._glossaries:
             # Cached because tuning makes a translator in each round.
             self._glossaries[texts] = self.glossary.through(texts)
         return Translator(
             grammar,
-            weights,
+            self.weights_for(grammar) if weights is None else weights,
             self.model,
             pops=options.pops,
             max_words=self.max_words,

@@ -285,6 +285,8 @@ class Translator:
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
         self._model = model
+        # Without a language model, candidates with the same words in other orders have nearly the same score.
+        self._compared = 1 if model is None else CANDIDATES
         self._max_words = max_words
         self.glossary = glossary or Glossary()
         self.texts = texts
@@ -344,10 +346,12 @@ class Translator:
     def select(self, piece: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
         """Return a part with up to `best` of its derivations `numbers` (empty: all).
 
-        The first is the consensus of the likeliest, see `consensus`. The others are sorted by score.
+        The first is the consensus of the likeliest, see `consensus`, or the likeliest if there is no language model.
+        The others are sorted by score.
         """
         rows = list(numbers or range(len(piece.decoded.outputs.scores)))
-        first = rows.pop(choose_consensus([piece.texts[k] for k in rows], piece.decoded.outputs.scores[rows]))
+        compared = rows[: self._compared]
+        first = rows.pop(choose_consensus([piece.texts[k] for k in compared], piece.decoded.outputs.scores[compared]))
         return piece.take([first, *rows][:best])
 
     def joined(self, source: Words, pieces: list[DecodedPart], best: int = 1) -> Translation:

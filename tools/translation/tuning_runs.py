@@ -98,7 +98,7 @@ class GrammarDecoder:
         """Set up n-best lists of `best` candidates in up to `rounds` rounds. `threads` 0: one per core."""
         self.names = resources.translator(grammar).names
         self.words = self.names.index(WORDS)
-        self._equipment = resources
+        self._resources = resources
         self._grammar = grammar
         self._lines = lines
         self._shown = bar
@@ -110,7 +110,8 @@ class GrammarDecoder:
 
     def start(self) -> NDArray[np.float64]:
         """Return the starting weights float64[F]."""
-        return np.array([float(self._equipment.weights.get(name, 0.0)) for name in self.names])
+        weights = self._resources.weights_for(self._grammar)
+        return np.array([float(weights.get(name, 0.0)) for name in self.names])
 
     def by_name(self, weights: NDArray[np.float64]) -> dict[str, float]:
         """Return weights by feature name."""
@@ -123,8 +124,8 @@ class GrammarDecoder:
 
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
         """Yield the n-best list of each line, empty for a line without words."""
-        translator = self._equipment.translator(self._grammar, self.by_name(weights))
-        markup = self._equipment.options.markup
+        translator = self._resources.translator(self._grammar, self.by_name(weights))
+        markup = self._resources.options.markup
         self._done += 1
         done = translator.translate_all(self._lines, self._best, markup=markup, threads=self._threads)
         for number, translation in enumerate(done, 1):

@@ -8,11 +8,21 @@ from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.samplers.decoding.consensus import CANDIDATES, choose_consensus
 
 
-def test_small_stores_prefer_more_words(parts: hg.GrammarStore) -> None:
-    [candidate] = hg.Decoder(parts).translator().translate("ninakula samaki tunapenda chai").candidates
-    weights = DEFAULT_WEIGHTS | {WORDS: 1.2}
+@pytest.mark.parametrize(("model", "weight"), [(None, 1.2), ("none", 0.3)])
+def test_the_weight_of_words_depends_on_store_and_model(
+    parts: hg.GrammarStore, model: str | None, weight: float
+) -> None:
+    decoder = hg.Decoder(parts) if model is None else hg.Decoder(parts, lm=model)
+    [candidate] = decoder.translator().translate("ninakula samaki tunapenda chai").candidates
+    weights = DEFAULT_WEIGHTS | {WORDS: weight}
     score = sum(weights.get(name, 0) * value for name, value in candidate.features.items())
     assert candidate.score == pytest.approx(score)
+
+
+def test_without_a_language_model_the_likeliest_is_the_first(parts: hg.GrammarStore) -> None:
+    translator = hg.Decoder(parts, lm="none").translator()
+    scores = [one.score for one in translator.translate("ninakula samaki tunapenda chai", CANDIDATES).candidates]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_the_consensus_is_the_first_of_any_number_of_translations(parts: hg.GrammarStore) -> None:
