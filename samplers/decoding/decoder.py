@@ -36,16 +36,18 @@ class SentenceDecoder:
         lm_words: NDArray[np.int32],
         model: LanguageModel | None = None,
         limits: SearchLimits | None = None,
+        charts: list[DecodingChart] | None = None,
     ) -> None:
         """Weigh the grammar; `weights` float64[F + 6] are for the grammar's features, then for `COUNTED`.
 
-        `lm_words` int32[V]: language-model numbers of target words.
+        `lm_words` int32[V]: language-model numbers of target words. `charts` are unused charts, which decoders with the
+        same language model can share.
         """
         self.grammar = grammar
         self.model = model if model is not None else no_model()
         self.limits = limits or SearchLimits(SPAN, POPS)
         self.weighed: WeightedGrammar = weigh(grammar, weights, self.model, lm_words)
-        self._unused: list[DecodingChart] = []
+        self._unused: list[DecodingChart] = [] if charts is None else charts
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
         """Return up to `best` derivations of a non-empty sentence, best first; if `distinct`, with distinct words."""

@@ -71,7 +71,7 @@ def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
 _json = partial(json.dumps, ensure_ascii=False)
 
 
-_KIND, _VERSION = "grammar", 8
+_KIND, _VERSION = "grammar", 9
 _TEXTS = ("source_words", "target_words")
 _TABLE = "parquet"
 """Export format that determines the features of a store's grammar."""
@@ -105,6 +105,8 @@ class TranslationGrammar:
         Casing of the source and of the target side.
     together
         Number of sentences to translate together: the 0.9 quantile of the sentences of a source side.
+    length_ratio
+        Target letters per source letter in the store; 0 if unknown.
     source_numbers, target_numbers
         Word numbers by word.
     alone
@@ -121,6 +123,7 @@ class TranslationGrammar:
     source_casing: Casing = NO_CASING
     casing: Casing = NO_CASING
     together: int = 1
+    length_ratio: float = 0.0
     source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     alone: set[int] = field(default_factory=set, repr=False)
@@ -198,9 +201,11 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
         "features": list(grammar.features),
         "circular": grammar.circular,
         "wide": grammar.wide,
+        "texts": grammar.texts.as_plain(),
+        "casings": [grammar.source_casing.as_plain(), grammar.casing.as_plain()],
+        "together": grammar.together,
+        "length_ratio": grammar.length_ratio,
     }
-    casings = [grammar.source_casing.as_plain(), grammar.casing.as_plain()]
-    values |= {"texts": grammar.texts.as_plain(), "casings": casings, "together": grammar.together}
     write_arrays(path, _KIND, _VERSION, values, arrays)
 
 
@@ -222,6 +227,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             source_casing,
             casing,
             values["together"],
+            values["length_ratio"],
         )
     except KeyError as error:
         raise InputError(f"{path}: damaged: {error} not found") from error
@@ -265,12 +271,13 @@ class StoreGrammar:
                 raise InputError("no rules left after filtering: relax the filters")
             texts = make_pipeline(snapshot.settings())
             sides = _sample(snapshot)
-            casings, together = _casings(*sides, texts), _usual_sentences(sides[0])
+            casings, together, length_ratio = _casings(*sides, texts), _usual_sentences(sides[0]), _length_ratio(*sides)
             self.position = snapshot.state().position
             self._since = ReadState(*snapshot.newest(), seen)
         # Build the table after the scratch database is closed, so that its memory is free.
         table = self._reader.table(self._values)
-        self.grammar = replace(pack_grammar(table, max_scope, texts, casings), together=together)
+        packed = pack_grammar(table, max_scope, texts, casings)
+        self.grammar = replace(packed, together=together, length_ratio=length_ratio)
 
     def add_new_pairs(self) -> bool:
         """Add the rules of pairs since the last read, with current features. Returns whether any rule was added.
@@ -292,7 +299,7 @@ class StoreGrammar:
         grammar = self.grammar
         casings = grammar.source_casing, grammar.casing
         grown = pack_grammar(self._reader.table(self._values), self._max_scope, grammar.texts, casings)
-        self.grammar = replace(grown, together=grammar.together)
+        self.grammar = replace(grown, together=grammar.together, length_ratio=grammar.length_ratio)
         return True
 
     @contextmanager
@@ -335,3 +342,8 @@ def _casings(sources: Sequence[str], targets: Sequence[str], texts: TextPipeline
 def _usual_sentences(sources: Sequence[str]) -> int:
     sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
     return int(np.quantile(sentences, _USUAL, method="inverted_cdf"))
+
+
+def _length_ratio(sources: Sequence[str], targets: Sequence[str]) -> float:
+    source, target = (sum(len(line.replace(" ", "")) for line in lines) for lines in (sources, targets))
+    return target / source

@@ -23,11 +23,10 @@ from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.store_models import StoreModel, load_store_model
 from hierogram.tools.translation.translating import MAX_WORDS, Translator
 
-_WORDS_IN_SMALL_STORES, _WORDS_WITHOUT_MODEL = 1.2, 0.3
-"""Default weights of target words in a store made by `init --parts-of`, and without a language model.
+_WORDS_WITHOUT_MODEL = 0.3
+"""Default weight of target words without a language model, which makes each word less probable.
 
-With the usual weight of 1, translations after 1,000 verses are 4 to 7 % shorter than their references. Without a
-language model, which makes each word less probable, they are two to four times as long.
+With the usual weight of 1, translations are two to four times as long as their references.
 """
 
 NO_MODEL = "none"
@@ -61,13 +60,10 @@ class TranslationResources:
             grammar.texts.to_words().as_plain(), tokenize=two_languages(options.tokenize, "--tokenize")
         )
 
-    def weights_for(self, grammar: TranslationGrammar) -> dict[str, float]:
-        """Return the weights of the options, or the default weights for a grammar."""
-        if self.options.weights is not None:
-            return self.weights
-        if self.model is None:
-            return self.weights | {WORDS: _WORDS_WITHOUT_MODEL}
-        return self.weights | ({WORDS: _WORDS_IN_SMALL_STORES} if grammar.texts.merges else {})
+    def start_weights(self) -> dict[str, float]:
+        """Return the weights of the options, or the default weights."""
+        is_default = self.options.weights is None and self.model is None
+        return self.weights | ({WORDS: _WORDS_WITHOUT_MODEL} if is_default else {})
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar, optionally with other weights."""
@@ -77,11 +73,12 @@ class TranslationResources:
             self._glossaries[texts] = self.glossary.through(texts)
         return Translator(
             grammar,
-            self.weights_for(grammar) if weights is None else weights,
+            self.start_weights() if weights is None else weights,
             self.model,
             pops=options.pops,
             max_words=self.max_words,
             oov_similarity=options.oov_similarity,
+            lengthen=weights is None and options.weights is None and bool(grammar.texts.merges),
             glossary=self._glossaries[texts],
             texts=texts,
         )

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from hierogram.daemon.deadline import check_deadline
-from hierogram.daemon.exports.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.text.segments import SubwordSegmenter, find_word_span, make_segmenter
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
-from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, SearchLimits, span_of
+from hierogram.samplers.decoding.chart import (
+    GLUE_NEXT,
+    GLUE_START,
+    GOAL,
+    DecodingChart,
+    InputSentence,
+    SearchLimits,
+    span_of,
+)
 from hierogram.samplers.decoding.consensus import CANDIDATES, choose_consensus
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
@@ -169,6 +177,10 @@ def given_places(piece: DecodedPart, number: int) -> Iterator[int]:
             yield from (words[j] for j in range(*use.target))
 
 
+def _count_letters(piece: DecodedPart) -> int:
+    return sum(map(len, piece.texts[0]))
+
+
 def _size(span: Span) -> int:
     return span[1] - span[0]
 
@@ -190,6 +202,10 @@ MAX_WORDS = 100
 _LOOK_BACK = 3
 """A long sentence is split after a punctuation mark in its last third, if there is one."""
 _AHEAD = 4
+_LENGTH_STEP, _LENGTH_STEPS = 0.25, 5
+"""Increase of the weight of target words if a translation is too short, and the maximum number of increases."""
+_MIN_LENGTH, _LENGTH_SLACK = 0.95, 4
+"""Minimum share of the expected letters of a translation, and letters that may be missing in addition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +288,7 @@ class Translator:
         pops: int = POPS,
         max_words: int = MAX_WORDS,
         oov_similarity: float = 0.0,
+        lengthen: bool = False,
         glossary: Glossary | None = None,
         texts: TextPipeline = UNCHANGED_TEXT,
     ) -> None:
@@ -280,7 +297,8 @@ class Translator:
         `pops` is the maximum number of pops of a cell (0: exact search). Lines go through the pipeline `texts`; the
         glossary already did. `oov_similarity` is the minimum share of letters that a known word has in common with an
         unknown word to replace it (0: never). If source words are not subwords, an unknown compound of known words is
-        replaced by its parts. If the grammar has parts of words, words are segmented here.
+        replaced by its parts. If the grammar has parts of words, words are segmented here. If `lengthen`, sentences are
+        decoded again with higher weights of target words if their translations are short for the store's pairs.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -297,13 +315,17 @@ class Translator:
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
 
-        self._decoder = SentenceDecoder(
-            grammar.packed,
-            np.array([float(weights.get(name, 0.0)) for name in self.names]),
-            lm_words,
-            None if model is None else model.model,
-            SearchLimits(SPAN, pops),
-        )
+        self._longest = _LENGTH_STEPS if lengthen and grammar.length_ratio else 0
+        own = np.array([float(weights.get(name, 0.0)) for name in self.names])
+        longer = _LENGTH_STEP * np.array([name == WORDS for name in self.names])
+
+        lm, limits, charts = None if model is None else model.model, SearchLimits(SPAN, pops), list[DecodingChart]()
+
+        @cache
+        def decoder(step: int) -> SentenceDecoder:
+            return SentenceDecoder(grammar.packed, own + step * longer, lm_words, lm, limits, charts)
+
+        self._decoder = decoder
 
     @cached_property
     def _substitutes(self) -> SubstituteFinder:
@@ -460,10 +482,31 @@ class Translator:
         )
         sources = [position.words for position in positions]
         starts = [0, *accumulate(ends for *_, ends in symbols)]
+
+        def part(decoded: Decoded) -> DecodedPart:
+            return DecodedPart(grammar, decoded, sources, list(own), starts)
+
+        find = partial(self._find, sentence, best, part)
+        piece = find(0)
+        expected = grammar.length_ratio * sum(map(len, piece.source_words()))
+        lacking = expected - _count_letters(piece)
+        for step in range(1, self._longest + 1):
+            if lacking <= (1 - _MIN_LENGTH) * expected + _LENGTH_SLACK:
+                break
+            longer = find(step)
+            if abs(expected - _count_letters(longer)) < lacking:
+                piece = longer
+            lacking = expected - _count_letters(longer)
+        return piece
+
+    def _find(
+        self, sentence: InputSentence, best: int, part: Callable[[Decoded], DecodedPart], step: int
+    ) -> DecodedPart:
+        """Decode a part with the weight of target words increased by `step` steps."""
         limit = max(best, CANDIDATES)
         while True:
-            decoded = self._decoder.decode(sentence, limit, distinct=True)
-            piece = DecodedPart(grammar, decoded, sources, list(own), starts)
+            piece = part(self._decoder(step).decode(sentence, limit, distinct=True))
+            decoded = piece.decoded
             found = len(decoded.outputs.scores)
             # Different parts of words can form the same words.
             different = sorted({piece.texts[k]: k for k in reversed(range(found))}.values())

@@ -110,7 +110,7 @@ class GrammarDecoder:
 
     def start(self) -> NDArray[np.float64]:
         """Return the starting weights float64[F]."""
-        weights = self._resources.weights_for(self._grammar)
+        weights = self._resources.start_weights()
         return np.array([float(weights.get(name, 0.0)) for name in self.names])
 
     def by_name(self, weights: NDArray[np.float64]) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Translation of sentences: words, features, links, derivations, fixed words, long and empty lines."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,19 @@ def test_an_unknown_compound_is_translated_by_its_parts(tmp_path: Path) -> None:
     assert spans["haushalt"] == spans["behörde"] == (1, 2)
     assert spans["Xyz"] == (2, 3)
     assert found.candidates[0].features["unknown"] == 1
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(0.0, "friend"), (2.0, "friend"), (5.0, "good old friend"), (9.0, "good old friend")]
+)
+def test_short_translations_are_lengthened(tmp_path: Path, ratio: float, text: str) -> None:
+    path = tmp_path / "lengths.cdec"
+    path.write_text("[X] ||| ami ||| friend ||| F=0 ||| 0-0\n[X] ||| ami ||| good old friend ||| F=-3 ||| 0-2\n")
+    made = resources(tmp_path)
+    grammar = replace(made.grammar(str(path)), length_ratio=ratio)
+    weights = {"F": 1.0, "words": 1.0}
+    assert Translator(grammar, weights, lengthen=True).translate("ami").text == text
+    assert Translator(grammar, weights).translate("ami").text == "friend"
 
 
 def test_an_empty_line_stays_empty(translator: Translator) -> None:
