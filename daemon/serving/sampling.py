@@ -207,7 +207,7 @@ _INITIAL_RATE = 1_000.0
 _INDEX_SHARE = 0.25
 """Share of a turn of settled pairs spent on indexing pairs by the rules that they use."""
 _IDLE_SECONDS = 1.0
-"""Length of a turn of burned-in pairs if there are no new pairs. Pairs that arrive during the turn wait for its end."""
+"""Seconds for which burned-in pairs are sampled if there are no new pairs. New pairs wait until this time is over."""
 
 
 class SamplingLoop:

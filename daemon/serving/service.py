@@ -135,7 +135,7 @@ class Daemon:
         return requested
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Replace a pair's human links. Returns whether its alignment is updated, or None for an unknown pair."""
+        """Replace a pair's human links. Returns True if its alignment is updated, None if the pair is unknown."""
         store = self.store
         if not store.set_human_links(pair_id, links, origin):
             return None

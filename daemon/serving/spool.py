@@ -6,8 +6,8 @@ files are moved to `done/`, rejected files to `failed/` with a `.reason` file. I
 it reads the file again: pairs already in the corpus are not stored twice.
 
 Files of other users are untrusted: their names may be any bytes (escaped by `printable`), a separate process reads
-them, and symbolic links below the spool folder are never followed, not even those that replace a file or folder while
-it is used. An error in a file or subfolder affects only that input. `SpoolError` is raised if the spool folder itself
+them, and symbolic links below the spool folder are never followed, even if a link replaces a file or folder while it is
+used. An error in a file or subfolder affects only that input. `SpoolError` is raised if the spool folder itself
 cannot be used.
 """
 
@@ -168,7 +168,7 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
 
 
 def _is_recent(moment: float, seconds: float) -> bool:
-    """Return whether a time is within `seconds` of now. It may be in the future if the clock was ahead."""
+    """Return True if a time differs from the present by less than `seconds`, in the past or in the future."""
     return abs(time.time() - moment) < seconds
 
 

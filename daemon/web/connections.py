@@ -282,7 +282,7 @@ class Connection(H11Protocol):
 
 
 def _has_left(transport: asyncio.Transport) -> bool:
-    """Return whether the client reset the connection, or closed it and waited long to be accepted.
+    """Return True if the client reset the connection, or closed it and waited long to be accepted.
 
     A client that only ends its side of the connection, to wait for the response, looks the same as one that left.
     """

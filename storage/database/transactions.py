@@ -194,7 +194,7 @@ class PostgresLoader(Loader):
 
 
 def read_columns(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
-    """Return the result columns of a statement; empty if there are no rows."""
+    """Return the result columns of a statement, or an empty list if the result has no rows."""
     return list(zip(*read_rows(connection, statement), strict=True))
 
 

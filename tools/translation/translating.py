@@ -54,8 +54,8 @@ class _Use(NamedTuple):
 class DecodedPart:
     """Decoded part of a sentence: its derivations, the source words of each position, its own target words.
 
-    `starts` has the first source word of each position, and the end of the last one. A compound has several positions,
-    the first of which has its word. If the grammar has parts of words, positions and `tokens` are parts; `texts`,
+    `starts` has the first source word of each position, and the end of the last one. A compound has several positions;
+    its first position has its word. If the grammar has parts of words, positions and `tokens` are parts; `texts`,
     `source_words` and all places count whole words.
     """
 
@@ -368,8 +368,8 @@ class Translator:
     def select(self, piece: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
         """Return a part with up to `best` of its derivations `numbers` (empty: all).
 
-        The first is the consensus of the likeliest, see `consensus`, or the likeliest if there is no language model.
-        The others are sorted by score.
+        With a language model, the first derivation is the consensus (see `consensus`). Without one, it is the most
+        probable derivation. The other derivations are sorted by score.
         """
         rows = list(numbers or range(len(piece.decoded.outputs.scores)))
         compared = rows[: self._compared]

@@ -23,7 +23,7 @@ from hierogram.samplers.grammar.settings import PCFG, UNIFORM
 from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, node_production
 
 WHOLE_SPAN, LEFT_SPAN, RIGHT_SPAN = 0, 1, 2
-"""Parts of a rule's span, one of which a production covers."""
+"""Parts of a rule's span. Each production covers one part."""
 
 
 class RuleChild(NamedTuple):

@@ -141,7 +141,7 @@ class IncrementalAligner:
         return number
 
     def needs_realignment(self) -> bool:
-        """Return whether to re-align all pairs, because many were only aligned on arrival."""
+        """Return True if many pairs were aligned only on arrival, so that all pairs must be realigned."""
         stalest = self._store.stalest_links(1)
         if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:
             return False

@@ -55,7 +55,7 @@ def count_processors() -> int:
 
 
 def is_cache_writable() -> bool:
-    """Return whether a second process can pass its kernels on, which requires a writable cache."""
+    """Return True if this process can write to the cache of compiled kernels."""
     try:
         make_folder(cache_folder())
         with tempfile.TemporaryFile(dir=cache_folder()):

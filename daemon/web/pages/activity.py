@@ -88,7 +88,7 @@ def _failures(
 
 
 def _is_recent(moment: Any, since: datetime) -> bool:
-    """Return whether a UTC time, which is text on SQLite, is in or after the minute of `since`."""
+    """Return True if a UTC time (text in SQLite) is not before the minute of `since`."""
     return str(moment)[:16].replace("T", " ") >= f"{since:%Y-%m-%d %H:%M}"
 
 
