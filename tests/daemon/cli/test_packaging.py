@@ -65,7 +65,7 @@ def test_the_unit_starts_an_existing_command() -> None:
 
 def test_the_container_installs_and_starts_existing_files() -> None:
     [base] = instructions("ARG")
-    version = re.fullmatch(r"BASE=\S+/python:(\d+)\.(\d+)-slim", base)
+    version = re.fullmatch(r"BASE=\S+/python:(\d+)\.(\d+)-slim-bookworm@sha256:[0-9a-f]{64}", base)
     assert version
     # The version of the constraints.
     assert (int(version[1]), int(version[2])) == (3, 11)
