@@ -166,7 +166,7 @@ class WebhooksSection(Section):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches the address."""
+    """Check if only this machine reaches the address."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -55,7 +55,7 @@ def shorten_name(folder: Path | int, name: str, ending: str) -> str:
 
 
 def is_special(path: Path) -> bool:
-    """Return whether the path is a device, a pipe or a socket, such as `/dev/null` and `/dev/stdout`."""
+    """Check if the path is a device, a pipe or a socket, such as `/dev/null` and `/dev/stdout`."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -67,7 +67,7 @@ _DATABASE = b"SQLite format 3\x00"
 
 
 def is_database(path: Path) -> bool:
-    """Return whether the path is an SQLite database, which must not be overwritten."""
+    """Check if the path is an SQLite database, which must not be overwritten."""
     # Opening a pipe would consume data of another reader.
     if not path.is_file():
         return False
@@ -155,7 +155,7 @@ def open_within(folder: Path, path: Path) -> BinaryIO:
 
 
 def exists_in(folder: int, name: str) -> bool:
-    """Return whether an open folder has an entry of this name, including dangling links."""
+    """Check if an open folder has an entry of this name, including dangling links."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -62,7 +62,7 @@ class _Bar(Progress):
 
 _SILENT = ContextVar("silent", default=False)
 COMMANDS = ContextVar("commands", default=False)
-"""Whether the command line calls the library and prints progress."""
+"""True if the command line calls the library and prints progress."""
 
 
 @contextmanager

@@ -39,7 +39,7 @@ _RUNS = 200
 """Number of runs after which a child is replaced."""
 _SECRETS = "HIEROGRAM_"
 """Prefix of the environment variables that children do not inherit."""
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 _SIGN_SECONDS = 1.0
 _KILL_SECONDS = 5.0
 _LENGTH = Struct("<Q")
@@ -214,7 +214,7 @@ class WorkerProcess:
         poll.register(pipe, readiness)
         last_progress = time.monotonic()
         while missing:
-            if not poll.poll(_LOOK_SECONDS * 1000):
+            if not poll.poll(_POLL_SECONDS * 1000):
                 wait()
                 if time.monotonic() - last_progress > self._silent:
                     raise WorkerProcessError(f"reading made no progress for {self._silent:g} s and was aborted")

@@ -78,20 +78,20 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Pass to a worker what only the main process knows: whether this is the quick suite."""
+    """Tell a worker process if this is the quick suite, which only the main process can detect."""
     node.workerinput["quick"] = _is_suite(node.config, WHOLE_SUITE)
 
 
 def _is_suite(config: pytest.Config, *suites: str) -> bool:
-    """Return whether a whole suite is run, without a selection."""
+    """Check if a whole suite is run, without a selection."""
     chosen = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.lf
     return not chosen and config.option.markexpr in suites
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests on databases that their mark does not name, and slow tests of the quick suite."""
-    told = getattr(config, "workerinput", None)
-    quick = _is_suite(config, WHOLE_SUITE) if told is None else told["quick"]
+    worker_input = getattr(config, "workerinput", None)
+    quick = _is_suite(config, WHOLE_SUITE) if worker_input is None else worker_input["quick"]
 
     def wanted(item: pytest.Item) -> bool:
         mark = item.get_closest_marker("database")
@@ -197,7 +197,7 @@ def migrated_once() -> Iterator[None]:
 
 
 class Templates:
-    """Stores created once a session: tests that only read share one, others get a copy each."""
+    """Stores created once a session: read-only tests share a store, other tests get a copy each."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -241,7 +241,7 @@ _ROLE = re.findall(r"```sql\n(.*?)```", (Path(__file__).parents[1] / "docs" / "p
 """SQL for Postgres in docs/pages.md, which creates the role for queries."""
 
 
-def ask_url_of(store_url: str | URL) -> str | None:
+def sql_role_url_of(store_url: str | URL) -> str | None:
     """Create the documented role for a store on Postgres, and return the URL for its queries."""
     url = make_url(store_url)
     if url.get_backend_name() == "sqlite":
@@ -253,7 +253,7 @@ def ask_url_of(store_url: str | URL) -> str | None:
         with suppress(psycopg.errors.DuplicateObject):
             connection.execute(create)
         connection.execute(rest)
-    role = url.set(drivername="postgresql", username="hierogram_ask", password="choose-one")
+    role = url.set(drivername="postgresql", username="hierogram_sql", password="choose-one")
     return role.render_as_string(hide_password=False)
 
 

@@ -32,7 +32,7 @@ def pgbouncer(server: str, *settings: str, connections: int = CONNECTIONS) -> It
     url = make_url(server)
     host = str(url.query.get("host") or url.host or "localhost")
     folder = Path(tempfile.mkdtemp(prefix="hierogram-pgbouncer-"))
-    (folder / "users").write_text(f'"{url.username or "postgres"}" "{url.password or ""}"\n"hierogram_ask" ""\n')
+    (folder / "users").write_text(f'"{url.username or "postgres"}" "{url.password or ""}"\n"hierogram_sql" ""\n')
     (folder / "pgbouncer.ini").write_text(
         "\n".join(
             (

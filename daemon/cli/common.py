@@ -41,7 +41,7 @@ def open_chosen_store(context: typer.Context) -> "GrammarStore":
 
 
 def is_store(named: str) -> bool:
-    """Return whether the argument names a store and not a file."""
+    """Check if the argument names a store and not a file."""
     return named.endswith(".db") or "://" in named
 
 
@@ -85,7 +85,7 @@ def grammar_and_sentences(
 
 
 def was_given(context: typer.Context, name: str) -> bool:
-    """Return whether the parameter was given on the command line."""
+    """Check if the parameter was given on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

@@ -126,7 +126,7 @@ def export(
             for count in manifest.filters:
                 print_note(f"  {count.filter}: {count.before:,} → {count.after:,}")
             _warn_if_empty(manifest)
-            if manifest.others:
+            if manifest.extra_files:
                 print_note("glue rules are not written to standard output: use -o FILE to write them to a second file")
             print_note("the manifest is the newest row of the table exports in the store")
             return
@@ -147,7 +147,7 @@ def export(
     print(f"{path}: {plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
     for count in manifest.filters:
         print(f"  {count.filter}: {count.before:,} → {count.after:,}")
-    for extra in manifest.others[:5]:
+    for extra in manifest.extra_files[:5]:
         print(f"{path.with_name(extra.name)}: additional file")
     print(f"{written_manifest}: manifest")
 

@@ -138,7 +138,7 @@ class SignalFlag:
         self.ignoring = False
 
     def __call__(self) -> bool:
-        """Return whether a signal was received."""
+        """Check if a signal was received."""
         return bool(self.number)
 
     def ignore(self) -> None:

@@ -61,7 +61,7 @@ def sql(
         raise UsageError(f"--output requires exactly one query, got {len(statements)}")
     with interruptible("the query was canceled"), open_chosen_store(context) as opened:
         for number, statement in enumerate(statements):
-            with closing(opened.open_answer(statement, limit=limit, seconds=_TIMEOUT_SECONDS)) as result:
+            with closing(opened.open_query_result(statement, limit=limit, seconds=_TIMEOUT_SECONDS)) as result:
                 if to_file:
                     rows = write_result(result, Path(output))
                     print_note(f"{output}: {plural(rows, 'row')}")
@@ -73,8 +73,8 @@ def sql(
                     _print_result(result)
                 if result.more and limit is not None:
                     print_note(f"only the first {plural(limit, 'row')} (--limit)")
-                if result.cut:
-                    print_note(f"{plural(result.cut, 'long value')} truncated to 10,000 characters")
+                if result.truncated:
+                    print_note(f"{plural(result.truncated, 'long value')} truncated to 10,000 characters")
 
 
 def split_statements(text: str) -> list[str]:

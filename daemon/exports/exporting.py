@@ -107,7 +107,7 @@ class ExportPlan:
 
     @property
     def lexical(self) -> bool:
-        """Return whether the features include lexical weights."""
+        """True if the features include lexical weights."""
         return any(feature.lexical for feature in self.features)
 
     @property
@@ -183,7 +183,7 @@ def score_rules(
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
     """Make the view `scored` of rules of new pairs that pass the filters, and of rules that share a side with one.
 
-    The table `fresh` has the rules of new pairs. Returns whether there are new pairs.
+    The table `fresh` has the rules of new pairs. Returns True if there are new pairs.
     """
     if not load_new_rules(scratch, snapshot, since, plan.options.count_kind, plan.shape):
         return False
@@ -195,12 +195,12 @@ def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, sinc
 
 
 def _filter_and_score(
-    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, test_set: SentenceIndex | None, least_seen: float = 0,
+    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, test_set: SentenceIndex | None, min_seen: float = 0,
     loaded_from: int | None = None, linked: bool = False,
 ) -> tuple[list[FilterCount], int]:  # fmt: skip
     """Make the view `scored` from the view `rules`; return the counts after each filter, and the total.
 
-    `least_seen` is as in `score`, the others are as in `apply_filters`.
+    `min_seen` is as in `score`, the others are as in `apply_filters`.
     """
     filters = apply_filters(
         scratch, plan.options, plan.samples, test_set, both_sides=plan.both_sides, lexicon=plan.format.lexicon,
@@ -210,15 +210,15 @@ def _filter_and_score(
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
         load_lexical_weights(scratch)
-    score(scratch, plan, least_seen, "rules" if loaded_from is None else "same_target")
+    score(scratch, plan, min_seen, "rules" if loaded_from is None else "same_target")
     return filters, remaining
 
 
-def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0, target_rows: str = "rules") -> None:
+def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0, target_rows: str = "rules") -> None:
     """Make the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    `least_seen` is the smallest number of times that any rule is seen, if these are not all rules. `target_rows` has
-    the target side and the uses of all rules with the target side of a scored rule.
+    `min_seen` is the number of times that rules were seen, if `rules` is only a part of them. `target_rows` has the
+    target side and the uses of all rules with the target side of a scored rule.
     """
     scratch.run(NUMBER_MACRO)
     features, samples, lexical = plan.features, plan.samples, plan.lexical
@@ -228,7 +228,7 @@ def score(scratch: Scratch, plan: ExportPlan, least_seen: float = 0, target_rows
             CREATE TABLE of_{side} AS
             SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum, CAST(sum({seen}) AS BIGINT) AS {side}_seen_sum
               FROM {rows} GROUP BY {side}""")
-    all_seen = max(least_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
+    all_seen = max(min_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
     shape = "".join(f", {name}" for name in plan.shape)
     scratch.stage("with_source", "SELECT * FROM kept JOIN of_source USING (source)", "of_source", "loaded")
     scratch.stage("with_sums", "SELECT * FROM with_source JOIN of_target USING (target)", "of_target", "with_source")
@@ -415,7 +415,7 @@ def export(
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")
         publish_files(
             [
-                *((work / extra.name, path.with_name(extra.name)) for extra in manifest.others),
+                *((work / extra.name, path.with_name(extra.name)) for extra in manifest.extra_files),
                 (work / path.name, path),
                 (work / MANIFEST, manifest_path(path)),
             ]
@@ -620,7 +620,7 @@ def _write(
             bytes=rules.bytes,
             sha256=rules.sha256,
             created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            others=extra_files,
+            extra_files=extra_files,
             variance_a_use=float(VARIANCE_PER_DRAW) if options.current_sample else snapshot.variance_a_use(),
             grammar_position=state.grammar_position,
             last_event_id=snapshot.last_event_id(),

@@ -52,7 +52,7 @@ class SentenceIndex:
         self._symbols.update(*self.sentences)
 
     def keeps(self, side: str) -> bool:
-        """Return whether a source side matches a span of a sentence."""
+        """Check if a source side matches a span of a sentence."""
         symbols = side.split(" ")
         # Most sides have a word that does not occur in any sentence.
         if len(symbols) <= _MAX_NONTERMINAL and not self._symbols.issuperset(symbols):
@@ -107,7 +107,7 @@ def _split_runs(side: str) -> tuple[list[Run], list[int]]:
 
 
 def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[int], length: int) -> bool:
-    """Return whether the runs occur in order, with at least one word between them for each nonterminal.
+    """Check if the runs occur in order, with at least one word between them for each nonterminal.
 
     Each run is matched as far left as possible. A gap precedes the first run if the side begins with a nonterminal.
     """

@@ -169,7 +169,7 @@ class Format:
             raise ValueError(f"readers of {self.name} do not support zstd: use gzip (.gz) or no compression")
 
     def supports(self, notation: Notation) -> bool:
-        """Return whether the format can write this kind of grammar."""
+        """Check if the format can write this kind of grammar."""
         return self.needs is None or self.needs in notation.offers
 
     def grammar_features(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -232,7 +232,7 @@ class Destination:
 
     @property
     def is_standard_output(self) -> bool:
-        """Return whether the grammar is written to standard output."""
+        """True if the grammar is written to standard output."""
         return self.output == Path("-")
 
 

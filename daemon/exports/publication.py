@@ -59,11 +59,11 @@ class ExportedFile:
 class Manifest:
     """Origin of an export, filters, and digests of its files.
 
-    `file`, `bytes` and `sha256` describe the file of rules, `others` the files beside it. `position` is the position of
-    the store, `settings` are the store's settings, and `options` are all options, including defaults. `filters` has the
-    number of rules before and after each filter. `variance_a_use` is the mean variance of a use, see `uncertainty`.
-    `grammar_position` is the position of the last transaction that changed pairs or the grammar, `last_event_id` the
-    last event at `position`, `filter_for_sha256` the digest of the test set.
+    `file`, `bytes` and `sha256` describe the file of rules, `extra_files` the files beside it. `position` is the
+    position of the store, `settings` are the store's settings, and `options` are all options, including defaults.
+    `filters` has the number of rules before and after each filter. `variance_a_use` is the mean variance of a use, see
+    `uncertainty`. `grammar_position` is the position of the last transaction that changed pairs or the grammar,
+    `last_event_id` the last event at `position`, `filter_for_sha256` the digest of the test set.
     """
 
     manifest_version: int
@@ -83,7 +83,7 @@ class Manifest:
     bytes: int
     sha256: str
     created_at: str
-    others: list[ExportedFile] = field(default_factory=list)
+    extra_files: list[ExportedFile] = field(default_factory=list)
     variance_a_use: float | None = None
     grammar_position: int = 0
     last_event_id: int = 0
@@ -137,7 +137,7 @@ def open_folder(to: str | os.PathLike[str]) -> Path:
 
 
 def is_object_storage(folder: Path) -> bool:
-    """Return whether the folder is a URL."""
+    """Check if the folder is a URL."""
     return "://" in str(folder)
 
 

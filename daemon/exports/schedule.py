@@ -63,7 +63,7 @@ class JobStatus:
 
     @property
     def failing(self) -> bool:
-        """Return whether the last run failed, or the next one cannot work."""
+        """True if the last run failed or the next run cannot succeed."""
         return self.error is not None
 
 

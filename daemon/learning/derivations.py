@@ -61,8 +61,8 @@ class ConcordanceRow(NamedTuple):
     target: str
     alignment: str
     uses: int
-    source_words: list[int]
-    target_words: list[int]
+    source_positions: list[int]
+    target_positions: list[int]
 
 
 class ConcordancePage(NamedTuple):

@@ -31,7 +31,7 @@ _RELEASE_SECONDS = 5.0
 def holding_lease(
     store: Store,
     command: str,
-    report: Callable[[str | None], None] = lambda _trouble: None,
+    report: Callable[[str | None], None] = lambda _problem: None,
 ) -> Iterator[None]:
     """Hold the lease on the grammar for this store object within the context. A thread renews it.
 

@@ -264,7 +264,7 @@ class IncrementalIndexer:
         self._complete_at = -1
 
     def index_for(self, seconds: float, stop: Callable[[], bool]) -> bool:
-        """Index pairs for about `seconds`; return whether there were any."""
+        """Index pairs for about `seconds`; return True if there were any."""
         deadline = time.monotonic() + seconds
         indexed_any = False
         while time.monotonic() < deadline and not stop():

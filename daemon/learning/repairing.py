@@ -46,7 +46,7 @@ class RepairReport:
 
     @property
     def changed(self) -> bool:
-        """Whether the repair changed anything."""
+        """True if the repair changed anything."""
         return any(getattr(self, name) for name in self.__slots__ if name != "remaining_problems")
 
 

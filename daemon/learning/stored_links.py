@@ -120,7 +120,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
 
 
 def _is_stored_width(width: int) -> bool:
-    """Return whether the width is the smallest width of an event."""
+    """Check if the width is the smallest width of an event."""
     event = int(jump_events(np.array([width]))[0])
     return abs(event) <= MAX_EVENTS and first_width(event) == width
 

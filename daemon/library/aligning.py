@@ -45,7 +45,7 @@ def align(
     sides = [
         map(side.tokens, open_sentences(lines)) for side, lines in ((texts.source, source), (texts.target, target))
     ]
-    # Lines of word parts are read twice.
+    # With word parts, `to_words` reads the lines a second time.
     source_lines, target_lines = [list(side) for side in sides] if texts.merges else sides
     read_prior = None if priors is None else _counts_loader(priors)
     aligned = align(source_lines, target_lines, resolve_options(AlignOptions, options, overrides), progress, read_prior)

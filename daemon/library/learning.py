@@ -15,7 +15,7 @@ from hierogram.storage.store import Store
 
 
 class _StoppedError(Exception):
-    """Ends alignment after the caller has stopped the run."""
+    """The caller has stopped the run during alignment."""
 
 
 class Learning:

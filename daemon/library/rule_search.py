@@ -29,13 +29,14 @@ def find_rules(
     *,
     limit: int,
     after: tuple[float, str, str] | None = None,
-    drawn: bool = False,
+    current_sample: bool = False,
 ) -> FoundRules:
     """Like `Store.find_rules`; if nothing is found, divide the query as the store does, then try other spellings."""
     source = None if source is None else check_text("source", source)
     target = None if target is None else check_text("target", target)
     words = containing.split() if isinstance(containing, str) else [check_text("containing", w) for w in containing]
-    look_up = partial(store.find_rules, limit=check_integer("limit", limit, 0), after=after, drawn=drawn)
+    limit = check_integer("limit", limit, 0)
+    look_up = partial(store.find_rules, limit=limit, after=after, current_sample=current_sample)
     queries: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
     for sides in _tokenizers(store.settings()):
         # Each side has its own tokenizer.

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from hierogram.storage.browsing.sql_runner import SpooledResult
     from hierogram.storage.records.grammar import SupportingPair
 
-OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
+DIRICHLET_DEFAULTS: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Default settings of a store under a Dirichlet process. Chains that start at a low temperature seldom change their
 first rules.
 """
@@ -83,10 +83,10 @@ class SqlResult(NamedTuple):
 
 
 class Withdrawn(NamedTuple):
-    """Number of withdrawn pairs. If `left_to` is set, that process will remove them."""
+    """Number of withdrawn pairs. If another process writes the grammar, `writer` is its lease; it will remove them."""
 
     pairs: int
-    left_to: Lease | None
+    writer: Lease | None
 
 
 def make_settings(values: Mapping[str, object]) -> Settings:
@@ -98,7 +98,8 @@ def make_settings(values: Mapping[str, object]) -> Settings:
 
     settings = make_options(Settings, values)
     if settings.model == DIRICHLET:
-        settings = replace(settings, **{name: value for name, value in OF_DIRICHLET.items() if name not in values})
+        defaults = {name: value for name, value in DIRICHLET_DEFAULTS.items() if name not in values}
+        settings = replace(settings, **defaults)
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
         raise UsageError("--type-moves requires an exchangeable model: use --model dirichlet")
@@ -357,7 +358,7 @@ class GrammarStore:
         def withdraw_and_wait(ids: Sequence[int]) -> None:
             withdrawn = self.withdraw(ids)
             deadline = time.monotonic() + _WITHDRAWAL_TIMEOUT
-            while withdrawn.left_to and self.store.pairs_by_id([ids[0], ids[-1]]) and time.monotonic() < deadline:
+            while withdrawn.writer and self.store.pairs_by_id([ids[0], ids[-1]]) and time.monotonic() < deadline:
                 time.sleep(_POLL_INTERVAL)
 
         return synchronize(self.store, str(memory), corpus, withdraw_and_wait, languages=languages)
@@ -386,7 +387,7 @@ class GrammarStore:
             with self.store.snapshot() as snapshot:
                 return table_from_store(snapshot, current_sample)
         limit = MAX_NUMBER - 1 if limit is None else limit
-        result = find_rules(self.store, source, target, containing, limit=limit, drawn=current_sample)
+        result = find_rules(self.store, source, target, containing, limit=limit, current_sample=current_sample)
         return table_from_rows(result.rules)
 
     def find_rules(
@@ -406,7 +407,9 @@ class GrammarStore:
         """
         from hierogram.daemon.library.rule_search import find_rules
 
-        result = find_rules(self.store, source, target, containing, limit=limit, after=after, drawn=current_sample)
+        result = find_rules(
+            self.store, source, target, containing, limit=limit, after=after, current_sample=current_sample
+        )
         if not result.rules and not self.store.status().rules_in_use:
             raise NothingLearnedError(self.url)
         return result
@@ -529,23 +532,23 @@ class GrammarStore:
             apply_pending_corrections(self.store)
         return holder
 
-    def query(self, question: str, *, limit: int = 500, seconds: float = 10.0, sql_url: str | None = None) -> SqlResult:
+    def query(self, sql: str, *, limit: int = 500, seconds: float = 10.0, sql_url: str | None = None) -> SqlResult:
         """Return up to `limit` rows of a SELECT over the tables and views of `docs/sql.md`.
 
         The SELECT cannot change the store. On Postgres it runs as the role of `sql_url` (default: the store's URL).
         Raises `QueryError`, and `SlowQueryError` after `seconds`.
         """
-        with closing(self.open_answer(question, limit=limit, seconds=seconds, sql_url=sql_url)) as result:
+        with closing(self.open_query_result(sql, limit=limit, seconds=seconds, sql_url=sql_url)) as result:
             return SqlResult(result.columns, [tuple(row) for row in result.rows], result.more)
 
-    def open_answer(
-        self, question: str, *, limit: int | None = None, seconds: float = 10.0, sql_url: str | None = None
+    def open_query_result(
+        self, sql: str, *, limit: int | None = None, seconds: float = 10.0, sql_url: str | None = None
     ) -> SpooledResult:
         """Return the rows of a SELECT as an open file, for results of any size. Close it after use. See `query`."""
         from hierogram.storage.browsing.sql_runner import SqlRunner
 
         with closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None)) as sql_runner:
-            return sql_runner.query(question, seconds, limit or _UNLIMITED, _UNLIMITED, _UNLIMITED)
+            return sql_runner.query(sql, seconds, limit or _UNLIMITED, _UNLIMITED, _UNLIMITED)
 
     def export(
         self,

@@ -214,17 +214,17 @@ _READ = (
 """SQL expressions of the fields read for each rule, except uses."""
 
 
-def table_from_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
+def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
     """Read all rules in use, in the order of the store.
 
-    Uses are expected uses, or with `drawn` uses in the current derivations. Probabilities are their relative
+    Uses are expected uses, or with `current_sample` uses in the current derivations. Probabilities are their relative
     frequencies.
     """
-    other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if drawn else "count"
+    other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"
     sides: tuple[list[bytes], list[bytes]] = [], []
     numbers: list[NDArray[np.int64]] = []
     # Prefetch, so that the database reads the next block while this block is parsed.
-    with closing(prefetch(snapshot.rule_blocks((*_READ, other_count), expected=not drawn))) as blocks:
+    with closing(prefetch(snapshot.rule_blocks((*_READ, other_count), expected=not current_sample))) as blocks:
         for _, block in blocks:
             for side, column in zip(sides, block[:2], strict=True):
                 side.append(column.encode())
@@ -232,7 +232,7 @@ def table_from_store(snapshot: "Snapshot", drawn: bool) -> RuleTable:
     if not numbers:
         return table_from_rows([])
     ids, shapes, variances, other_counts, used = np.concatenate(numbers, axis=1)
-    expected, counts = (other_counts, used) if drawn else (used, other_counts)
+    expected, counts = (other_counts, used) if current_sample else (used, other_counts)
     length, scope, nonterminals, hiero = (
         (shapes >> _SHAPE_BITS * k & (1 << _SHAPE_BITS) - 1).astype(np.int32) for k in range(len(_SHAPE))
     )

@@ -149,7 +149,7 @@ class Daemon:
         return result
 
     def stopping(self) -> bool:
-        """Return whether the daemon is shutting down, so that long requests should end."""
+        """Check if the daemon is shutting down: long requests must end."""
         return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:

@@ -102,7 +102,7 @@ WATCHDOG = "WATCHDOG=1"
 
 
 def notify(*lines: str) -> bool:
-    """Send `NAME=value` lines to systemd; return whether they were sent."""
+    """Send `NAME=value` lines to systemd; return True if they were sent."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False

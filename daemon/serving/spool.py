@@ -419,7 +419,7 @@ class SpoolLoop:
                 stop.wait(section.poll_seconds)
 
     def _poll(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
-        """Ingest the files that are ready; return whether there were any."""
+        """Ingest the files that are ready; return True if there were any."""
         inputs, incomplete = find_inputs(folder, unaligned_after)
         identities = {spool_input: identity(spool_input) for spool_input in inputs}
         present = set(identities.values())

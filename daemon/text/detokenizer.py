@@ -57,7 +57,7 @@ def extract_sign(token: str) -> str:
 
 @cache
 def _attaches_to_left(sign: str) -> bool:
-    """Return whether a sign attaches to the token before it, by the sign's first character."""
+    """Check if a sign attaches to the token before it, by the sign's first character."""
     return _BEFORE.match(sign) is not None and _AFTER.match(sign) is None
 
 

@@ -122,7 +122,7 @@ class _Reader(xml_streams.UnitReader[Concept]):
             self._concept = []
 
     def _is_status(self, name: str) -> bool:
-        """Return whether the value of the closing element marks terms that must not be used."""
+        """Check if the closing element marks its term as forbidden."""
         if self._text is None and _NOT_TO_BE_USED.fullmatch(self._type):
             # A flag such as `<termNote type="forbidden">true</termNote>`.
             return self._value.strip().lower() in _YES

@@ -33,7 +33,7 @@ from hierogram.daemon.text.tokenizer import SPACE, Apostrophe, Tokenizer, WordFi
 GENERAL = "und"
 """Code of an unknown language."""
 
-Spot = tuple[int, int]
+TextSpan = tuple[int, int]
 """Half-open span of characters."""
 
 _CLOSERS = "\"'»”’)]}›」』”）】"
@@ -91,18 +91,18 @@ class Language:
         boundaries = self._detokenizer.observe(text, self._tokenizer.tokens(text))
         return [(boundary, gap) for _, boundary, gap in boundaries]
 
-    def sentences(self, text: str) -> list[Spot]:
+    def sentences(self, text: str) -> list[TextSpan]:
         """Return the spans of the sentences of a line, without surrounding spaces."""
-        spots, start = [], 0
+        spans, start = [], 0
         for match in _SENTENCE_END.finditer(text):
             if match["end"] is None or self._ends(text, start, match):
-                spots.append((start, match.end()))
+                spans.append((start, match.end()))
                 start = match.end()
-        spots.append((start, len(text)))
-        return [spot for start, end in spots if (spot := _trimmed(text, start, end))]
+        spans.append((start, len(text)))
+        return [span for start, end in spans if (span := _trimmed(text, start, end))]
 
     def _ends(self, text: str, start: int, match: "regex.Match[str]") -> bool:
-        """Return whether a sentence ends at a mark followed by a space."""
+        """Check if a punctuation mark before a space ends a sentence."""
         following = text[match.end() :].lstrip().lstrip(_OPENERS + " \u00a0\u202f")[:1]
         # Georgian letters are lowercase in Unicode and may begin a sentence.
         if following.islower() and following != following.title():
@@ -116,7 +116,7 @@ class Language:
         return last is None or last.group() not in self._abbreviations
 
 
-def _trimmed(text: str, start: int, end: int) -> Spot | None:
+def _trimmed(text: str, start: int, end: int) -> TextSpan | None:
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():

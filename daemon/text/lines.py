@@ -205,38 +205,38 @@ class LineSplitter:
 
     def __init__(self, name: str = "") -> None:
         self._name = name
-        self._begun = b""
-        self._left_out = 0
+        self._partial_line = b""
+        self._dropped_bytes = 0
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the lines that end in this block."""
-        if len(self._begun) > MAX_LINE_BYTES and b"\n" not in block:
-            self._leave_out(len(block))
+        if len(self._partial_line) > MAX_LINE_BYTES and b"\n" not in block:
+            self._drop(len(block))
             return []
-        text = self._begun + block
+        text = self._partial_line + block
         lines = text.split(b"\n")
         # Keep two bytes over the limit because a carriage return at the end may still be removed.
         rest = lines.pop()
-        self._begun = rest[: MAX_LINE_BYTES + 2]
+        self._partial_line = rest[: MAX_LINE_BYTES + 2]
         if lines:
-            self._left_out = 0
-        self._leave_out(len(rest) - len(self._begun))
+            self._dropped_bytes = 0
+        self._drop(len(rest) - len(self._partial_line))
         if _BYTE_ORDER_MARK in text:
             lines = [without_mark(line) for line in lines]
         if b"\r" in text or len(text) > MAX_LINE_BYTES:
             lines = [_without_end(line) for line in lines]
         return lines
 
-    def _leave_out(self, size: int) -> None:
-        self._left_out += size
-        if self._left_out > MAX_BUFFERED_LINE_BYTES:
+    def _drop(self, size: int) -> None:
+        self._dropped_bytes += size
+        if self._dropped_bytes > MAX_BUFFERED_LINE_BYTES:
             raise InputError(
                 f"{self._name}: not text, because a line exceeds {MAX_BUFFERED_LINE_BYTES:,} bytes: convert it first"
             )
 
     def end(self) -> list[bytes]:
         """Return the last line, if it has no line feed."""
-        last_line = without_mark(self._begun)
+        last_line = without_mark(self._partial_line)
         return [_without_end(last_line)] if last_line else []
 
 

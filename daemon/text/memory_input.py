@@ -45,7 +45,7 @@ class GivenPairs:
         self._pairs: Iterable[Any] = _rows(pairs) if isinstance(pairs, Frame) else pairs
 
     def fields(self, _languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the pairs in chunks of some thousand. They do not declare their languages."""
+        """Yield the pairs in chunks of a few thousand. They do not declare their languages."""
         numbered = enumerate(self._pairs, 1)
         while chunk := list(islice(numbered, LINES_PER_CHUNK)):
             yield collect_lines(chunk, lambda pair: members(_as_mapping(pair)), _as_json)

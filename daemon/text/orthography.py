@@ -49,7 +49,7 @@ class Orthography:
     spaces
         Sides of signs at which a space is a token, because the corpus is irregular.
     decomposed
-        Whether text is written in NFD. Tokens are in NFC.
+        True if text is written in NFD. Tokens are in NFC.
     spellings
         Other written forms of graphemes in NFC, or in NFD if text is decomposed.
     """
@@ -81,17 +81,17 @@ def read_orthography(text: str) -> Orthography:
 
 
 def is_enough(lines: Sequence[str]) -> bool:
-    """Return whether lines contain enough text to learn an orthography."""
+    """Check if lines contain enough text to learn an orthography."""
     return len(lines) >= _MIN_LINES and sum(map(len, lines)) >= _MIN_CHARACTERS
 
 
 class Boundary(NamedTuple):
     """Boundary between two tokens.
 
-    `kinds` are the kinds of two tokens before it and two tokens after it, empty beyond the sentence. `left` and `right`
-    are whether the rules attach the next token to the left and the previous token to the right. Otherwise, `space`
-    separates them. Its contexts are strings of kinds separated by spaces: all four, the inner pair, and the sides of
-    its signs, in which the other kind is empty.
+    `kinds` are the kinds of two tokens before it and two tokens after it, empty beyond the sentence. `left` is True if
+    the rules attach the next token to the left, `right` if they attach the previous token to the right. Otherwise,
+    `space` separates the tokens. The boundary's contexts are strings of kinds separated by spaces: all four, the inner
+    pair, and the sides of its signs, in which the other kind is empty.
     """
 
     kinds: tuple[str, str, str, str]
@@ -142,7 +142,7 @@ def learn_letters(lines: Iterable[str], without: str = "") -> str:
 
 
 def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:
-    """Return whether the text is NFD, and the exceptions: graphemes written in another form."""
+    """Return True if the text is NFD, and the graphemes that are written in another form."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         if not unicodedata.is_normalized("NFC", line) or not unicodedata.is_normalized("NFD", line):

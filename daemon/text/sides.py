@@ -78,7 +78,7 @@ _MAX_WORDS = 1_000
 
 
 def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Return whether the words of each side occur on the opposite side of the store."""
+    """Check if source and target are swapped: their words occur on the opposite sides of the store."""
     for texts, sign in ((sources, -1), (targets, 1)):
         evidence = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
         opposing_odds = sign * evidence.log_odds

@@ -16,7 +16,7 @@ from hierogram.daemon.files import strip_suffix
 from hierogram.daemon.text.languages import (
     GENERAL,
     Language,
-    Spot,
+    TextSpan,
     find_language,
     learn_orthography,
     missing_segmenter_note,
@@ -94,7 +94,7 @@ class TextSide:
 
     @property
     def changes(self) -> bool:
-        """Return whether the pipeline may change text."""
+        """True if the pipeline may change text."""
         return self.language is not None or self.lower or self.merges is not None
 
     def tokens(self, text: str) -> str:
@@ -170,7 +170,7 @@ class TextSide:
             return line
 
 
-def _find_span(token: str, text: str, begin: int) -> Spot:
+def _find_span(token: str, text: str, begin: int) -> TextSpan:
     """Return the span of a token in a text, from a start position. It may include characters that tokens omit."""
     if token == SPACE and not text.startswith(SPACE, begin):
         start = begin
@@ -345,7 +345,7 @@ def make_side(language: str) -> TextSide:
 
 
 def looks_tokenized(divided: bool, lines: Iterable[str | bytes]) -> bool:
-    """Return whether most lines look tokenized (`divided`) or untokenized (not `divided`).
+    """Check if most lines look tokenized (`divided`) or untokenized (not `divided`).
 
     Tokenized lines have spaces before full stops or commas. Untokenized lines end in a word with attached punctuation.
     """

@@ -119,12 +119,12 @@ def spacing(character: str) -> Spacing:
 
 
 def is_unspaced(token: str) -> bool:
-    """Return whether a token is a word of a script written without spaces between words."""
+    """Check if a token is a word of a script written without spaces between words."""
     return token != SPACE and spacing(token[:1]) is not Spacing.WORDS and token[:1].isalpha()
 
 
 def has_long_words(text: str) -> bool:
-    """Return whether a text has a run of letters of a script without spaces that is too long to be one word."""
+    """Check if a text has a run of letters of a script without spaces that is too long to be one word."""
     return _LONG_WORD.search(text) is not None
 
 
@@ -197,7 +197,7 @@ class Tokenizer:
         return self._detach_quotes(result, quotes) if quotes else result
 
     def _keeps_stop(self, tokens: Sequence[str], stop: int, following: str) -> bool:
-        """Return whether a full stop within a sentence belongs to the word before it."""
+        """Check if a full stop within a sentence is part of the word before it."""
         if following in _CLOSERS:
             return False
         word = tokens[stop - 1]
@@ -313,7 +313,7 @@ SHORT_OF_LETTERS = frozenset({"em", "cause", "til", "tis", "twas", "n", "bout", 
 
 
 def _is_phrase_break(before: Spacing, after: Spacing) -> bool:
-    """Return whether a space between two tokens is punctuation rather than the usual word separator."""
+    """Check if a space between two tokens acts as punctuation, not as the usual word separator."""
     if before is Spacing.NEVER or after is Spacing.NEVER:
         return True
     return before is Spacing.PHRASES and after is Spacing.PHRASES

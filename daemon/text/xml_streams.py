@@ -116,7 +116,7 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
 
 
 def matches_language(code: str, language: str) -> bool:
-    """Return whether a text's language matches the requested one. A region matters only if it was requested."""
+    """Check if a text's language matches the requested one. A region matters only if it was requested."""
     code_found, code_wanted = code.lower().replace("_", "-"), language.lower().replace("_", "-")
     return code_found == code_wanted or code_found.startswith(f"{code_wanted}-")
 

@@ -22,7 +22,7 @@ from hierogram.daemon.web.api.ingest import ingest_routes
 from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.context import ProtocolApp, Service, WebContext
-from hierogram.daemon.web.protocol.document import OF_THE_API, DescribedApi
+from hierogram.daemon.web.protocol.document import API_PREFIXES, DescribedApi
 from hierogram.daemon.web.protocol.problems import check_query, install_problem_handlers
 from hierogram.daemon.web.protocol.rates import Rates
 from hierogram.daemon.web.protocol.sessions import Sessions
@@ -96,7 +96,7 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
                 if protocol.handles(scope):
                     await protocol.app(scope, receive, send)
                     return
-        to_pages = scope["type"] == "http" and not scope["path"].startswith(OF_THE_API)
+        to_pages = scope["type"] == "http" and not scope["path"].startswith(API_PREFIXES)
         await (pages if to_pages and pages else app)(scope, receive, send)
 
     protocols = [app for app in apps if app.refuse]

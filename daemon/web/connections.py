@@ -18,7 +18,7 @@ from anyio import CancelScope
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hierogram.daemon.web.protocol.document import ALIVE
+from hierogram.daemon.web.protocol.document import LIVENESS_PATH
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_response, try_later
 
 _SPARE_CONNECTIONS = 32
@@ -213,7 +213,7 @@ class Gate:
             return
         # Health checks must not fail under load.
         running = sum(exchange.refusal is None for exchange in self._running)
-        busy = running >= self._max_requests and scope["path"] != ALIVE
+        busy = running >= self._max_requests and scope["path"] != LIVENESS_PATH
         exchange = client.exchange = _Exchange(self, client.transport, receive, send)
         self._running.add(exchange)
         try:
@@ -282,7 +282,7 @@ class Connection(H11Protocol):
 
 
 def _has_left(transport: asyncio.Transport) -> bool:
-    """Return True if the client reset the connection, or closed it and waited long to be accepted.
+    """Check if the client reset the connection, or closed it and waited long to be accepted.
 
     A client that only ends its side of the connection, to wait for the response, looks the same as one that left.
     """

@@ -16,10 +16,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hierogram.daemon.configuration import is_loopback
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.context import ProtocolApp
-from hierogram.daemon.web.protocol.document import MEMORY, OF_THE_API, OPEN_PATHS
+from hierogram.daemon.web.protocol.document import API_PREFIXES, HEALTH_PATHS, MEMORY_PREFIX
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_response
-from hierogram.daemon.web.protocol.rates import HEALTH, OPEN, WITH_TOKEN, Rates
-from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, Sessions
+from hierogram.daemon.web.protocol.rates import ANONYMOUS, AUTHENTICATED, HEALTH, Rates
+from hierogram.daemon.web.protocol.sessions import COOKIE, LOGIN_PATH, STATIC_PREFIX, Sessions
 
 _DISCARD_SECONDS = 3.0
 _HEADERS = {
@@ -103,14 +103,14 @@ class Guard:
             elif (
                 refusal.status == HTTPStatus.UNAUTHORIZED
                 and scope["method"] == "GET"
-                and not scope["path"].startswith(OF_THE_API)
+                and not scope["path"].startswith(API_PREFIXES)
                 and "text/html" in Headers(scope=scope).get("accept", "")
             ):
                 # Redirect browsers that request a page to the login form.
                 address = scope["path"] + (
                     "?" + scope["query_string"].decode("latin-1") if scope["query_string"] else ""
                 )
-                redirect = RedirectResponse(f"{ENTER}?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
+                redirect = RedirectResponse(f"{LOGIN_PATH}?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
                 await redirect(scope, body.receive, send_with_headers)
             else:
                 protocol = self._protocol(scope)
@@ -141,11 +141,11 @@ class Guard:
         is_protocol = self._protocol(scope) is not None
         if is_protocol and not authenticated and scope["method"] == "POST":
             return None
-        kind = HEALTH if path in OPEN_PATHS else WITH_TOKEN if authenticated else OPEN
+        kind = HEALTH if path in HEALTH_PATHS else AUTHENTICATED if authenticated else ANONYMOUS
         limited = self._rates.refusal(kind, scope)
         if limited is not None or authenticated or is_protocol or not self._sessions.required:
             return limited
-        if path in OPEN_PATHS or path == ENTER or path.startswith(FILES):
+        if path in HEALTH_PATHS or path == LOGIN_PATH or path.startswith(STATIC_PREFIX):
             return None
         return ProblemError(
             HTTPStatus.UNAUTHORIZED,
@@ -158,7 +158,8 @@ class Guard:
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._sessions.is_token(credentials.strip()):
             return True
-        if scheme.lower() == "basic" and path.startswith(MEMORY) and self._sessions.is_token(_password(credentials)):
+        is_basic = scheme.lower() == "basic" and path.startswith(MEMORY_PREFIX)
+        if is_basic and self._sessions.is_token(_password(credentials)):
             return True
         # API clients send the token with every request. Browsers have a cookie, which is valid only for pages.
-        return not path.startswith(OF_THE_API) and self._sessions.is_valid(HTTPConnection(scope).cookies.get(COOKIE))
+        return not path.startswith(API_PREFIXES) and self._sessions.is_valid(HTTPConnection(scope).cookies.get(COOKIE))

@@ -69,7 +69,7 @@ class RayCluster:
 
     @property
     def fills_machine(self) -> bool:
-        """Whether the cluster was started on this machine and its workers occupy all processors."""
+        """True if the cluster was started on this machine and its workers occupy all processors."""
         return self._on_this_machine and self.target_workers * self.threads >= count_processors()
 
     def workers(self) -> list[int]:

@@ -82,8 +82,8 @@ def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
     return PairTexts(batch.pairs[pairs], chosen, _hashes(words.source, source), _hashes(words.target, target))
 
 
-def _hashes(added_up: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    hashes: NDArray[np.uint64] = added_up[positions + 1] - added_up[positions] * BASE
+def _hashes(prefix_hashes: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+    hashes: NDArray[np.uint64] = prefix_hashes[positions + 1] - prefix_hashes[positions] * BASE
     return hashes
 
 

@@ -29,7 +29,7 @@ class WorkerLostError(Exception):
     """A worker has ended or does not answer. Its state is lost."""
 
 
-BOUNDS = ("most_nodes", "most_rules", "most_options", "most_listed")
+BOUNDS = ("max_nodes", "max_rules", "max_options", "max_listed")
 """Batch fields that bound scratch memory. Each shard uses the values of the whole batch."""
 
 

@@ -136,7 +136,7 @@ def copy_pairs(pairs, to):
 
 @njit_inline
 def has_room(pairs, extra):
-    """Return whether `extra` rows fit within a load factor of 3/4."""
+    """Check if `extra` rows fit within a load factor of 3/4."""
     return 4 * (pairs.registers[TAKEN] + extra) <= 3 * len(pairs.rows)
 
 

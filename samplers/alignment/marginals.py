@@ -264,7 +264,7 @@ def _is_likely(means, height, width, s, t, likely):
 
 @njit_inline
 def _grows(means, height, width, s, t, likely, beside):
-    """Return whether one word of the link is unlinked and the other has an adjacent likely link."""
+    """Check if one word of the link is unlinked and the other has an adjacent likely link."""
     if means.mean[s * width + t] <= beside or not (means.source_free[s] or means.target_free[t]):
         return False
     if _is_likely(means, height, width, s - 1, t, likely) or _is_likely(means, height, width, s + 1, t, likely):

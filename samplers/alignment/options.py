@@ -22,7 +22,7 @@ SYMMETRIZATIONS = {
 
 
 class AlignmentPlan(NamedTuple):
-    """Plan of one sweep: its number from 1, its warm-up stage 1 to 3 (3: none), and whether it is sampled."""
+    """Plan of one sweep: its number from 1, its warm-up stage 1 to 3 (3: none), and True if it is sampled."""
 
     sweep: int
     stage: int
@@ -86,11 +86,11 @@ class AlignerOptions:
             )
 
     def is_sampled(self, sweep: int) -> bool:
-        """Return whether a sample is taken at the sweep, numbered from 1."""
+        """Check if a sample is taken at the sweep, numbered from 1."""
         return sweep > self.burn_in and sweep % self.thinning == 0
 
     def knows_stems(self, chain: int) -> bool:
-        """Return whether the chain, numbered from 0, uses stems instead of words."""
+        """Check if the chain, numbered from 0, uses stems instead of words."""
         return self.stems and chain % 3 > 0
 
     def plan(self, sweep: int) -> AlignmentPlan:

@@ -172,12 +172,12 @@ class Emissions(NamedTuple):
 class PairBuilder:
     """Builder of pairs' hypergraphs; each one overwrites the previous one."""
 
-    def __init__(self, most_edges: int | None = None) -> None:
-        """Limit hypergraphs to `most_edges` edges and twice as many tails, if given."""
-        self._most = most_edges
+    def __init__(self, max_edges: int | None = None) -> None:
+        """Limit hypergraphs to `max_edges` edges and twice as many tails, if given."""
+        self._most = max_edges
         self._cells = make_cells(0, 0, 1 << 12)
         self._segments = make_segments(1 << 10, 4)
-        edges = most_edges or _EDGES_AT_FIRST
+        edges = max_edges or _EDGES_AT_FIRST
         self._graph = make_hypergraph(1 << 12, edges, 2 * edges)
 
     def build(self, task: PairTask) -> PairGraph:
@@ -304,7 +304,7 @@ def _uncovered(graph, place, e, side, positions):
 
 @njit
 def _agrees(fixed, cells, segments, number, targets):
-    """Return whether the mask allows segmentation `number` to emit its source words with `targets`."""
+    """Check if the mask allows segmentation `number` to emit its source words with `targets`."""
     n, m = fixed.shape
     sources = segments.emitted[number]
     for k in range(sources):

@@ -252,7 +252,7 @@ def _add_products(left, right, room, number, out, offset, size, kind, front):
 
 @njit
 def _note_reach(c, sides, target, piece, room):
-    """Compute the earliest end of a chosen rule's target side; returns whether it can match anywhere."""
+    """Compute the earliest end of a chosen rule's target side; returns True if it can match anywhere."""
     m = piece.y - piece.x
     size = m + 1
     can_match = False
@@ -431,7 +431,7 @@ def _seat_rule(c, kind, weight, sides, words, piece, room):
 
 @njit
 def _has_words(symbols, first, last, words, begin, end):
-    """Return whether all words of a side occur in [begin, end)."""
+    """Check if all words of a side occur in [begin, end)."""
     for k in range(first, last):
         if symbols[k] >= 0:
             position = begin
@@ -857,8 +857,8 @@ def _narrow(offset, size, null, room):
 
 
 @njit
-def _leave_out(head, offset, size, room):
-    """Drop the negligible bispans of a source span and record the range of the others."""
+def _drop_negligible(head, offset, size, room):
+    """Drop the negligible bispans of a source span and record the range of the remaining bispans."""
     stride = _row(size)
     bounds = room.bounds[head]
     bounds[0] = size
@@ -1013,7 +1013,7 @@ def _fill_outside(sides, words, piece, base, null, together, room):
                         outside[offset + k] += value
                         emitted += value * inside[offset + k]
             emitted += _narrow(offset, size, null, room)
-            _leave_out(head, offset, size, room)
+            _drop_negligible(head, offset, size, room)
             first, last = room.bounds[head, 0], room.bounds[head, 1]
             _leave_seats(head, i, offset, first, last, sides, words, piece, together, room)
             if width == 1:

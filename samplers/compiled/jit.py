@@ -178,14 +178,14 @@ class KernelCache(_caching.FunctionCache):
             super().save_overload(signature, compiled)
 
     def has_kernel_for(self, processor: tuple[str, str]) -> bool:
-        """Return whether a signature of the kernel is cached for a processor."""
+        """Check if a signature of the kernel is cached for a processor."""
         with suppress(OSError):
             return _is_safe(self._cache_path) and any(key[1] == processor for key in self._cache_file._load_index())
         return False
 
 
 def is_cached(kernel: Callable[..., Any]) -> bool:
-    """Return whether the kernel is cached for this machine's processor, for any argument types."""
+    """Check if the kernel is cached for this machine's processor, for any argument types."""
     known: Any = kernel
     return bool(known._cache.has_kernel_for(known.targetctx.codegen().magic_tuple()))
 

@@ -41,8 +41,7 @@ def probe(home, mask, ends_at, table, key):
 def close_gap(hole, mask, home_of, move, table):
     """Shift back entries after a freed slot that would no longer be found; returns the slot that is free afterwards.
 
-    `home_of(table, slot)` returns whether the slot is used, and where the search for its entry starts; `move(table,
-    slot, to)` copies a slot.
+    `home_of(table, slot)` returns (the slot is used, home slot of its entry); `move(table, slot, to)` copies a slot.
     """
     at = hole
     while True:

@@ -287,7 +287,7 @@ class CountingSpace(NamedTuple):
 
 
 def _counting_space(batch: Batch) -> CountingSpace:
-    most = batch.most_nodes + 1
+    most = batch.max_nodes + 1
     return CountingSpace(walk_space(batch), np.zeros(most, np.int64), np.zeros((3, most + 1), np.int64))
 
 
@@ -422,7 +422,7 @@ def _with_room(deltas: CountDeltas, rules: int, symbols: int) -> CountDeltas:
 
 
 def _room_for(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64]) -> CountDeltas:
-    longest = 2 * (batch.most_nodes + 1) + batch.longest_rule
+    longest = 2 * (batch.max_nodes + 1) + batch.longest_rule
     return _with_room(deltas, *_room_of(batch, pairs, longest))
 
 
@@ -454,7 +454,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
     """
     space = _counting_space(batch)
     state = empty_state(batch.forests)
-    stack = np.empty(batch.most_nodes + 1, np.int64)
+    stack = np.empty(batch.max_nodes + 1, np.int64)
     pairs = weighted.trees.pairs
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
         last = min(first + _PAIRS_PER_CALL, len(pairs))
@@ -513,8 +513,8 @@ def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> Co
     """Return the deltas with each fragment's weight and variance added. Consumes `deltas`; raises like `add_trees`."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
-    stack = np.empty(batch.most_nodes + 1, np.int64)
-    longest = 2 * (batch.most_nodes + 1) + batch.longest_rule
+    stack = np.empty(batch.max_nodes + 1, np.int64)
+    longest = 2 * (batch.max_nodes + 1) + batch.longest_rule
     for first in range(0, len(fragments.pairs), _PAIRS_PER_CALL):
         last = min(first + _PAIRS_PER_CALL, len(fragments.pairs))
         deltas = _with_room(deltas, last - first, longest + _symbols_of(batch, fragments, first, last))

@@ -180,7 +180,7 @@ def log_probability(model, count, length, source_terminals, target_terminals, to
 
 @njit_inline
 def is_long(model, length, source_terminals, target_terminals):
-    """Return whether a rule's linear probability may underflow."""
+    """Check if a rule's linear probability may underflow."""
     if model.pitman_yor:
         return length >= model.long
     return source_terminals + target_terminals >= model.long

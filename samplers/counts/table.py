@@ -74,7 +74,7 @@ def key_tag(key_high):
 
 @njit_inline
 def _is_tagged_row_of(table, row, key):
-    """Return whether a row holds the key or is free; most other rows are excluded by the tag alone."""
+    """Check if a row holds the key or is free. The tag alone excludes most other rows."""
     tag, high, low = key
     known = table.tags[row]
     return known == _NO_TAG or (known == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high)

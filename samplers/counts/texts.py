@@ -191,7 +191,7 @@ def _read_prefixes(texts, prefixes):
 
 @njit
 def _precedes(texts, keys, a, b):
-    """Return whether text a precedes text b, by bytes, then by key. Both have the same prefix."""
+    """Check if text a precedes text b, by bytes, then by key. Both have the same prefix."""
     place, end = texts.offsets[a], texts.offsets[a + 1] - 1
     other, other_end = texts.offsets[b], texts.offsets[b + 1] - 1
     while place < end and other < other_end:

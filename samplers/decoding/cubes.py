@@ -270,7 +270,7 @@ def _keep(task, chart):
 
 @njit_inline
 def _has_room(chart, arity):
-    """Return whether the pools have room for an edge, an item, and a candidate along each axis."""
+    """Check if the pools have room for an edge, an item, and a candidate along each axis."""
     used, axes = chart.taken, arity + 1
     return (
         used[CANDIDATES] + axes <= len(chart.candidates)
@@ -347,7 +347,7 @@ def _join(task, chart, candidate):
 
 @njit_inline
 def _is_state(chart, item, joined):
-    """Return whether an item has the language-model state of a joined candidate."""
+    """Check if an item has the language-model state of a joined candidate."""
     stored, joined_state = chart.items[item], chart.joined[joined]
     is_same = (
         stored.state == joined_state.state and stored.open == joined_state.open and stored.closed == joined_state.closed

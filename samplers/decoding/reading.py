@@ -268,7 +268,7 @@ def _read_values(text, field, rules, vocabularies, named):
 
 @njit_inline
 def _is_glue(text, start, end):
-    """Return whether the left-hand side belongs to a glue rule: [S] or [GOAL]."""
+    """Check if the left-hand side belongs to a glue rule: [S] or [GOAL]."""
     if end - start == 3:
         return text[start + 1] == 83
     return end - start == 6 and text[start + 1] == 71 and text[start + 2] == 79

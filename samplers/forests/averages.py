@@ -116,7 +116,7 @@ def encode_fragment(v, view, stack, content, position):
 
 @njit
 def decode_fragment(v, view, stack, content, first, last):
-    """Decode the fragment at v from bytes first..last into the variables. Returns whether it matches the forest."""
+    """Decode the fragment at v from bytes first..last into the variables. Returns True if it matches the forest."""
     if v < 0 or v >= len(view.node):
         return False
     value, position = get_number(content, first, last)
@@ -200,7 +200,7 @@ def slots_of(size):
 
 
 @njit_inline
-def _most_uses(entry):
+def _max_uses(entry):
     """Return the upper bound on the uses of an entry's rule, including earlier uses."""
     return np.int64(entry["uses"]) + np.int64(entry["missed"])
 
@@ -214,7 +214,7 @@ def _has_room(averages, pair, slots):
 def put_entry(averages, pair, hashes, root, sums, marks, fragment):
     """Append an entry with `sums` (uses, missed), `marks` (shared, draw) and `fragment` uint8.
 
-    Returns whether there was room.
+    Returns True if there was room.
     """
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
@@ -251,7 +251,7 @@ def _bound_without_entry(averages, pair, draw):
 @njit_inline
 def _excess(averages, pair, entry):
     """Return the upper bound on an entry's uses, minus the upper bound for a rule without an entry."""
-    return _most_uses(entry) - _bound_without_entry(averages, pair, entry["draw"])
+    return _max_uses(entry) - _bound_without_entry(averages, pair, entry["draw"])
 
 
 @njit
@@ -283,7 +283,7 @@ def _prune(averages, pair):
     gone = False
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         entry = averages.entry[k]
-        if _most_uses(entry) < threshold(step_of(entry["shared"]), entry["draw"], averages.sweeps[pair]):
+        if _max_uses(entry) < threshold(step_of(entry["shared"]), entry["draw"], averages.sweeps[pair]):
             entry["size"] = 0
             gone = True
     if gone:
@@ -331,7 +331,7 @@ def _halve(averages, pair):
     averages.floor[pair] = (averages.floor[pair] + 1) // 2
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         entry = averages.entry[k]
-        most = (_most_uses(entry) + 1) // 2
+        most = (_max_uses(entry) + 1) // 2
         entry["uses"] //= 2
         entry["missed"] = most - entry["uses"]
 
@@ -399,4 +399,4 @@ def _add_trees(averages, batch, state, due, space, scratch):
 
 def add_trees(averages: Averages, batch: Batch, state: State, due: NDArray[np.bool_]) -> None:
     """Add the current derivations of the pairs in `due` bool[P] to their averages, in place."""
-    _add_trees(averages, batch, state, due, walk_space(batch), np.empty(3 * batch.most_nodes + 3, np.uint8))
+    _add_trees(averages, batch, state, due, walk_space(batch), np.empty(3 * batch.max_nodes + 3, np.uint8))

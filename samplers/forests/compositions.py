@@ -311,7 +311,7 @@ def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     columns = [np.zeros(number, np.int64) for _ in range(6)]
     fragments = Fragments(np.zeros(size, np.uint8), *columns)
     output = Compositions(fragments, np.zeros(number, np.uint64), np.zeros(number))
-    nodes, below = np.zeros((2, batch.most_nodes + 2), np.int64)
+    nodes, below = np.zeros((2, batch.max_nodes + 2), np.int64)
     used = _compose(batch, state, nodes, below, work, ngrams, output)
     fragments.weights[:] = weight
     return Compositions(output.chosen(np.arange(number) < used), output.keys[:used], output.expected[:used])

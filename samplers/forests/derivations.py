@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
     `pairs` int64[P] are the pair numbers of the random streams. `places` uint64[P] are the hash map sizes of each
     pair's rules, minus 1. `derivation_rules` int64[P+1] cumulates the maximum number of rules in each pair's
-    derivation. `most_nodes` to `most_listed` bound these numbers per pair; `longest_rule` bounds the rule length.
+    derivation. `max_nodes` to `max_listed` bound these numbers per pair; `longest_rule` bounds the rule length.
     """
 
     bitext: Bitext
@@ -46,10 +46,10 @@ class Batch(NamedTuple):
     pairs: NDArray[np.int64]
     places: NDArray[np.uint64]
     derivation_rules: NDArray[np.int64]
-    most_nodes: int
-    most_rules: int
-    most_options: int
-    most_listed: int
+    max_nodes: int
+    max_rules: int
+    max_options: int
+    max_listed: int
     longest_rule: int
 
     @property
@@ -61,7 +61,7 @@ class Batch(NamedTuple):
 @njit
 def _bounds(forests, bounds, rules):
     """Write bounds of each pair's local rules and, cumulated, of its derivation's rules. Returns the longest list."""
-    most_listed = 1
+    max_listed = 1
     for pair in range(len(bounds)):
         listed, bound = 0, 16
         for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
@@ -69,11 +69,11 @@ def _bounds(forests, bounds, rules):
             bound += 4
             if forests.node[node]["free"]:
                 bound += np.int64(forests.node[node]["degree"])
-        most_listed = max(most_listed, listed)
+        max_listed = max(max_listed, listed)
         bounds[pair] = bound
         last = forests.node_offset[pair + 1]
         rules[pair + 1] = rules[pair] + np.int64(forests.node[last - 1]["level"])
-    return most_listed
+    return max_listed
 
 
 def make_batch(
@@ -86,7 +86,7 @@ def make_batch(
     """Make a batch. `pairs` are permanent pair numbers, `longest_rule` bounds the rule length."""
     bounds = np.empty(forests.pairs, np.int64)
     rules = np.zeros(forests.pairs + 1, np.int64)
-    most_listed = _bounds(forests, bounds, rules)
+    max_listed = _bounds(forests, bounds, rules)
     places = np.array([1 << int(2 * b - 1).bit_length() for b in bounds], np.uint64) - np.uint64(1)
     return Batch(
         bitext,
@@ -95,10 +95,10 @@ def make_batch(
         np.asarray(pairs, np.int64),
         places,
         rules,
-        most_nodes=int(np.diff(forests.node_offset).max(initial=1)),
-        most_rules=int(bounds.max(initial=16)),
-        most_options=int(forests.node["degree"].max(initial=2)),
-        most_listed=int(most_listed),
+        max_nodes=int(np.diff(forests.node_offset).max(initial=1)),
+        max_rules=int(bounds.max(initial=16)),
+        max_options=int(forests.node["degree"].max(initial=2)),
+        max_listed=int(max_listed),
         longest_rule=longest_rule,
     )
 
@@ -151,7 +151,7 @@ class WalkSpace(NamedTuple):
 
 def walk_space(batch: Batch) -> WalkSpace:
     """Return scratch memory for walks over a batch's derivations."""
-    nodes = batch.most_nodes
+    nodes = batch.max_nodes
     return WalkSpace(
         make_summaries(nodes),
         np.zeros(nodes + 1, np.int32),
@@ -264,9 +264,9 @@ def get_number(buffer, position, end):
 
 @njit_inline
 def is_variable(value, node):
-    """Return whether 2·edge + cut is a value that the variables of a node can have.
+    """Check if 2·edge + cut is a value that the variables of a node can have.
 
-    The cut is 1 where it is not free, including the root: samplers look for the head of a rule up to a cut node.
+    The cut is 1 if it is not free, including the root: samplers look for the head of a rule up to a cut node.
     """
     return 0 <= value < 2 * np.int64(node["degree"]) and (value & 1 == 1 or node["free"] == 1)
 
@@ -317,7 +317,7 @@ def _decode_states(forests, offsets, buffer, edge, cut, wrong):
 
 @njit
 def decode_tree(view, content, first, last, stack):
-    """Decode a tree from bytes first..last into the pair's variables. Returns whether it matches the forest.
+    """Decode a tree from bytes first..last into the pair's variables. Returns True if it matches the forest.
 
     `stack` must exceed the pair's number of nodes. Variables outside the tree do not change.
     """
@@ -348,7 +348,7 @@ def encode_trees(batch: Batch, state: State) -> Blobs:
     """Encode the current derivation of each pair as bytes."""
     offsets = np.zeros(batch.size + 1, np.int64)
     buffer = np.empty(3 * batch.forests.nodes, np.uint8)
-    size = _encode_trees(batch, state, np.empty(batch.most_nodes + 1, np.int64), offsets, buffer)
+    size = _encode_trees(batch, state, np.empty(batch.max_nodes + 1, np.int64), offsets, buffer)
     return Blobs(buffer[:size].copy(), offsets)
 
 

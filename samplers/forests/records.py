@@ -287,7 +287,7 @@ def _read(averages, batch, state, records, stack, work, wrong):
 def check_records(batch: Batch, records: Blobs) -> None:
     """Raise `DerivationError` if bytes differ from the record that `write_averages` would write."""
     wrong = np.zeros(batch.size, np.bool_)
-    stack = np.empty(batch.most_nodes + 1, np.int64)
+    stack = np.empty(batch.max_nodes + 1, np.int64)
     _check(batch, empty_state(batch.forests), slots_of_pairs(batch), records, stack, wrong)
     if wrong.any():
         raise misfit("averages", "do not match its forest", wrong)
@@ -297,7 +297,7 @@ def read_averages(batch: Batch, records: Blobs) -> Averages:
     """Decode the output of `write_averages`. Raises `DerivationError` if bytes do not match their pair's forest."""
     wrong = np.zeros(batch.size, np.bool_)
     averages = empty_averages(batch)
-    stack = np.empty(batch.most_nodes + 1, np.int64)
+    stack = np.empty(batch.max_nodes + 1, np.int64)
     _read(averages, batch, empty_state(batch.forests), records, stack, walk_space(batch), wrong)
     if wrong.any():
         raise misfit("averages", "do not match its forest", wrong)

@@ -15,7 +15,7 @@ NO_POWERS = np.zeros(0)
 
 
 def at_temperature_one(powers: NDArray[np.float64]) -> bool:
-    """Return whether every pair is sampled at T = 1."""
+    """Check if every pair is sampled at T = 1."""
     return bool((powers == 1.0).all())
 
 
@@ -30,7 +30,7 @@ class PairSchedule(Protocol):
 
     @property
     def avoid_current(self) -> bool:
-        """Whether draws avoid the current values of variables [Suwa & Todo 2010]."""
+        """True if draws avoid the current values of variables [Suwa & Todo 2010]."""
 
 
 @dataclass(frozen=True, slots=True)

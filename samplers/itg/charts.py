@@ -58,7 +58,7 @@ def make_weights(longest_source: int, longest_target: int, longest_phrase: int =
 
 @njit_inline
 def is_phrase(longest, height, width):
-    """Return whether a cell of this size can be emitted as a phrase pair that is not a word pair."""
+    """Check if a cell of this size can be emitted as a phrase pair that is not a word pair."""
     return longest > 1 and 0 < height <= longest and 0 < width <= longest and height + width > 2
 
 

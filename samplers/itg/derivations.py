@@ -88,7 +88,7 @@ def longest_derivation(derivations: Derivations) -> int:
 
 @njit
 def lay_out(rules, length, nodes):
-    """Write the nodes NODE[length] of a rule string; returns whether it is one derivation of at least one word."""
+    """Write the nodes NODE[length] of a rule string; returns True if it is one derivation of at least one word."""
     depth = 0
     # Compute sizes from the end. Until the parent is reached, x and y of a node hold its numbers of words.
     for at in range(length - 1, -1, -1):
@@ -136,7 +136,7 @@ def lay_out(rules, length, nodes):
 
 @njit
 def covers_pair(batch, pair, nodes, length):
-    """Return whether the nodes cover exactly the words of a pair and contain no phrase that is too long."""
+    """Check if the nodes cover exactly the words of a pair and contain no phrase that is too long."""
     if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
         return False
     if nodes[0]["y"] != batch.target_offset[pair + 1] - batch.target_offset[pair]:

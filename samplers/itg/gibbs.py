@@ -93,7 +93,7 @@ def make_local_move(longest: int, longest_phrase: int = 1) -> LocalMove:
 
 @njit
 def _take_pieces(local, at, side):
-    """Find the pieces of a move at a node; returns whether there are any and whether a child was opened."""
+    """Find the pieces of a move at a node. Returns (pieces were found, a child was opened)."""
     nodes, pieces = local.nodes, local.pieces
     local.numbers[:] = 0
     rule = nodes[at]["rule"]
@@ -272,7 +272,7 @@ def _add_new(batch, pair, base, counts, local, length, change):
 
 @njit_inline
 def _is_piece(local, rule, p, q):
-    """Return whether a sampled leaf represents a subtree that stays unchanged."""
+    """Check if a sampled leaf represents a subtree that stays unchanged."""
     if rule == TARGET_NULL:
         return local.target[q, 0] != _WORD
     return rule >= PAIR and local.source[p, 0] != _WORD

@@ -47,7 +47,7 @@ class ItgSettings:
     strengths, sampled_strengths
         Initial strengths, and whether they are resampled after each sweep.
     sampled_words
-        Whether P_f and P_e are resampled; otherwise they stay the relative word frequencies.
+        True if P_f and P_e are resampled; otherwise they stay the relative word frequencies.
     phrase_end
         Probability in the base distribution that a phrase ends after each word.
     """

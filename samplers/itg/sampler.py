@@ -59,7 +59,7 @@ from hierogram.samplers.itg.slices import (
     CELLS,
     COMBINATIONS,
     GIVEN_UP,
-    MOST,
+    LIMIT,
     NO_ROOM,
     SparseChart,
     draw_by_flat_slices,
@@ -182,7 +182,7 @@ def _begin(batch, pair, state, scratch):
 
 @njit
 def _visit_by_slices(batch, pair, state, scratch, slices, visit):
-    """Resample a pair by slice sampling; returns whether the chart had room. `slices`: a, and whether they are flat."""
+    """Resample a pair by slice sampling; returns True if the chart had room. `slices`: a, and True for flat slices."""
     shape, flat = slices
     length = _begin(batch, pair, state, scratch)
     if flat:
@@ -245,7 +245,7 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
             shape = of_short if _products(n, m) <= max_cells else of_long
             if not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
                 return pair
-            if _products(n, m) > scratch.chart.registers[MOST]:
+            if _products(n, m) > scratch.chart.registers[LIMIT]:
                 # Whether a chart is given up depends on the derivation, so the local pass must follow in either case
                 # to stay exact.
                 _resample_locally(batch, pair, state, scratch, mix(visit))

@@ -86,7 +86,7 @@ def cell_uniform(visit, i, j, x, y):
 
 @njit_inline
 def may_survive(unit, p, shape):
-    """Return whether unit ≤ p^shape is possible: a cheap test that rejects most cells for which it is false.
+    """Check cheaply if unit ≤ p^shape is possible. Rejects most cells for which it is false.
 
     Between powers of two, log2 p is at most 0.0861 above its linear interpolation; 2^s is below its own.
     """
@@ -343,7 +343,7 @@ def find_required(to, emissions, n, m):
 
 @njit_inline
 def is_viable(of, i, j, x, y):
-    """Return whether all words outside the cell that must be linked can be linked outside."""
+    """Check if all words outside the cell that must be linked can be linked outside."""
     return (
         of.in_target[x, y, 0] >= i
         and of.in_target[x, y, 1] < j
@@ -478,7 +478,7 @@ MAX_CELLS = 1 << 22
 GIVEN_UP, NO_ROOM = -1, -2
 """Results of a draw in place of a length."""
 
-CELLS, COMBINATIONS, MOST = 0, 1, 2
+CELLS, COMBINATIONS, LIMIT = 0, 1, 2
 """Registers of a chart: number of cells, number of combinations, maximum number of combinations."""
 
 
@@ -668,7 +668,7 @@ def _marked_row(columns, first, x, words):
 
 @njit_inline
 def _make_span(chart, slices, i, j):
-    """Create the cells of a source span, from the last target position; returns whether the chart had room."""
+    """Create the cells of a source span, from the last target position; returns True if the chart had room."""
     m, span = slices.width, span_index(i, j)
     words = bitset_word(m) + 1
     chart.has_row[span, :words] = np.uint64(0)
@@ -685,12 +685,12 @@ def _make_span(chart, slices, i, j):
             chart.rows[span, x, 0], chart.rows[span, x, 1] = first, last
             chart.has_row[span, bitset_word(x)] |= bitset_bit(x)
             chart.registers[CELLS] = last
-    return chart.registers[COMBINATIONS] <= chart.registers[MOST]
+    return chart.registers[COMBINATIONS] <= chart.registers[LIMIT]
 
 
 @njit
 def sum_inside(chart, slices):
-    """Compute the inside sums of all surviving cells by increasing source end; returns whether the chart had room."""
+    """Compute the inside sums of all surviving cells by increasing source end; returns True if the chart had room."""
     n, m = slices.height, slices.width
     _sum_nulls(chart, slices)
     chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0
@@ -796,7 +796,7 @@ def _parse(chart, slices):
     find_required(chart.viability, chart.emissions, n, m)
     _level(chart.emissions, n, m, chart.scale)
     if not sum_inside(chart, slices):
-        tired = chart.registers[COMBINATIONS] > chart.registers[MOST] or len(chart.inside) >= MAX_CELLS
+        tired = chart.registers[COMBINATIONS] > chart.registers[LIMIT] or len(chart.inside) >= MAX_CELLS
         return GIVEN_UP if tired else NO_ROOM
     total = _inside(chart, 0, n, 0, m)
     return _draw(chart, slices) if 0.0 < total < np.inf else 0

@@ -86,7 +86,7 @@ def _add_chunk(nodes, top, cell, width, sums):
 
 @njit
 def _is_chunk(nodes, top):
-    """Return whether a node is a chunk of more than one rule."""
+    """Check if a node is a chunk of more than one rule."""
     node = nodes[top]
     height, width = node["j"] - node["i"], node["y"] - node["x"]
     if node["rule"] >= PAIR or min(height, width) != 1 or max(height, width) > MAX_CHUNK_LENGTH:
@@ -240,7 +240,7 @@ def next_entry(content, position, last, at, end):
 
 @njit_inline
 def _has_rule(batch, pair, at):
-    """Return whether a position, from the batch's first, has a rule: phrases do not cross the end of a sentence."""
+    """Check if a position, from the batch's first, has a rule: phrases do not cross the end of a sentence."""
     words = batch.source_offset[pair + 1] + batch.target_offset[pair + 1]
     phrase = at - BINARY * (pair + 1) - words - batch.cell_offset[pair + 1]
     return phrase < batch.cell_offset[pair] * (batch.phrases.longest**2 - 1) or batch.phrases.types[phrase] >= 0

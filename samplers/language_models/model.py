@@ -66,7 +66,7 @@ def home_slot(context, word, mask):
 
 @njit_inline
 def _ends_at(ngrams, slot, key):
-    """Return whether the slot holds (context, word) or is free."""
+    """Check if the slot holds (context, word) or is free."""
     context, word = key
     slot_context = ngrams[slot].context
     return slot_context == FREE or (slot_context == context and ngrams[slot].word == word)

@@ -70,7 +70,7 @@ def _home(text, start, end, mask):
 
 @njit_inline
 def _ends_at(vocabulary, slot, word):
-    """Return whether the slot holds the word or is free."""
+    """Check if the slot holds the word or is free."""
     text, start, end = word
     number = vocabulary.slots[slot]
     if number == FREE:

@@ -253,7 +253,7 @@ def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
 
 @njit
 def _contains_words(rule, sides, scratch):
-    """Return whether a pair contains all words of a rule."""
+    """Check if a pair contains all words of a rule."""
     for k in range(sides.source_first[rule], sides.source_first[rule + 1]):
         if sides.source[k] >= 0 and not scratch.source_here[sides.source[k]]:
             return False
@@ -317,7 +317,7 @@ def _choose(rules, pairs, pair, scratch):
 
 @njit
 def _is_repeated(words, k):
-    """Return whether word k also occurs before position k."""
+    """Check if word k also occurs before position k."""
     first = 0
     while words[first] != words[k]:
         first += 1

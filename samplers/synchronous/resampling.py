@@ -148,18 +148,18 @@ def power_of_two(least: int) -> int:
 def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_read: NDArray[np.uint32]) -> Workspace:
     """Return a workspace for a batch, for `overlay_rules` count changes of a block and `logged_rules` of a round."""
     overlay = power_of_two(2 * overlay_rules + 2)
-    nodes, options = batch.most_nodes, max(2, batch.most_options)
+    nodes, options = batch.max_nodes, max(2, batch.max_options)
     return Workspace(
         summary=make_summaries(nodes),
-        rule=np.zeros(batch.most_rules, RULE),
-        places=np.zeros(power_of_two(2 * batch.most_rules), np.uint64),
+        rule=np.zeros(batch.max_rules, RULE),
+        places=np.zeros(power_of_two(2 * batch.max_rules), np.uint64),
         by_length=np.zeros(batch.longest_rule + 1, LENGTH),
         used=np.zeros(nodes + 1, np.int32),
         current=np.zeros(nodes + 1, np.int32),
         stack=np.zeros(nodes + 1, np.int32),
         walk=np.zeros(nodes + 1, np.int32),
         pending=np.zeros(nodes + 1, np.int32),
-        lists=np.zeros(batch.most_listed, np.int32),
+        lists=np.zeros(batch.max_listed, np.int32),
         change=np.zeros(nodes + 1, np.int64),
         scratch=np.zeros((2, nodes + 1), np.int64),
         weight=np.zeros(options, SCALED),
@@ -171,8 +171,8 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
         registers=np.zeros(1, REGISTERS),
         statistics=np.zeros(1, STATISTICS),
         rows_read=rows_read,
-        credits=np.zeros(batch.most_rules, CREDIT),
-        credited=np.zeros(batch.most_rules, np.int32),
+        credits=np.zeros(batch.max_rules, CREDIT),
+        credited=np.zeros(batch.max_rules, np.int32),
         fragments=np.zeros(64 * nodes + 1024, np.uint8),
     )
 

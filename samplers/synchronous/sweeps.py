@@ -148,7 +148,7 @@ def resampling(batch, state, p, table, model, work, plan):
 
 @njit_inline
 def is_averaged(plan, p):
-    """Return whether the pair's expected uses are added to its averages."""
+    """Check if the pair's expected uses are added to its averages."""
     return len(plan.averaged) > 0 and plan.averaged[p]
 
 
@@ -267,8 +267,8 @@ class PhraseKernel:
         pairs_a_round = self.pairs_a_round
         for start in range(0, self.batch.size, pairs_a_round):
             end = min(start + pairs_a_round, self.batch.size)
-            most_new = int(self.batch.derivation_rules[end] - self.batch.derivation_rules[start])
-            state = state._replace(table=with_room(state.table, most_new))
+            max_new = int(self.batch.derivation_rules[end] - self.batch.derivation_rules[start])
+            state = state._replace(table=with_room(state.table, max_new))
             self.sample(key, state, plan, (start, end))
             for changes in self.changes():
                 merge_changes(changes, state.table, self.model)
@@ -341,14 +341,14 @@ def build(
         workers = 1
         run = map
     else:
-        overlay = _most_changes(batch, blocks.pairs_a_block)
-        logged = _most_changes(batch, blocks.pairs_a_block * blocks.blocks_a_round)
+        overlay = _max_changes(batch, blocks.pairs_a_block)
+        logged = _max_changes(batch, blocks.pairs_a_block * blocks.blocks_a_round)
     rows_read = np.zeros(batch.forests.nodes, np.uint32)
     spaces = [make_workspace(batch, overlay, logged, rows_read) for _ in range(workers)]
     return PhraseKernel(model, batch, resample, blocks, run, spaces)
 
 
-def _most_changes(batch: Batch, pairs: int) -> int:
+def _max_changes(batch: Batch, pairs: int) -> int:
     """Return an upper bound on changed counts when `pairs` consecutive pairs are resampled: two per rule use."""
     starts = np.arange(batch.size)
     ends = np.minimum(starts + pairs, batch.size)
@@ -375,7 +375,7 @@ def compile_sweep() -> None:
         Words(hashes, hashes, np.uint64(0)),
         Forests(offset, np.zeros(0, NODE), offset, np.zeros(0, np.uint16)),
         pairs=np.zeros(0, np.int64), places=hashes, derivation_rules=offset,
-        most_nodes=1, most_rules=16, most_options=2, most_listed=1, longest_rule=1,
+        max_nodes=1, max_rules=16, max_options=2, max_listed=1, longest_rule=1,
     )  # fmt: skip
     model = build_model(ModelSettings(), 1, 1, batch.longest_rule)
     work = build(model, batch).workers[0]

@@ -136,7 +136,7 @@ class SiteRules:
 
     @property
     def equal_parts(self) -> bool:
-        """Whether the upper and lower rules are the same."""
+        """True if the upper and lower rules are the same."""
         return bool((self.keys[UPPER] == self.keys[LOWER]).all())
 
 

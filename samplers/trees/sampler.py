@@ -85,7 +85,7 @@ class TreeResampling(NamedTuple):
 
 def tree_space(batch: Batch) -> TreeSpace:
     """Allocate scratch memory for a batch of trees, once for all sweeps."""
-    nodes = batch.most_nodes
+    nodes = batch.max_nodes
     return TreeSpace(
         summary=make_summaries(nodes),
         below=np.zeros(nodes),
@@ -100,7 +100,7 @@ def tree_space(batch: Batch) -> TreeSpace:
         stack=np.zeros(nodes + 1, np.int32),
         powers=base_powers(batch.longest_rule + 2),
         scratch=np.zeros((2, nodes + 1), np.int64),
-        weight=np.zeros(batch.most_options),
+        weight=np.zeros(batch.max_options),
         statistics=np.zeros(1, STATISTICS),
     )
 

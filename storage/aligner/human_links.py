@@ -30,7 +30,7 @@ class HumanLinks(StoreAccess):
     """Links of pairs that users fix or forbid."""
 
     def set_human_links(self, pair_id: int, links: KnownLinks, origin: str) -> bool:
-        """Replace the human links of a pair; returns whether the pair exists.
+        """Replace the human links of a pair; returns True if the pair exists.
 
         The process that writes the grammar re-aligns the pair, see `pending_corrections`. Raises `HumanLinksError` if
         the links do not fit the pair.
@@ -107,7 +107,7 @@ class HumanLinks(StoreAccess):
             return [LinkCorrection._make(row) for row in rows if row.pair_id in chosen]
 
     def is_corrected(self, pair_id: int) -> bool:
-        """Return whether the pair's alignment follows its human links."""
+        """Check if the pair's alignment follows its human links."""
         pending = select(link_corrections.c.pair_id).where(
             link_corrections.c.pair_id == pair_id, link_corrections.c.applied_version < link_corrections.c.version
         )

@@ -133,7 +133,7 @@ def find_pair(transaction: ReadTransaction, pair_id: int) -> PairRecord | None:
 
 
 def is_withdrawal_pending(transaction: ReadTransaction, pair_id: int) -> bool | None:
-    """Return whether a pair whose withdrawal was requested is still stored; None without a request."""
+    """Check if a pair to withdraw is still stored. None without a request for its withdrawal."""
     row = transaction.row("SELECT done_at FROM withdrawals WHERE pair_id = :pair_id", False, pair_id=pair_id)
     return None if row is None else row[0] is None
 

@@ -57,7 +57,7 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
-    """Return whether a statement may perform an action: read, or begin and end transactions."""
+    """Check if a statement may perform an action: read, or begin and end transactions."""
     if action == sqlite3.SQLITE_TRANSACTION and first in ("BEGIN", "ROLLBACK"):
         return sqlite3.SQLITE_OK
     return allow_reading(action, first, second, database, view)

@@ -32,7 +32,7 @@ class Phrase:
 
     @property
     def is_word(self) -> bool:
-        """Whether the phrase is a single word."""
+        """True if the phrase is a single word."""
         return len(self.parts) == 1 and self.parts[0] is not None
 
     def read_as(self, words: Mapping[str, str]) -> "Phrase":
@@ -197,7 +197,7 @@ def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> s
 
 
 def phrase_occurs(transaction: ReadTransaction, side: str, phrase: Phrase) -> bool:
-    """Return whether pairs contain all words of the phrase on a side, in any spelling."""
+    """Check if pairs contain all words of the phrase on a side, in any spelling."""
     return bool(phrase.words) and all(_find_spellings(transaction, side, phrase.words).values())
 
 

@@ -25,7 +25,7 @@ from hierogram.storage.worker_process import WorkerProcess
 MAX_QUERY_LENGTH = 10_000
 """Maximum length of a query in characters."""
 MAX_BYTES = 16 << 20
-"""Maximum size of a result in bytes; the rest is cut."""
+"""Maximum size of a result in bytes. Further rows are omitted."""
 MAX_CELLS = 50_000
 """Maximum number of values on a page."""
 OFF = (
@@ -43,17 +43,17 @@ _IN_MEMORY = 256 << 10
 
 @dataclass(frozen=True)
 class SpooledResult:
-    """Result: column names, whether there are more rows, and the number of values that were cut."""
+    """Result: column names, whether there are more rows, and the number of truncated values."""
 
     columns: list[str]
     more: bool
-    cut: int
-    kept: IO[bytes]
+    truncated: int
+    file: IO[bytes]
 
     def lines(self) -> Iterator[bytes]:
         """Yield each row as a line of JSON, read from the file."""
-        self.kept.seek(0)
-        return iter(self.kept)
+        self.file.seek(0)
+        return iter(self.file)
 
     @cached_property
     def rows(self) -> list[list[untrusted_sql.Cell]]:
@@ -62,7 +62,7 @@ class SpooledResult:
 
     def close(self) -> None:
         """Close the file."""
-        self.kept.close()
+        self.file.close()
 
 
 class SqlRunner:
@@ -88,7 +88,7 @@ class SqlRunner:
                 role = parse_url(sql_url)
                 if role.get_backend_name() == POSTGRES:
                     self._connect = connection_arguments(
-                        role, application_name="hierogram-ask", connect_timeout=_CONNECT_SECONDS
+                        role, application_name="hierogram-sql", connect_timeout=_CONNECT_SECONDS
                     )
                     self._settings = local_settings(transaction_settings(role))
                 else:
@@ -100,7 +100,7 @@ class SqlRunner:
         self._next: WorkerProcess | None = None
 
     def query(
-        self, question: str, seconds: float, limit: int, cells: int = MAX_CELLS, size: int = MAX_BYTES
+        self, sql: str, seconds: float, limit: int, cells: int = MAX_CELLS, size: int = MAX_BYTES
     ) -> SpooledResult:
         """Return the first `limit` rows of a SELECT, fewer if they have more than `cells` values or `size` bytes.
 
@@ -109,7 +109,7 @@ class SqlRunner:
         """
         if self.refusal is not None:
             raise QueryError(self.refusal)
-        statement = question.strip().rstrip(";").strip()
+        statement = sql.strip().rstrip(";").strip()
         if not statement:
             raise QueryError("empty query: write a SELECT")
         if len(statement) > MAX_QUERY_LENGTH or "\0" in statement:
@@ -117,7 +117,7 @@ class SqlRunner:
         child = self._take() or self._child()
         try:
             with closing(child):
-                return self._answer(child, statement, seconds, limit, cells, size)
+                return self._run(child, statement, seconds, limit, cells, size)
         except WorkerProcessError as error:
             raise QueryError(
                 f"the query process died, probably because the query exceeded {untrusted_sql.MEMORY_MB} MB of memory: "
@@ -126,7 +126,7 @@ class SqlRunner:
         finally:
             self._prepare()
 
-    def _answer(
+    def _run(
         self, child: WorkerProcess, statement: str, seconds: float, limit: int, cells: int, size: int
     ) -> SpooledResult:
         deadline = time.monotonic() + _START_SECONDS
@@ -147,11 +147,11 @@ class SqlRunner:
                 assert isinstance(columns, list)
                 for piece in pieces:
                     if isinstance(piece, tuple):
-                        has_more, cut = piece
+                        has_more, truncated = piece
                         break
                     cached_bytes += len(piece)
                     if cached_bytes > size:
-                        has_more, cut = True, 0
+                        has_more, truncated = True, 0
                         break
                     assert isinstance(piece, bytes)
                     try:
@@ -164,7 +164,7 @@ class SqlRunner:
                     raise AssertionError("a result ends with its counts")
             # The caller closes the file.
             opened.pop_all()
-            return SpooledResult(columns, has_more, cut, output)
+            return SpooledResult(columns, has_more, truncated, output)
 
     def close(self) -> None:
         """End the process that waits for a query."""

@@ -54,8 +54,8 @@ _OFFENDERS = {
          WHERE (p.state IN ('waiting', 'unaligned')) <> (d.pair_id IS NULL)""",
     "pairs whose state and alignment disagree (a pair has one unless it is unaligned)": """
         SELECT p.id FROM sentence_pairs AS p
-         WHERE (p.state = 'unaligned') <> (p.aligned_by = 'nobody')
-            OR (p.aligned_by = 'nobody' AND p.alignment <> '')""",
+         WHERE (p.state = 'unaligned') <> (p.aligned_by = 'none')
+            OR (p.aligned_by = 'none' AND p.alignment <> '')""",
     "pairs that the aligner has aligned without links": """
         SELECT p.id FROM sentence_pairs AS p
          WHERE p.aligned_by = 'aligner' AND NOT EXISTS (SELECT 1 FROM pair_links AS l WHERE l.pair_id = p.id)""",

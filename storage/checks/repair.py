@@ -36,8 +36,8 @@ _RULES_AT_ONCE = 10_000
 # Unaligned pairs have no derivation; other pairs with a derivation are being sampled, or settled.
 _INCONSISTENT_PAIRS = """
     SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
-     WHERE (p.aligned_by = 'nobody' AND (p.state <> 'unaligned' OR d.pair_id IS NOT NULL))
-        OR (p.aligned_by <> 'nobody' AND d.pair_id IS NULL AND p.state <> 'waiting')
+     WHERE (p.aligned_by = 'none' AND (p.state <> 'unaligned' OR d.pair_id IS NOT NULL))
+        OR (p.aligned_by <> 'none' AND d.pair_id IS NULL AND p.state <> 'waiting')
      ORDER BY p.id"""
 _RESUME_SAMPLING = """
     UPDATE sentence_pairs SET state = 'sampling'
@@ -119,7 +119,7 @@ class Repair:
             self._changed(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)")
         self._changed(
             "UPDATE sentence_pairs SET stage = 0, sweep = 0,"
-            " state = CASE WHEN aligned_by = 'nobody' THEN 'unaligned' ELSE 'waiting' END"
+            " state = CASE WHEN aligned_by = 'none' THEN 'unaligned' ELSE 'waiting' END"
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
 
@@ -134,7 +134,7 @@ class Repair:
             "UPDATE link_corrections SET applied_version = version - 1 WHERE pair_id IN (SELECT id FROM staged_ids)"
         )
         self._changed(
-            "UPDATE sentence_pairs SET alignment = '', aligned_by = 'nobody', state = 'unaligned'"
+            "UPDATE sentence_pairs SET alignment = '', aligned_by = 'none', state = 'unaligned'"
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
 

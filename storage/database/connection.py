@@ -197,7 +197,7 @@ class _OpenFiles:
                 )
 
     def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
-        """Copy the log that is still open into the file; returns whether all of it was copied.
+        """Copy the log that is still open into the file; returns True if all of it was copied.
 
         Copies nothing if another process may have written the file since, with another log or index of the log.
         """
@@ -264,12 +264,12 @@ def make_read_only_engine(url: URL) -> Engine:
 
 
 def _is_read_only(file: Path) -> bool:
-    """Return whether this process can read a store's file, but cannot write it, or its folder."""
+    """Check if this process can read a store's file, but cannot write it, or its folder."""
     return os.access(file, os.R_OK) and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
 
 
 def is_read_only(engine: Engine) -> bool:
-    """Return whether an engine cannot write."""
+    """Check if an engine cannot write."""
     return bool(engine.get_execution_options().get(_READ_ONLY, False))
 
 

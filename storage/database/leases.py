@@ -139,7 +139,7 @@ def process_identity() -> str:
 
 
 def has_ended(process: str) -> bool:
-    """Return whether the process is known to have ended; always False for another machine."""
+    """Check if the process is known to have ended; always False for another machine."""
     machine, _, pid_and_ticks = process.partition(" ")
     pid, _, started = pid_and_ticks.partition(" ")
     if machine == _UNKNOWN or machine != _machine() or not pid.isdigit():

@@ -19,7 +19,7 @@ from hierogram.storage.exceptions import QueryError, SlowQueryError
 from hierogram.storage.worker_process import KeepAlive, set_resource_limit
 
 MAX_VALUE_LENGTH = 10_000
-"""Maximum number of characters of a value; a longer one is cut and ends with an ellipsis."""
+"""Maximum number of characters of a value; longer ones are truncated and end with an ellipsis."""
 MEMORY_MB = 320
 """Memory limit of a query's process, including its interpreter."""
 MAX_SQLITE_VALUE_LENGTH = 8 << 20
@@ -57,6 +57,8 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 _PLAIN_TYPES = frozenset({16, 20, 21, 23, 26, 700, 701, 1082, 1114, 1184, 1700})
 """Object ids of Postgres types with short values: booleans, numbers, dates and times."""
+_UNKNOWN_NAMES = ("42P01", "42703")
+"""SQLSTATEs of an unknown table or view, and of an unknown column."""
 _ROLE = """
 SELECT rolsuper,
        (SELECT string_agg(DISTINCT proname, ', ' ORDER BY proname)
@@ -99,14 +101,14 @@ def run_query(
     settings: str,
     statement: str,
     seconds: float,
-    most_rows: int,
-    most_cells: int,
+    max_rows: int,
+    max_cells: int,
     own_role: bool = False,
 ) -> Iterator[list[str] | bytes | tuple[bool, int]]:
     """Yield the result of one statement.
 
     First an empty list when the database is open, then the column names, blocks of rows as lines of JSON, and last
-    whether there are more rows and the number of values that were cut. `file` is an SQLite file, or None for Postgres:
+    whether there are more rows and the number of truncated values. `file` is an SQLite file, or None for Postgres:
     then `connect` are the arguments of `psycopg.connect`, and `settings` are statements that change settings. With
     `own_role` the role may do more than compute. Raises `QueryError` and `SlowQueryError`.
     """
@@ -115,25 +117,25 @@ def run_query(
         rows = (
             _query_sqlite(file, statement)
             if file is not None
-            else _query_postgres(connect, settings, statement, seconds, most_rows, own_role)
+            else _query_postgres(connect, settings, statement, seconds, max_rows, own_role)
         )
         yield list(map(str, next(rows)))
         columns = list(map(str, next(rows)))
         yield columns
-        limit = min(most_rows, max(1, most_cells // max(1, len(columns))))
-        lines, has_more, cut = bytearray(), False, 0
+        limit = min(max_rows, max(1, max_cells // max(1, len(columns))))
+        lines, has_more, truncated = bytearray(), False, 0
         for number, row in enumerate(rows):
             has_more = number == limit
             if has_more:
                 break
             cells = [_cell(value) for value in row]
-            cut += sum(isinstance(cell, str) and len(cell) > MAX_VALUE_LENGTH for cell in cells)
+            truncated += sum(isinstance(cell, str) and len(cell) > MAX_VALUE_LENGTH for cell in cells)
             lines += _ENCODER.encode(cells).encode("utf-8", "replace") + b"\n"
             if len(lines) >= _PIECE:
                 yield bytes(lines)
                 lines.clear()
         yield bytes(lines)
-        yield has_more, cut
+        yield has_more, truncated
     except QueryError:
         raise
     except MemoryError as error:
@@ -173,9 +175,9 @@ def _query_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
 
 
 def _query_postgres(
-    connect: dict[str, Any], settings: str, statement: str, seconds: float, most_rows: int, own_role: bool
+    connect: dict[str, Any], settings: str, statement: str, seconds: float, max_rows: int, own_role: bool
 ) -> Iterator[Iterable[object]]:
-    """Yield like `_query_sqlite`, through a cursor, which takes only one SELECT. The server cuts long values."""
+    """Yield like `_query_sqlite`, through a cursor, which takes only one SELECT. The server truncates long values."""
     import psycopg
 
     milliseconds = max(1, round(seconds * 1000))
@@ -195,10 +197,10 @@ def _query_postgres(
             )
         yield ()
         # Binary results make psycopg use the extended protocol, which takes only one statement.
-        cursor.execute(f"DECLARE asked NO SCROLL CURSOR FOR {statement}", (), binary=True)
-        cursor.execute("FETCH 0 FROM asked")
+        cursor.execute(f"DECLARE result NO SCROLL CURSOR FOR {statement}", (), binary=True)
+        cursor.execute("FETCH 0 FROM result")
         columns = [(str(column.name), int(column.type_code)) for column in cursor.description or ()]
-        cursor.execute("CLOSE asked")
+        cursor.execute("CLOSE result")
         yield [name for name, _ in columns]
         if not columns:
             return
@@ -208,14 +210,14 @@ def _query_postgres(
             for n, (_, kind) in enumerate(columns)
         )
         cursor.execute(
-            f"DECLARE asked NO SCROLL CURSOR FOR SELECT {chosen} FROM (\n{statement}\n) AS asked({names})",
+            f"DECLARE result NO SCROLL CURSOR FOR SELECT {chosen} FROM (\n{statement}\n) AS result({names})",
             (), binary=True,
         )  # fmt: skip
-        yield from cursor.stream(f"FETCH {most_rows + 1} FROM asked")
+        yield from cursor.stream(f"FETCH {max_rows + 1} FROM result")
 
 
 def _cell(value: object) -> Cell:
-    """Convert a value to JSON; a text longer than `MAX_VALUE_LENGTH` is cut."""
+    """Convert a value to JSON; texts longer than `MAX_VALUE_LENGTH` are truncated."""
     if isinstance(value, Decimal):
         if value.adjusted() >= _MAX_DIGITS:
             value = f"{value:f}"
@@ -238,4 +240,6 @@ def _convert_error(error: Exception) -> QueryError:
     text = str(first or error).strip()
     if "not authorized" in text:
         return QueryError(f"only SELECT without side effects is allowed ({text})")
+    if getattr(error, "sqlstate", None) in _UNKNOWN_NAMES or text.startswith(("no such table", "no such column")):
+        return QueryError(f"{text} (SELECT * FROM catalog lists all tables, views and columns; see docs/relations.md)")
     return QueryError(f"database error: {text}")

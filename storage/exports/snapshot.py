@@ -1,6 +1,6 @@
 """Consistent snapshots for reading a whole store while other processes write.
 
-Exports read blocks of some thousand rows. The database concatenates each column of a block into one text, with one
+Exports read blocks of a few thousand rows. The database concatenates each column of a block into one text, with one
 value a line. Reading rows as tuples would take longer in Python than the rest of an export, and would hold the GIL.
 """
 

@@ -98,23 +98,24 @@ class StoredGrammar(Leases):
         words: Sequence[str] = (),
         limit: int = 20,
         after: tuple[float, str, str] | None = None,
-        drawn: bool = False,
+        current_sample: bool = False,
         respelled: bool = False,
     ) -> list[RuleRow]:
         """Return rules that meet all conditions, most frequent first.
 
-        Rules are ordered by expected uses, or by uses in the current derivations if `drawn`. `source` and `target` are
-        complete rule sides; each of `words` must occur on one of the sides. `after` is (uses, source, target) of the
-        last rule of the previous page. With `respelled`, words match words that differ in accents or capital letters.
+        Rules are ordered by expected uses, or by uses in the current derivations if `current_sample`. `source` and
+        `target` are complete rule sides; each of `words` must occur on one of the sides. `after` is (uses, source,
+        target) of the last rule of the previous page. With `respelled`, words match words that differ in accents or
+        capital letters.
         """
-        rule_filter = RuleFilter(source, target, words, after, drawn)
+        rule_filter = RuleFilter(source, target, words, after, current_sample)
         with self._reading() as connection:
             spellings_by_word = {
                 rule.id: rule
                 for conditions in (respell_filter(connection, rule_filter) if respelled else [rule_filter])
                 for rule in find_rules(connection, conditions, limit)
             }
-        uses = attrgetter("count" if drawn else "expected_uses")
+        uses = attrgetter("count" if current_sample else "expected_uses")
         return sorted(spellings_by_word.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
     def similar_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET), limit: int = 8) -> list[str]:
@@ -161,20 +162,20 @@ class StoredGrammar(Leases):
 class RuleFilter:
     """Conditions of a rule query: complete sides, words on either side, and a page start (uses, source, target).
 
-    Uses are expected uses, or uses in the current derivations if `drawn`.
+    Uses are expected uses, or uses in the current derivations if `current_sample`.
     """
 
     source: str | None
     target: str | None
     words: Sequence[str]
     after: tuple[float, str, str] | None
-    drawn: bool = False
+    current_sample: bool = False
 
 
 def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> list[RuleRow]:
     """Return up to `limit` rules that meet all conditions, most frequent first."""
     source, target, after = conditions.source, conditions.target, conditions.after
-    uses = rules.c.count if conditions.drawn else rules.c.expected_uses
+    uses = rules.c.count if conditions.current_sample else rules.c.expected_uses
     query = select(rules).where(uses > 0)
     if after is not None:
         last_uses, *sides = after

@@ -20,7 +20,7 @@ from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records.operations import FILE_FAILED, PAIRS_REJECTED, NewEvent, RequestRow
 from hierogram.storage.records.pairs import (
     GIVEN,
-    NOBODY,
+    NO_ALIGNMENT,
     UNALIGNED,
     WAITING,
     AddedPairs,
@@ -295,7 +295,7 @@ def _insert_pairs(
                 pairs.sources,
                 pairs.targets,
                 [alignment or "" for alignment in alignments],
-                [NOBODY if alignment is None else GIVEN for alignment in alignments],
+                [NO_ALIGNMENT if alignment is None else GIVEN for alignment in alignments],
                 pairs.source_lengths,
                 pairs.target_lengths,
                 [UNALIGNED if alignment is None else WAITING for alignment in alignments],
@@ -526,7 +526,7 @@ def wrong_identities(connection: Connection) -> list[int]:
 
 
 def _occurs(base: blake2b, contents: Sequence[str], occurrences: Iterable[int | str], identities: set[bytes]) -> bool:
-    """Remove identities that match an occurrence of the contents. Returns whether all were removed."""
+    """Remove identities that match an occurrence of the contents. Returns True if all were removed."""
     for occurrence in occurrences:
         for content in contents:
             digest = base.copy()

@@ -27,7 +27,7 @@ Posting = tuple[int, int, bytes]
 
 
 def has_pair_index(notation: Notation) -> bool:
-    """Return whether a store with this notation indexes pairs by word."""
+    """Check if a store with this notation indexes pairs by word."""
     return notation.takes == PAIRS
 
 

@@ -34,7 +34,7 @@ class LearningRun(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all sweeps are done."""
+        """True if all sweeps are done."""
         return self.sweeps_done >= self.sweeps
 
 

@@ -29,7 +29,7 @@ DERIVED = (SAMPLING, SETTLED)
 TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES = "tbx", "csv_entries", "tsv_entries"
 DICTIONARIES = (TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES)
 """Batch formats whose pairs are dictionary entries."""
-NOBODY, GIVEN, ALIGNER = "nobody", "given", "aligner"
+NO_ALIGNMENT, GIVEN, ALIGNER = "none", "given", "aligner"
 """Origin of a pair's alignment: not aligned yet, given in the input, or computed by the aligner."""
 
 
@@ -161,8 +161,8 @@ class PairRow(NamedTuple):
 
     `current` encodes all variables of the pair's forest, `averages` its contribution to the expected uses of rules
     (both by `hierogram.samplers.forests.derivations`); both are None until the pair is initialized. `alignment` is
-    empty while `aligned_by` is `NOBODY`. `restarts` is the number of restarts of the pair's schedule. `checksum` is of
-    `current` and `averages`, None if the pair was not read from a store.
+    empty while `aligned_by` is `NO_ALIGNMENT`. `restarts` is the number of restarts of the pair's schedule. `checksum`
+    is of `current` and `averages`, None if the pair was not read from a store.
     """
 
     id: int
@@ -179,7 +179,7 @@ class PairRow(NamedTuple):
     checksum: int | None = None
 
     def is_intact(self) -> bool:
-        """Return whether derivation and averages match their checksum."""
+        """Check if derivation and averages match their checksum."""
         if self.current is None or self.averages is None:
             return self.state not in DERIVED
         return self.checksum in (None, checksum_of(self.id, self.current, self.averages))

@@ -14,17 +14,17 @@ GUARD = "￬"
 
 
 def is_modifier(token: str) -> bool:
-    """Return whether a token is a part of a compound before its head."""
+    """Check if a token is a part of a compound before its head."""
     return token.endswith(PART_MARK) and token[:-1].isalpha()
 
 
 def is_part(token: str) -> bool:
-    """Return whether a token is marked as a part of a word."""
+    """Check if a token is marked as a part of a word."""
     return token.startswith(PART_MARK) or is_modifier(token)
 
 
 def are_joined(before: str, token: str) -> bool:
-    """Return whether a token belongs to the same word as the token before it."""
+    """Check if a token belongs to the same word as the token before it."""
     return token.startswith(PART_MARK) or (is_modifier(before) and token[:1].isalpha())
 
 

@@ -176,7 +176,7 @@ sentence_pairs = Table(
         name="sentence_pairs_state",
     ),
     CheckConstraint(
-        "aligned_by = 'nobody' OR aligned_by = 'given' OR aligned_by = 'aligner'", name="sentence_pairs_aligned_by"
+        "aligned_by = 'none' OR aligned_by = 'given' OR aligned_by = 'aligner'", name="sentence_pairs_aligned_by"
     ),
 )
 Index("sentence_pairs_by_identity", sentence_pairs.c.identity, unique=True)

@@ -9,7 +9,7 @@ from tests.house.sources import ROOT, circles, dotted, imported, imports, module
 
 
 def placed() -> list[Path]:
-    """Return modules with code in them: an empty `__init__` of a part's root has no place in the order."""
+    """Return the modules that contain code. An empty `__init__` of a part belongs to no layer."""
     return [path for path in modules() if path.name != "__init__.py" or path.parent.parent != ROOT]
 
 

@@ -124,8 +124,8 @@ DAEMON_FAULTS = (
     Fault(
         "a placeholder is translated",
         "tools/translation/text_translator.py",
-        "yield _Unit(word.token, word.token, spot, written[spot[0]], ((word.token,),))",
-        "yield _Unit(word.token, word.token, spot)",
+        "yield _Unit(word.token, word.token, text_span, written[text_span[0]], ((word.token,),))",
+        "yield _Unit(word.token, word.token, text_span)",
         (_TEXT, "-k", "kept or thousand"),
     ),
     Fault(
@@ -173,7 +173,7 @@ DAEMON_FAULTS = (
     Fault(
         "a footnote's mark is part of the word before it",
         "tools/translation/documents.py",
-        "if _has_no_words(pieces, k, after, partner, made.text):",
+        "if _has_no_words(pieces, k, after, partner, paragraph.text):",
         "if False:",
         (_TEXT, "-k", "html"),
     ),
@@ -336,7 +336,7 @@ DAEMON_FAULTS = (
     Fault(
         "new rules are discounted as if there were no others",
         "daemon/exports/exporting.py",
-        "all_seen = max(least_seen, *scratch",
+        "all_seen = max(min_seen, *scratch",
         "all_seen = max(*scratch",
         (_FORMATS, "-k", "discounts_of_some"),
     ),
@@ -598,8 +598,8 @@ DAEMON_FAULTS = (
     Fault(
         "a body without a declared size is unlimited",
         "daemon/web/protocol/bodies.py",
-        "            if size > most_bytes:\n",
-        "            if declared and size > most_bytes:\n",
+        "            if size > max_bytes:\n",
+        "            if declared and size > max_bytes:\n",
         ("tests/daemon/web/test_intake.py", "-k", "sqlite and sizes_are_bounded"),
     ),
     Fault(

@@ -15,7 +15,7 @@ class Change(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A replacement of `right`, which occurs once in `module`, by `wrong`, after which `tests` must fail.
+    """A replacement of `original`, which occurs once in `module`, by `mutated`, after which `tests` must fail.
 
     `module` is relative to samplers/, or begins with another part (daemon/…). `tests` are arguments of pytest.
     `extremes` are correct changes that let small examples reach an extreme case.
@@ -23,7 +23,7 @@ class Fault(NamedTuple):
 
     name: str
     module: str
-    right: str
-    wrong: str
+    original: str
+    mutated: str
     tests: tuple[str, ...]
     extremes: tuple[Change, ...] = ()

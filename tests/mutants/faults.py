@@ -189,7 +189,7 @@ FAULTS = (
     Fault(
         "possibly missed uses are not halved",
         "forests/averages.py",
-        "most = (_most_uses(entry) + 1) // 2",
+        "most = (_max_uses(entry) + 1) // 2",
         'most = entry["uses"] + np.int64(entry["missed"])',
         (AVERAGES, "-k", "little_room"),
     ),
@@ -280,7 +280,7 @@ FAULTS = (
     Fault(
         "entries are dropped as if they had existed from the start",
         "forests/averages.py",
-        "if _most_uses(entry) < threshold(",
+        "if _max_uses(entry) < threshold(",
         'if np.int64(entry["uses"]) < threshold(',
         (AVERAGES, "-k", "follow and 20000"),
     ),
@@ -919,7 +919,7 @@ FAULTS = (
     Fault(
         "local moves follow only after an abandoned chart",
         "itg/sampler.py",
-        "if _products(n, m) > scratch.chart.registers[MOST]:",
+        "if _products(n, m) > scratch.chart.registers[LIMIT]:",
         "if scratch.numbers[_GIVEN_UP] > 0:",
         ("tests/samplers/itg/test_long_run.py", "-k", "gives_up"),
     ),
@@ -1506,8 +1506,8 @@ FAULTS = (
     Fault(
         "given translations count as passed through",
         "tools/translation/translating.py",
-        "                bring(side, 0)\n",
-        "                bring(side, 1)\n",
+        "                append_side(side, 0)\n",
+        "                append_side(side, 1)\n",
         (_TRANSLATING, "-k", "given"),
     ),
     Fault(
@@ -1543,7 +1543,7 @@ FAULTS = (
         "daemon/text/segments.py",
         "                if after and tuple(after) != pair:\n",
         "                if not after:\n",
-        (_SEGMENTS, "-k", "recounting"),
+        (_SEGMENTS, "-k", "recount"),
     ),
     Fault(
         "all words of a long text are compared",

@@ -55,14 +55,14 @@ STORE_FAULTS = (
         "storage/grammar/changes.py",
         "(after.counts < 0) | (after.expected < 0)",
         "(after.counts < 0)",
-        (_COMMITS, "-k", "sqlite and bad_change"),
+        (_COMMITS, "-k", "sqlite and invalid_change"),
     ),
     Fault(
         "a key may belong to two rules whose sources agree",
         "storage/grammar/changes.py",
         "if named.texts[0][row] != sources[index] or named.texts[1][row] != targets[index]:",
         "if named.texts[0][row] != sources[index]:",
-        (_COMMITS, "-k", "sqlite and bad_change"),
+        (_COMMITS, "-k", "sqlite and invalid_change"),
     ),
     Fault(
         "a pair sampled by another process is overwritten",

@@ -27,7 +27,7 @@ def linked(folder: Path) -> Path:
     """Create a checkout of symbolic links, which `change` replaces by copies. Returns the folder for PYTHONPATH."""
     package = folder / "imports" / "hierogram"
     package.mkdir(parents=True)
-    # Without this link the installed package would be found, whatever is first on the path.
+    # Without this link the installed package would be imported, even if another folder is first on the path.
     (package / "__init__.py").symlink_to(ROOT / ".imports" / "hierogram" / "__init__.py")
     for part in (SAMPLERS, *PARTS):
         (package / part).symlink_to(ROOT / part)
@@ -69,11 +69,11 @@ def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[st
 
 @pytest.mark.mutants
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{fault.module}: {fault.name}" for fault in FAULTS])
-def test_a_fault_is_noticed(fault: Fault, tmp_path: Path) -> None:
+def test_a_fault_is_detected(fault: Fault, tmp_path: Path) -> None:
     imports = linked(tmp_path)
     for extreme in fault.extremes:
         change(imports, *extreme)
-    change(imports, fault.module, fault.right, fault.wrong)
+    change(imports, fault.module, fault.original, fault.mutated)
     ran = run(imports, fault.tests)
     assert ran.returncode == FAILED, ran.stdout + ran.stderr
 
@@ -102,17 +102,17 @@ def test_the_copies_are_imported(tmp_path: Path) -> None:
 
 
 def test_every_fault_matches_its_module() -> None:
-    """A fault whose text no longer occurs would make the campaign prove nothing."""
+    """If the text of a fault no longer occurred, the campaign would not test it."""
     for fault in FAULTS:
-        times = path_of(ROOT, fault.module).read_text().count(fault.right)
-        assert times == 1, f"{fault.name}: {fault.module} has {fault.right!r} {times} times"
-        assert fault.right != fault.wrong
+        times = path_of(ROOT, fault.module).read_text().count(fault.original)
+        assert times == 1, f"{fault.name}: {fault.module} has {fault.original!r} {times} times"
+        assert fault.original != fault.mutated
         for extreme in fault.extremes:
             assert path_of(ROOT, extreme.module).read_text().count(extreme.before) == 1, fault.name
 
 
 def test_every_selection_of_tests_occurs_in_their_files() -> None:
-    """A selection of a renamed test would make pytest end without a test, which is not a noticed fault."""
+    """If a selected test was renamed, pytest would run no test, which does not detect the fault."""
     for fault in FAULTS:
         paths = [ROOT / name.partition("::")[0] for name in fault.tests if name.startswith("tests/")]
         files = [file for path in paths for file in ([path] if path.suffix else sorted(path.rglob("*.py")))]

@@ -560,7 +560,7 @@ def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settin
 
 
 def may_link(known: Mapping[int, KnownLinks], p: int, g: int, link: int | None) -> bool:
-    """Return whether the known links (conditioning, emitted) of a pair allow the link for an emitted word."""
+    """Check if the known links (conditioning, emitted) of a pair allow the link for an emitted word."""
     of_pair = known.get(p, KnownLinks())
     fixed = {i for i, emitted in of_pair.fixed if emitted == g}
     return link in fixed if fixed else (link, g) not in of_pair.forbidden

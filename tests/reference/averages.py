@@ -140,10 +140,10 @@ class Average:
         return Fraction(self.largest * self.total + 2 * self.slots, room) + 2
 
     def is_within_its_errors(self) -> bool:
-        """Return whether every rule's exact uses are between its kept uses and its upper bound."""
+        """Check if every rule's exact uses are between its kept uses and its upper bound."""
         for rule, truth in self.truth.items():
             entry = self.entries.get(rule, Entry(0, self.without_entry(rule), 0))
-            most_missed = self.bound() + threshold(self.draw(rule), self.sweeps)
-            if not entry.uses <= truth <= entry.most or entry.missed > most_missed:
+            max_missed = self.bound() + threshold(self.draw(rule), self.sweeps)
+            if not entry.uses <= truth <= entry.most or entry.missed > max_missed:
                 return False
         return self.floor <= self.bound()

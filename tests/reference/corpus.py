@@ -1,4 +1,4 @@
-"""Corpora of several pairs: each pair is resampled given the rules of all others."""
+"""Corpora of several pairs: each pair is resampled given the rules of all other pairs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ def tree_of(forest: Forest, variables: Variables) -> Tree:
 
 
 def variables_of(forest: Forest, tree: Tree) -> Variables:
-    """Return variables that describe a derivation; those of unused nodes are 0 and 1."""
+    """Return variables that describe a derivation. Unused nodes have edge 0 and cut 1."""
     edges = [0] * len(forest.nodes)
     cuts = [1] * len(forest.nodes)
     for choice in tree:

@@ -56,17 +56,17 @@ class Forest:
 
 
 def inside(inner: Span, outer: Span) -> bool:
-    """Return whether one span is inside another."""
+    """Check if one span is inside another."""
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def disjoint(a: Span, b: Span) -> bool:
-    """Return whether two spans have no position in common."""
+    """Check if two spans have no position in common."""
     return a[1] <= b[0] or b[1] <= a[0]
 
 
 def within(inner: Phrase, outer: Phrase) -> bool:
-    """Return whether a phrase is inside another on both sides."""
+    """Check if a phrase is inside another on both sides."""
     return inside(inner[0], outer[0]) and inside(inner[1], outer[1])
 
 
@@ -79,7 +79,7 @@ def spans(length: int) -> list[Span]:
 
 
 def compress(links: set[Link]) -> tuple[set[Link], list[int], list[int]]:
-    """Return links renumbered over aligned words only, and the positions that the new numbers stand for."""
+    """Return links renumbered over aligned words only, and the original position of each new number."""
     source = sorted({s for s, _ in links})
     target = sorted({t for _, t in links})
     return {(source.index(s), target.index(t)) for s, t in links}, source, target
@@ -108,7 +108,7 @@ def tail_sets(candidates: list[Phrase]) -> Iterator[frozenset[Phrase]]:
 
 
 def covers(wide: frozenset[Phrase], narrow: frozenset[Phrase]) -> bool:
-    """Return whether every phrase of `narrow` is inside a phrase of `wide`."""
+    """Check if every phrase of `narrow` is inside a phrase of `wide`."""
     return all(any(within(p, q) for q in wide) for p in narrow)
 
 

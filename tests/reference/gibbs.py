@@ -135,7 +135,7 @@ class Sweep:
         return (Task(node, cut=False), Task(node, cut=True))
 
     def after(self, agenda: Agenda, variables: Variables) -> Agenda:
-        """Return the remaining tasks once the first is done: after a node's cut, those of its tails in source order."""
+        """Return the tasks after the first one. A node's cut adds the tasks of its tails in source order."""
         done, *rest = agenda
         if not done.cut:
             return tuple(rest)

@@ -1,4 +1,4 @@
-"""The two rule models, each rule scored given the counts of all others [CFGŠ14 §4.1, §5.2]."""
+"""The two rule models. Each rule is scored given the counts of all other rules [CFGŠ14 §4.1, §5.2]."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

@@ -61,7 +61,7 @@ def sizes(rule: Rule) -> tuple[int, int, int]:
 
 
 def is_nonterminal(symbol: Symbol) -> bool:
-    """Return whether a symbol stands for another derivation."""
+    """Check if a symbol stands for another derivation."""
     return isinstance(symbol, (int, Nonterminal))
 
 
@@ -176,7 +176,7 @@ def rule_holder(forest: Forest, variables: Variables, node: int) -> int:
 
 
 def cut_is_free(forest: Forest, node: int, span_limit: int) -> bool:
-    """Return whether a node's cut is sampled: not for the root, nor if a span is wider than the limit (0: no limit)."""
+    """Check if a node's cut is sampled: not for the root, nor if a span is wider than the limit (0: no limit)."""
     v = forest.nodes[node]
     widest = max(v.source[1] - v.source[0], v.target[1] - v.target[0])
     return node != forest.root and (span_limit == 0 or widest <= span_limit)

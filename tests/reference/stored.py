@@ -26,7 +26,7 @@ class Numbers:
 
     @property
     def ended(self) -> bool:
-        """Return whether all bytes have been read."""
+        """True if all bytes have been read."""
         return self.position == len(self._content)
 
     def next(self) -> int:
@@ -60,7 +60,7 @@ class ForestNode(NamedTuple):
 
 
 def is_state(content: bytes, nodes: Sequence[ForestNode]) -> bool:
-    """Return whether bytes are values of all variables of a forest: existing edges, cuts that may be 0."""
+    """Check if bytes are values of all variables of a forest: existing edges, cuts that may be 0."""
     numbers = Numbers(content)
     try:
         for node in nodes:
@@ -95,7 +95,7 @@ def _check_fragment(content: bytes, root: int, nodes: Sequence[ForestNode]) -> N
 
 
 def is_record(content: bytes, nodes: Sequence[ForestNode]) -> bool:
-    """Return whether bytes are the averages of a pair with this forest."""
+    """Check if bytes are the averages of a pair with this forest."""
     if not content:
         return True
     try:
@@ -124,7 +124,7 @@ def _is_record(numbers: Numbers, nodes: Sequence[ForestNode]) -> bool:
 
 
 def is_itg(content: bytes, words: tuple[int, int], longest: int) -> bool:
-    """Return whether bytes are an ITG derivation of a pair with these numbers of words."""
+    """Check if bytes are an ITG derivation of a pair with these numbers of words."""
     if len(content) > max(2 * sum(words) - 1, 0):
         return False
     # Each entry is the number of missing children.
@@ -149,7 +149,7 @@ def is_itg(content: bytes, words: tuple[int, int], longest: int) -> bool:
 
 
 def is_itg_record(content: bytes, words: tuple[int, int], longest: int) -> bool:
-    """Return whether bytes are the averages of an ITG pair with these numbers of words."""
+    """Check if bytes are the averages of an ITG pair with these numbers of words."""
     if not content:
         return True
     n, m = words
@@ -176,7 +176,7 @@ def is_itg_record(content: bytes, words: tuple[int, int], longest: int) -> bool:
 
 
 def _is_phrase(number: int, words: tuple[int, int], longest: int) -> bool:
-    """Return whether a phrase pair, by its number among all of a pair, ends within both sides."""
+    """Check if a phrase pair, by its number among all of a pair, ends within both sides."""
     cell, place = divmod(number, longest**2 - 1)
     i, x = divmod(cell, words[1])
     height, width = divmod(place + 1, longest)

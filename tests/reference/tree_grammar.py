@@ -1,7 +1,7 @@
 """Tree-substitution grammars in plain Python: fragments as nested tuples, every option scored as a whole tree.
 
 Written from [CGB09] and model.md §6, not from the kernels: an option's weight is the probability of all fragments of
-the resulting tree, given those of all other trees.
+the resulting tree, given the fragments of all other trees.
 """
 
 from collections import Counter, defaultdict

@@ -33,9 +33,9 @@ def use_memory(_alive: KeepAlive) -> Iterator[int]:
     yield len([bytes(1 << 20) for _ in range(4_000)])
 
 
-def sleep(alive: KeepAlive, seconds: float, breathing: bool, told: str = "") -> Iterator[int]:
-    if told:
-        Path(told).write_text(str(os.getpid()))
+def sleep(alive: KeepAlive, seconds: float, breathing: bool, pid_file: str = "") -> Iterator[int]:
+    if pid_file:
+        Path(pid_file).write_text(str(os.getpid()))
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if breathing:

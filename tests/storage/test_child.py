@@ -106,18 +106,18 @@ def test_exceptions_while_waiting_and_early_exits_end_the_process(child: WorkerP
 
 
 def test_it_ends_with_its_parent_even_if_that_is_killed(tmp_path: Path) -> None:
-    told = tmp_path / "pid"
+    pid_file = tmp_path / "pid"
     code = (
         "from hierogram.storage.worker_process import WorkerProcess; from tests.storage import child_work;"
-        f"list(WorkerProcess().run(lambda: None, child_work.sleep, 600.0, False, {str(told)!r}))"
+        f"list(WorkerProcess().run(lambda: None, child_work.sleep, 600.0, False, {str(pid_file)!r}))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     try:
         end = time.monotonic() + 60
-        while not (told.exists() and told.read_text()):
+        while not (pid_file.exists() and pid_file.read_text()):
             assert time.monotonic() < end
             time.sleep(0.02)
-        process = int(told.read_text())
+        process = int(pid_file.read_text())
         assert is_running(process)
     finally:
         parent.send_signal(signal.SIGKILL)

@@ -53,11 +53,11 @@ class QuantitySummary:
     size, over the quantities that are not constant; and the quantities with the largest R-hat.
     """
 
-    watched: int
+    recorded: int
     verdicts: dict[str, int]
     r_hat: list[Statistic]
     ess_bulk: list[Statistic]
-    least: list[Quantity]
+    largest_r_hat: list[Quantity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +134,12 @@ def _quantities(names: list[str], draws: NDArray[np.float64]) -> list[Quantity]:
     return [Quantity(*row) for row in zip(names, *statistics, verdicts(draws, summary), strict=True)]
 
 
-def _summarize(watched: list[Quantity]) -> QuantitySummary:
-    varying = [quantity for quantity in watched if quantity.r_hat is not None]
+def _summarize(recorded: list[Quantity]) -> QuantitySummary:
+    varying = [quantity for quantity in recorded if quantity.r_hat is not None]
     worst = sorted(varying, key=lambda quantity: -(quantity.r_hat or 0.0))[:_MAX_LISTED]
     return QuantitySummary(
-        len(watched),
-        count_flags([quantity.verdict for quantity in watched]),
+        len(recorded),
+        count_flags([quantity.verdict for quantity in recorded]),
         _quantiles([quantity.r_hat for quantity in varying], (0.5, 0.9, 1.0)),
         _quantiles([quantity.ess_bulk for quantity in varying], (0.0, 0.1, 0.5)),
         worst,

@@ -62,16 +62,17 @@ def _print_diagnosis(diagnosis: "Diagnosis") -> None:
     columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
     print_table(columns, [format_quantity(quantity) for quantity in diagnosis.totals], numeric=(0, 1, 2, 3))
     for summary, name in ((diagnosis.rules, "frequent rule"), (diagnosis.links, "aligned link")):
-        if not summary.watched and summary is diagnosis.links:
+        if not summary.recorded and summary is diagnosis.links:
             continue
         verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in summary.verdicts.items())
-        print(f"{plural(summary.watched, name)}: {verdicts or 'none'}")
-        if summary.least and summary.r_hat[0] is not None:
+        print(f"{plural(summary.recorded, name)}: {verdicts or 'none'}")
+        if summary.largest_r_hat and summary.r_hat[0] is not None:
             r_hat = ", ".join(f"{value:.3f}" for value in summary.r_hat if value is not None)
             sizes = ", ".join(f"{value:,.0f}" for value in summary.ess_bulk if value is not None)
             print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
             print("worst agreement:")
-            print_table(columns, [format_quantity(quantity) for quantity in summary.least], numeric=(0, 1, 2, 3))
+            rows = [format_quantity(quantity) for quantity in summary.largest_r_hat]
+            print_table(columns, rows, numeric=(0, 1, 2, 3))
     for name, shares in diagnosis.overlap.items():
         parts = ", ".join(f"{value:.0%} of {kind.replace('_', ' ')}" for kind, value in shares.items())
         print(f"overlap of two chains, {name.replace('_', ' ')}: {parts}")

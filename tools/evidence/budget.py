@@ -23,7 +23,7 @@ class _Candidate:
     target: str
     words: tuple[str, ...]
     is_rendering: bool
-    """Whether it is a rendering, which can be appended to the line of its source side."""
+    """True if it is a rendering, which can be appended to the line of its source side."""
     spans: set[int] = field(default_factory=set)
 
     def cost(self, has_line: bool) -> int:

@@ -48,7 +48,7 @@ class Pattern:
 
     @property
     def plain(self) -> bool:
-        """Whether the side has no gap."""
+        """True if the side has no gap."""
         return not any(self.gaps)
 
 

@@ -19,7 +19,7 @@ from starlette.types import Scope
 from hierogram.daemon.exceptions import DaemonError, DeadlineError, InputError
 from hierogram.daemon.web.protocol.bodies import read_body
 from hierogram.daemon.web.protocol.problems import ProblemError, make_problem
-from hierogram.daemon.web.protocol.rates import OPEN, WITH_TOKEN, Rates
+from hierogram.daemon.web.protocol.rates import ANONYMOUS, AUTHENTICATED, Rates
 from hierogram.daemon.web.protocol.sessions import Sessions, is_cross_site
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
@@ -55,7 +55,7 @@ Values = Mapping[str, Any]
 
 
 def is_libretranslate(scope: Scope) -> bool:
-    """Return whether a request is for this protocol. GET requests for HTML are for the daemon's pages."""
+    """Check if a request is for this protocol. GET requests for HTML are for the daemon's pages."""
     method = _METHODS.get(scope["path"])
     if method is None:
         return False
@@ -170,7 +170,7 @@ class _RequestHandlers:
         key = values.get("api_key") or bearer_key
         is_valid = isinstance(key, str) and self._sessions.is_token(key)
         if not self._sessions.is_token(bearer_key):
-            limited = self._rates.refusal(WITH_TOKEN if is_valid else OPEN, request.scope)
+            limited = self._rates.refusal(AUTHENTICATED if is_valid else ANONYMOUS, request.scope)
             if limited is not None:
                 raise limited
         if not self._sessions.required:

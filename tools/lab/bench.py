@@ -27,7 +27,7 @@ SECTIONS = {
     "trees": "treebanks.measure_trees",
     "itg": "itg.measure_itg",
     "extraction": "translating.measure_extraction",
-    "asking": "exporting.measure_asking",
+    "queries": "exporting.measure_queries",
     "exporting": "exporting.measure_exporting",
     "translating": "translating.measure_translating",
     "pages": "answers.measure_pages",
@@ -103,7 +103,7 @@ class BenchOptions:
     postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest or pages.")] = None
     small: Annotated[int, Option("Pairs of the small store in the absorbing section.", min=1)] = 5_000
     large: Annotated[int, Option("Pairs of the large store in the absorbing section.", min=1)] = 150_000
-    rules: Annotated[int, Option("Rules for the sections asking, exporting, translating and pages.", min=1)] = 1_000_000
+    rules: Annotated[int, Option("Rules of queries, exporting, translating and pages.", min=1)] = 1_000_000
 
 
 @with_options
@@ -137,19 +137,19 @@ def bench(
       python -m hierogram.tools.lab bench corpus.zh corpus.en --only itg
       python -m hierogram.tools.lab bench --only trees --treebank trees.ptb --pairs 2000
     """  # noqa: D301 (\b is the marker of click for text that is not wrapped)
-    from hierogram.tools.lab.measures.results import Corpus, measured
+    from hierogram.tools.lab.measures.results import Corpus, measure_in_process
 
     chosen = tuple(only or _DEFAULT_SECTIONS)
     unknown = [name for name in chosen if name not in SECTIONS]
     if unknown:
-        raise typer.BadParameter(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}", param_hint="--only")
+        raise typer.BadParameter(f"unknown section {unknown[0]!r}: expected {', '.join(SECTIONS)}", param_hint="--only")
     samples_words_only = set(chosen) <= {"trees", "itg"}
     if ("itg" in chosen or not samples_words_only) and (source is None or target is None):
-        raise typer.BadParameter("name a bitext: SOURCE TARGET, and ALIGNMENT for all sections but itg")
+        raise typer.BadParameter("expected a bitext: SOURCE TARGET ALIGNMENT (the section itg needs no ALIGNMENT)")
     if alignment is None and not samples_words_only:
-        raise typer.BadParameter("name a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
+        raise typer.BadParameter("expected a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
     if "trees" in chosen and treebank is None:
-        raise typer.BadParameter("the section trees needs a treebank", param_hint="--treebank")
+        raise typer.BadParameter("the section trees requires a treebank", param_hint="--treebank")
     corpus = Corpus(str(source), str(target), str(alignment), treebank=str(treebank), **asdict(options))
     report: dict[str, Any] = {
         "machine": describe_machine(),
@@ -163,7 +163,7 @@ def bench(
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         before = processor_times()
         module, function = SECTIONS[name].split(".")
-        figures = measured(getattr(import_module(f"hierogram.tools.lab.measures.{module}"), function), corpus)
+        figures = measure_in_process(getattr(import_module(f"hierogram.tools.lab.measures.{module}"), function), corpus)
         report["sections"][name] = {**figures, "stolen_share": stolen_share(before, processor_times())}
         if not as_json:
             _print_section(name, report["sections"][name])

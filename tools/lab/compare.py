@@ -88,10 +88,10 @@ def compare(
             threads=chosen.threads,
             report=lambda work, done, total: bar.update(done, total, done, work, None if total else "rules"),
         )
-        left_out = opened.count_pairs([UNALIGNED])
-    if left_out:
+        omitted = opened.count_pairs([UNALIGNED])
+    if omitted:
         print_note(
-            f"omitted {plural(left_out, 'pair')} without an alignment: run `hierogram --store {opened.url} learn`"
+            f"omitted {plural(omitted, 'pair')} without an alignment: run `hierogram --store {opened.url} learn`"
         )
     if as_json:
         print_json(asdict(done))

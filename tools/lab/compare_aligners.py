@@ -71,7 +71,7 @@ def parse_corpus_files(names: str) -> CorpusFiles:
     first = folders[0]
     languages = sorted(path.suffix[1:] for path in first.glob("corpus.*") if len(path.suffix) == 3)
     if len(languages) != 2:
-        raise InputError(f"{first}: holds corpora in {len(languages)} languages ({', '.join(languages)}), not in 2")
+        raise InputError(f"{first}: expected corpora in 2 languages, got {len(languages)} ({', '.join(languages)})")
     parts = first.name.split("-")
     if set(languages) <= set(parts):
         languages.sort(key=parts.index)

@@ -104,10 +104,10 @@ def format_default(field: OptionField) -> str:
         return field.option.shown
     if field.required or field.default in (None, (), ""):
         return ""
-    return shown(field.default)
+    return format_value(field.default)
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as shown in documents."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -135,7 +135,7 @@ def format_range(option: Option) -> str:
     if option.values is not None:
         return ", ".join(option.values)
     bounds = [(">=", option.min), ("<=", option.max), (">", option.above), ("<", option.below)]
-    return ", ".join(f"{sign} {shown(bound)}" for sign, bound in bounds if bound is not None and bound != inf)
+    return ", ".join(f"{sign} {format_value(bound)}" for sign, bound in bounds if bound is not None and bound != inf)
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -176,11 +176,11 @@ def plain_parameters(command: Any) -> Iterator[tuple[str, Any]]:
             yield from ((name, note) for note in get_args(hint)[1:] if type(note).__name__ == "OptionInfo")
 
 
-def knobs() -> dict[str, list[str]]:
-    """Return the names of all distinct knobs by group.
+def distinct_options() -> dict[str, list[str]]:
+    """Return the names of all distinct options by group.
 
     Each declaration counts once, for all commands, keys and calls that derive from it: flags, settings of `init`, keys
-    of the configuration, keyword arguments of library functions. Positional arguments are not knobs.
+    of the configuration, keyword arguments of library functions. Positional arguments do not count.
     """
     seen: dict[int, Any] = {}
     declarations: dict[str, list[str]] = {
@@ -254,13 +254,13 @@ def _row_of_key(name: str, info: Any) -> Row:
     bounds = {type(note).__name__: note for note in info.metadata}
     signs = {"Ge": ">=", "Le": "<=", "Gt": ">", "Lt": "<"}
     text = ", ".join(
-        f"{signs[kind]} {shown(getattr(note, kind.lower()))}" for kind, note in bounds.items() if kind in signs
+        f"{signs[kind]} {format_value(getattr(note, kind.lower()))}" for kind, note in bounds.items() if kind in signs
     )
     pattern = next((str(note.pattern) for note in info.metadata if getattr(note, "pattern", None)), "")
     if pattern.startswith("^("):
         text = pattern.strip("^()$").replace("|", ", ")
     value = info.get_default(call_default_factory=True)
-    return Row(info, f"`{name}`", "" if value is None else shown(value), text, info.description or "", "")
+    return Row(info, f"`{name}`", "" if value is None else format_value(value), text, info.description or "", "")
 
 
 _HEAD = f"""\
@@ -285,7 +285,7 @@ def page() -> str:
             cells = (row.option, row.default, row.range, row.meaning, row.where)
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
         parts.append("\n")
-    number = sum(map(len, knobs().values()))
+    number = sum(map(len, distinct_options().values()))
     parts.append(f"These are {number} options. Next: [configuration of the daemon](daemon.md).\n")
     return "".join(parts)
 

@@ -1,12 +1,12 @@
 """Compare raw text with pre-tokenized text through every interface of a store: BLEU and links.
 
-    python -m hierogram.tools.lab.raw_text doors tatoeba-fr-en --work /tmp/raw
-    python -m hierogram.tools.lab.raw_text joined tatoeba-fr-en/corpus.* bible-nt/nt.*
-    python -m hierogram.tools.lab.raw_text joined udhr
+    python -m hierogram.tools.lab.raw_text interfaces tatoeba-fr-en --work /tmp/raw
+    python -m hierogram.tools.lab.raw_text round-trips tatoeba-fr-en/corpus.* bible-nt/nt.*
+    python -m hierogram.tools.lab.raw_text round-trips udhr
 
-For `doors` the folder contains `corpus.fr` and `corpus.en`, with tokens separated by spaces, which sacremoses turns
-into raw text. One store tokenizes the raw text, another one gets the same text tokenized in advance. Tokens are
-compared with tokens, text with text (sacreBLEU's 13a). `joined` tokenizes the lines of files and detokenizes them;
+For `interfaces` the folder contains `corpus.fr` and `corpus.en`, with tokens separated by spaces. sacremoses turns them
+into raw text. One store tokenizes the raw text, another store gets the same text tokenized in advance. Tokens are
+compared with tokens, text with text (sacreBLEU's 13a). `round-trips` tokenizes the lines of files and detokenizes them;
 the suffix of a file is its language. For a folder of texts it prints a table by script. The even lines are also
 restored by the orthography that is learned from the odd lines.
 """
@@ -57,12 +57,12 @@ def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:
     chosen = random.Random(1).sample(range(len(sides[0])), pairs + 2 * held_out)
     parts = {"train": chosen[:pairs], "dev": chosen[pairs:-held_out], "test": chosen[-held_out:]}
     for language, lines in zip(LANGUAGES, sides, strict=True):
-        joined, divided = MosesDetokenizer(lang=language), MosesTokenizer(lang=language)
+        detokenizer, tokenizer = MosesDetokenizer(lang=language), MosesTokenizer(lang=language)
         for part, numbers in parts.items():
-            raw = [str(joined.detokenize(lines[k].split())) for k in numbers]
+            raw = [str(detokenizer.detokenize(lines[k].split())) for k in numbers]
             write_lines(folder / f"{part}.raw.{language}", raw)
-            by_hand = [divided.tokenize(line, return_str=True, escape=False) for line in raw]
-            write_lines(folder / f"{part}.hand.{language}", by_hand)
+            tokens = [tokenizer.tokenize(line, return_str=True, escape=False) for line in raw]
+            write_lines(folder / f"{part}.hand.{language}", tokens)
 
 
 def _bleu(folder: Path, translations: str, text: bool = False) -> float:
@@ -86,11 +86,11 @@ def _served(folder: Path) -> None:
 
 
 class RoundTrip(NamedTuple):
-    """Text of one language: its lines, the lines unchanged by a round trip, and words that were split.
+    """Round trip of the lines of one text: tokenized and detokenized.
 
     `same` is the percentage of lines that the rules alone restore, except for no-break spaces and Unicode forms.
-    `learned` is the percentage of even lines restored exactly after learning from odd lines. A word is split if a token
-    begins or ends at a mark, a joiner or a letter-like sign inside it.
+    `learned` is the percentage of even lines restored exactly after learning from odd lines. `split_words` counts words
+    in which a token begins or ends at a mark, a joiner or a letter-like sign.
     """
 
     name: str
@@ -98,7 +98,7 @@ class RoundTrip(NamedTuple):
     lines: int
     same: float
     learned: float
-    torn: int
+    split_words: int
 
 
 def round_trip(path: Path, language: str) -> RoundTrip:
@@ -113,15 +113,15 @@ def round_trip(path: Path, language: str) -> RoundTrip:
     is_unchanged = [_as_spaces(rules.join(rules.tokens(text))) == _as_spaces(text) for text in texts]
     tokens = [fitted.tokens(text) for text in texts]
     learned = [fitted.join(line_tokens) == line for line_tokens, line in zip(tokens[1::2], lines[1::2], strict=True)]
-    torn = sum(
-        _torn(text, line_tokens, rules.apostrophe is Apostrophe.LETTER)
+    split_words = sum(
+        _count_split_words(text, line_tokens, rules.apostrophe is Apostrophe.LETTER)
         for text, line_tokens in zip(texts, tokens, strict=True)
     )
     scripts = Counter(
         unicodedata.name(letter, "?").split()[0].capitalize() for letter in "".join(texts) if letter.isalpha()
     )
     [(script, _)] = scripts.most_common(1) or [("?", 0)]
-    return RoundTrip(path.stem, script, len(texts), _percentage(is_unchanged), _percentage(learned), torn)
+    return RoundTrip(path.stem, script, len(texts), _percentage(is_unchanged), _percentage(learned), split_words)
 
 
 def _as_spaces(text: str) -> str:
@@ -137,7 +137,7 @@ _INSIDE = regex.compile(
 )
 
 
-def _torn(text: str, tokens: Sequence[str], apostrophes: bool) -> int:
+def _count_split_words(text: str, tokens: Sequence[str], apostrophes: bool) -> int:
     """Return the number of marks, joiners and signs inside words at which tokens begin or end."""
     edges: set[int] = set()
     position = 0
@@ -166,15 +166,15 @@ def by_script(round_trips: Iterable[RoundTrip]) -> Iterator[str]:
     for trip in round_trips:
         scripts.setdefault(trip.script, []).append(trip)
     everything = [trip for chosen in scripts.values() for trip in chosen]
-    yield "| script | languages | lines | rules, mean | lowest | learned, mean | lowest | torn |"
+    yield "| script | languages | lines | rules, mean | lowest | learned, mean | lowest | split words |"
     yield "|---|---|---|---|---|---|---|---|"
     for script, chosen in [*sorted(scripts.items()), ("all", everything)]:
-        lines, torn = sum(trip.lines for trip in chosen), sum(trip.torn for trip in chosen)
+        lines, split_words = sum(trip.lines for trip in chosen), sum(trip.split_words for trip in chosen)
         columns = [script, str(len(chosen)), f"{lines:,}"]
         for share in (lambda trip: trip.same, lambda trip: trip.learned):
             lowest = min(chosen, key=share)
             columns += [f"{statistics.mean(map(share, chosen)):.1f} %", f"{share(lowest):.1f} % ({lowest.name})"]
-        yield f"| {' | '.join((*columns, str(torn)))} |"
+        yield f"| {' | '.join((*columns, str(split_words)))} |"
 
 
 def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
@@ -187,7 +187,7 @@ def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
 
 
 @app.command()
-def joined(
+def round_trips(
     paths: Annotated[list[Path], typer.Argument(exists=True, help="Files with their language as suffix, or a folder.")],
 ) -> None:
     """Print the number of lines unchanged by tokenizing and detokenizing: by file, or by script."""
@@ -200,7 +200,7 @@ def joined(
 
 
 @app.command()
-def doors(
+def interfaces(
     corpus: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the corpus.")],
     work: Annotated[Path, typer.Option(help="Folder of all results.")],
     pairs: Annotated[int, typer.Option(min=1, help="Number of training pairs.")] = 12_000,
@@ -222,11 +222,11 @@ def doors(
     run_command("lm", "train.hand.en", "-o", "hand.lm", folder=folder)
     run_command("lm", "train.raw.en", "-o", "raw.lm", "--store", "raw.db", folder=folder)
     is_same_model = (folder / "hand.lm").read_bytes() == (folder / "raw.lm").read_bytes()
-    print(f"lm --store raw.db       the same file as by hand: {is_same_model}")
+    print(f"lm --store raw.db       same file as from tokens: {is_same_model}")
     (folder / "bare.cdec.gz").write_bytes((folder / "raw.cdec.gz").read_bytes())
-    doors: dict[str, tuple[str, ...]] = {
-        "by hand": ("translate", "hand.db", "test.hand.fr", "--lm", "hand.lm"),
-        "raw, not divided": ("translate", "hand.db", "test.raw.fr", "--lm", "hand.lm", "--tokenized"),
+    interfaces: dict[str, tuple[str, ...]] = {
+        "tokens": ("translate", "hand.db", "test.hand.fr", "--lm", "hand.lm"),
+        "raw, not tokenized": ("translate", "hand.db", "test.raw.fr", "--lm", "hand.lm", "--tokenized"),
         "translate, to tokens": ("translate", "raw.db", "test.raw.fr", "--lm", "raw.lm", "--no-text"),
         "translate, store": ("translate", "raw.db", "test.raw.fr", "--lm", "raw.lm"),
         "translate, export": ("translate", "raw.cdec.gz", "test.raw.fr", "--lm", "raw.lm"),
@@ -234,27 +234,27 @@ def doors(
             "translate", "bare.cdec.gz", "test.raw.fr", "--lm", "raw.lm", "--tokenize", "fr,en",
         ),
     }  # fmt: skip
-    for number, (door, command) in enumerate(doors.items()):
+    for number, (interface, command) in enumerate(interfaces.items()):
         run_command(*command, "-o", f"{number}.out", folder=folder)
         text = number > 2
         bleu = _bleu(folder, f"{number}.out", text)
-        print(f"{door:22}  BLEU {bleu:.2f} of {'text' if text else 'tokens'}", flush=True)
-    by_hand = MosesDetokenizer(lang="en")
+        print(f"{interface:22}  BLEU {bleu:.2f} of {'text' if text else 'tokens'}", flush=True)
+    moses = MosesDetokenizer(lang="en")
     translated = (folder / "0.out").read_text().splitlines()
-    write_lines(folder / "joined.out", [str(by_hand.detokenize(line.split())) for line in translated])
-    print(f"{'by hand, joined':22}  BLEU {_bleu(folder, 'joined.out', True):.2f} of text")
+    write_lines(folder / "moses.out", [str(moses.detokenize(line.split())) for line in translated])
+    print(f"{'tokens, by Moses':22}  BLEU {_bleu(folder, 'moses.out', True):.2f} of text")
     tuned = {}
     for kind in ("hand", "raw"):
         texts = (f"dev.{kind}.fr", "-r", f"dev.{kind}.en", "--lm", f"{kind}.lm", "-o", f"{kind}.toml")
         report = run_command("tune", f"{kind}.db", *texts, "--iterations", "1", "--json", folder=folder)
         tuned[kind] = json.loads(report)["rounds"][0]["bleu"]
-    print(f"tune, first round       by hand {tuned['hand']:.2f}, raw {tuned['raw']:.2f}")
-    divided = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
+    print(f"tune, first round       tokens {tuned['hand']:.2f}, raw {tuned['raw']:.2f}")
+    tokenization = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
     links = [
         run_command("align", f"test.{k}.fr", f"test.{k}.en", *link_options, folder=folder)
-        for k, link_options in divided.items()
+        for k, link_options in tokenization.items()
     ]
-    print(f"align --tokenize        the same links as by hand: {links[0] == links[1]}")
+    print(f"align --tokenize        same links as from tokens: {links[0] == links[1]}")
     # Last, because a daemon continues to sample.
     _served(folder)
     print(f"{'/v1/translate':22}  BLEU {_bleu(folder, 'served.out', True):.2f} of text")

@@ -27,7 +27,7 @@ BINS = 10
 
 
 class DecodedLinks(NamedTuple):
-    """Decoded links: probabilities float64[L], and whether each is sure, and sure or possible, bool[L]."""
+    """Decoded links: probabilities float64[L], and masks bool[L] of links that are sure, and sure or possible."""
 
     probabilities: NDArray[np.float64]
     sure: NDArray[np.bool_]
@@ -75,7 +75,9 @@ def align_corpus(corpus: CorpusFiles, seed: int) -> AlignedCorpus:
 
 
 def main(
-    folders: Annotated[list[str], typer.Argument(help="Folders with manual links, others joined to them by +.")],
+    folders: Annotated[
+        list[str], typer.Argument(help="Folders with manual links; FOLDER+FOLDER adds another folder's corpus.")
+    ],
     data: Annotated[Path, typer.Option(help="Folder that holds them.")] = Path(),
     seed: Annotated[int, typer.Option(help="Seed of the aligner.")] = 1,
 ) -> None:

@@ -32,7 +32,7 @@ from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree, w
 from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
-from hierogram.tools.lab.measures.results import ResultCache, drawn
+from hierogram.tools.lab.measures.results import ResultCache, save_figure
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import evaluate
 from hierogram.tools.treebanks.grammars import Prior, TreeGrammar
@@ -204,7 +204,7 @@ def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
 def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path: Path) -> None:
     """Draw log-likelihood and grammar size against sweeps, and F1 against the number of training trees, as PNG."""
     number = 3 if growing else 2
-    with drawn(path, 1, number, size=(4.7 * number, 4.2)) as panels:
+    with save_figure(path, 1, number, size=(4.7 * number, 4.2)) as panels:
         for row in runs:
             if row["curve"]:
                 sweeps, likelihoods, sizes = zip(*row["curve"], strict=True)
@@ -231,9 +231,9 @@ def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path
 class RunSet:
     """The runs to compare."""
 
-    train: Annotated[int, Option("Number of training trees, the first of the file.", min=1)] = 2000
+    train: Annotated[int, Option("Number of training trees, from the beginning of the file.", min=1)] = 2000
     dev: Annotated[int, Option("Number of development trees, the next ones, for the learning curve.", min=0)] = 200
-    test: Annotated[int, Option("Number of test trees, the ones after.", min=1)] = 400
+    test: Annotated[int, Option("Number of test trees, after the development trees.", min=1)] = 400
     seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 5
     annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", min=0)] = 400
     sweeps: Annotated[int, Option("Sweeps at T = 1.", min=0)] = 50

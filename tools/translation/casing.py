@@ -10,7 +10,7 @@ from typing import Any
 
 _BEGINNING = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 _RARE = 0.05
-"""Minimum share of a word's uses for a form. A rarer form counts as a slip."""
+"""Minimum share of a word's uses for a form. Rarer forms are treated as errors."""
 _NOUNS = 0.15
 """Minimum share of capitalized words in a language that capitalizes nouns: 0.31 in German news, 0.08 in English."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
@@ -40,11 +40,11 @@ class Casing:
     language
         Language code, for its case mappings.
     nouns
-        Whether common nouns are capitalized, as in German.
+        True if common nouns are capitalized, as in German.
     capital_fragments
-        Whether a text without a final punctuation mark, such as a heading, begins with a capital.
+        True if a text without a final punctuation mark, such as a heading, begins with a capital.
     capital_sentences
-        Whether a sentence begins with a capital. Some orthographies have no capitals.
+        True if a sentence begins with a capital. Some orthographies have no capitals.
     """
 
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Casing:
         return small if word == self.capitalize(small) else word
 
     def is_shortened(self, word: str) -> bool:
-        """Return whether a word is never capitalized, such as Dutch `'t`."""
+        """Check if a word is never capitalized, such as Dutch `'t`."""
         return self.language in _DUTCH and _SHORTENED.fullmatch(word) is not None
 
     def as_plain(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str
 
 
 def may_begin(before: str) -> bool:
-    """Return whether a sentence may begin after a token: a full stop, a colon or a quotation mark."""
+    """Check if a sentence may begin after a token: a full stop, a colon or a quotation mark."""
     return before[-1:] in _BEGINNING
 
 
@@ -186,7 +186,7 @@ def _most_frequent(counted_forms: list[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _has_nouns(within: Mapping[str, int]) -> bool:
-    """Return whether the share of capitalized words within sentences shows that common nouns are capitalized."""
+    """Check if common nouns are capitalized: many words within sentences are."""
     cased = [(word, count) for word, count in within.items() if len(word) > 1 and is_cased(word[0])]
     capital = sum(count for word, count in cased if is_capital(word))
     total = sum(count for word, count in cased if is_lower(word) or is_capital(word))
@@ -194,7 +194,7 @@ def _has_nouns(within: Mapping[str, int]) -> bool:
 
 
 def is_cased(letter: str) -> bool:
-    """Return whether a letter has a capital and a lowercase form that texts distinguish.
+    """Check if a letter has a capital and a lowercase form that texts distinguish.
 
     Georgian capitals are a style of print, and Cherokee is written in capitals alone.
     """
@@ -203,25 +203,25 @@ def is_cased(letter: str) -> bool:
 
 
 def is_upper(word: str) -> bool:
-    """Return whether all cased letters of a word are capitals, and it has one."""
+    """Check if a word has capitals and no lowercase letters."""
     cased = [letter for letter in word if letter.isalpha() and is_cased(letter)]
     return bool(cased) and all(letter.isupper() for letter in cased)
 
 
 def is_lower(word: str) -> bool:
-    """Return whether all cased letters of a word are lowercase, and it has one."""
+    """Check if a word has lowercase letters and no capitals."""
     cased = [letter for letter in word if letter.isalpha() and is_cased(letter)]
     return bool(cased) and all(letter.islower() for letter in cased)
 
 
 def is_capital(word: str) -> bool:
-    """Return whether the first letter of a word is a capital and the word is not in capitals."""
+    """Check if the first letter of a word is a capital and the word is not in capitals."""
     first = next((letter for letter in word if _begins_word(letter)), "")
     return bool(first) and is_cased(first) and not first.islower() and (len(word) == 1 or not is_upper(word))
 
 
 def is_mixed(word: str) -> bool:
-    """Return whether a word begins in lowercase and has a capital later in the same part, such as `iPhone`."""
+    """Check if a word begins in lowercase and has a capital later in the same part, such as `iPhone`."""
     for part in re.split("[-'’‘·]", word):
         if part[:1].islower() and any(letter.isupper() for letter in part if is_cased(letter)):
             return True
@@ -229,7 +229,7 @@ def is_mixed(word: str) -> bool:
 
 
 def _begins_word(letter: str) -> bool:
-    """Return whether a letter or digit is the first of a word; modifier letters such as ʻ are not."""
+    """Check if a character can begin a word: letters and digits, but not modifier letters such as ʻ."""
     return letter.isalnum() and unicodedata.category(letter) != "Lm"
 
 
@@ -240,7 +240,7 @@ def first_cased(text: str) -> str:
 
 
 def all_capital(words: Sequence[str]) -> bool:
-    """Return whether a sentence with at least two words of several letters is in capitals throughout.
+    """Check if a sentence with at least two words of several letters is in capitals throughout.
 
     Words with digits do not count. A word in a script without case is not in capitals.
     """

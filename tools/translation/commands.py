@@ -301,7 +301,7 @@ def tune(
     print_note(
         f"{output}: weights of round {tuned.best_round}, with BLEU {tuned.rounds[tuned.best_round - 1]['bleu']:.2f}"
     )
-    if tuned.start_won:
+    if tuned.start_is_best:
         print_note("no round improved on the starting weights, so these were written")
 
 

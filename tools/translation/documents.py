@@ -134,40 +134,35 @@ def _partners(pieces: list[_Piece]) -> dict[int, int]:
 
 
 def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], is_html: bool) -> Iterator[Part]:
-    made = Paragraph("", is_html=is_html)
+    paragraph = Paragraph("", is_html=is_html)
     opened: list[TagPair] = []
     attached: list[TagPair] = []
     tagged = closed = reopened = False
     k = start
     while k < end:
-        piece, position = pieces[k], len(made.text)
-        around = opened[-1].inside if opened else made.pairs
+        piece, position = pieces[k], len(paragraph.text)
+        siblings = opened[-1].inside if opened else paragraph.pairs
         after = partner[k] + 1 if k in partner and piece.kind == _OPEN else k + 1
-        if _has_no_words(pieces, k, after, partner, made.text):
-            attached.append(
-                TagPair("".join(piece_or_span.written for piece_or_span in pieces[k:after]), "", position, position)
-            )
-            around.append(attached[-1])
+        if _has_no_words(pieces, k, after, partner, paragraph.text):
+            attached.append(TagPair("".join(inner.written for inner in pieces[k:after]), "", position, position))
+            siblings.append(attached[-1])
             tagged |= piece.kind == _OPEN
             k = after
             continue
         if piece.kind == _TEXT:
             text = unicodedata.normalize("NFC", html.unescape(piece.written) if is_html else piece.written)
-            if _are_apart(made.text, text, tagged, reopened):
-                made.text += " "
+            if _are_apart(paragraph.text, text, tagged, reopened):
+                paragraph.text += " "
                 position += 1
             tagged = closed = reopened = False
-            protected = find_protected(text, tags=False)
-            made.kept += [
-                ProtectedSpan(
-                    position + piece_or_span.start, position + piece_or_span.end, made.written(piece_or_span.written)
-                )
-                for piece_or_span in protected
+            paragraph.kept += [
+                ProtectedSpan(position + span.start, position + span.end, paragraph.written(span.written))
+                for span in find_protected(text, tags=False)
             ]
-            made.text += text
+            paragraph.text += text
         elif k in partner and piece.kind == _OPEN:
             pair = TagPair(piece.written, pieces[partner[k]].written, position)
-            around.append(pair)
+            siblings.append(pair)
             opened.append(pair)
             reopened |= closed and piece.name != "rb"
             tagged = True
@@ -175,18 +170,18 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
             opened.pop().end = position
             tagged = closed = True
         else:
-            made.kept.append(ProtectedSpan(position, position + len(piece.written), piece.written))
+            paragraph.kept.append(ProtectedSpan(position, position + len(piece.written), piece.written))
             if piece.kind == _GIVEN:
-                made.given[position] = list(piece.given)
-            made.text += piece.written
+                paragraph.given[position] = list(piece.given)
+            paragraph.text += piece.written
             tagged = closed = reopened = False
         k += 1
     for pair in attached:
-        before, behind = made.text[pair.start - 1 : pair.start], made.text[pair.start : pair.start + 1]
-        if behind.isspace() or (before and not before.isspace()):
+        before, following = paragraph.text[pair.start - 1 : pair.start], paragraph.text[pair.start : pair.start + 1]
+        if following.isspace() or (before and not before.isspace()):
             pair.opening = AttachedTag(pair.opening)
-    if made.text or made.pairs:
-        yield made
+    if paragraph.text or paragraph.pairs:
+        yield paragraph
 
 
 _MARK = re.compile(
@@ -200,7 +195,7 @@ _READINGS = frozenset(("rt", "rtc", "rp"))
 
 
 def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], before: str) -> bool:
-    """Return whether an element after `before` has no words to translate: comment, footnote mark, pronunciation."""
+    """Check if an element has no words to translate: a comment, a footnote mark, a pronunciation."""
     first = pieces[start]
     if end == start + 1:
         return first.kind == _KEPT and (first.name == "wbr" or first.written.startswith("<!"))
@@ -225,7 +220,7 @@ def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int,
 
 
 def _are_apart(before: str, text: str, tagged: bool, reopened: bool) -> bool:
-    """Return whether text begins a new word although no space is before it.
+    """Check if text begins a new word although no space precedes it.
 
     This is the case if the text is in the element after `before`, like the links of a menu, or if a tag separates the
     texts and `before` ends a sentence.
@@ -247,7 +242,7 @@ _INLINE = _names(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark meter output progress",
     "q ruby rb rp rt s samp small span strike strong sub sup time tt u var wbr x g ph it bpt ept",
 )
-_AS_IT_IS = _names(
+_VERBATIM = _names(
     "script style pre textarea svg math code kbd samp var iframe object canvas video audio template noscript"
 )
 _HTML_PIECE = re.compile(
@@ -282,14 +277,14 @@ class _Blocks:
             if not name:
                 # A comment or a declaration.
                 self._add(_KEPT, match.group())
-            elif name in _AS_IT_IS or _NOT_TRANSLATED.search(match["rest"]):
+            elif name in _VERBATIM or _NOT_TRANSLATED.search(match["rest"]):
                 if not match["close"] and not match["empty"] and name not in _VOID:
                     position = _end_of(text, name, position)
-                self._stand(name, text[match.start() : position])
+                self._add_element(name, text[match.start() : position])
             elif name in _INLINE:
                 self._pieces.append(_tag(match))
             else:
-                self._stand(name, match.group())
+                self._add_element(name, match.group())
         self._add(_TEXT, text[position:])
         self._end()
         return self._parts
@@ -298,7 +293,7 @@ class _Blocks:
         if written:
             self._pieces.append(_Piece(kind, written))
 
-    def _stand(self, name: str, written: str) -> None:
+    def _add_element(self, name: str, written: str) -> None:
         if name in _INLINE:
             self._add(_KEPT, written)
         else:

@@ -74,7 +74,7 @@ class Glossary:
     ) -> None:
         """Index the entries. `casing` is the casing of the source language. With `tokens`, entries are tokens.
 
-        `segmented`: whether a package segments the words of sentences in a script without spaces.
+        `segmented` is True if a package segments the words of sentences in a script without spaces.
         """
         self._entries = dict(entries or {})
         self._tokens = tokens
@@ -92,7 +92,7 @@ class Glossary:
             self._small.setdefault(self._lower(words), choices)
 
     def through(self, texts: TextPipeline) -> "Glossary":
-        """Return this glossary with its entries processed by a text pipeline as sentences are."""
+        """Return this glossary with its entries processed by a text pipeline, like sentences."""
         if self._tokens or not texts.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
@@ -167,7 +167,7 @@ class Glossary:
         if not self._longest:
             yield from parts
             return
-        shouted = all_capital([word for part in parts if not part.given for word in part.written or part.words])
+        in_capitals = all_capital([word for part in parts if not part.given for word in part.written or part.words])
         for part in parts:
             if part.given:
                 yield part
@@ -176,7 +176,7 @@ class Glossary:
             written = part.written or words
             while start < len(words):
                 for size in range(min(self._longest, len(words) - start), 0, -1):
-                    if choices := self._given(written[start : start + size], shouted):
+                    if choices := self._given(written[start : start + size], in_capitals):
                         if plain < start:
                             yield SentencePart(words[plain:start])
                         yield SentencePart(words[start : start + size], choices)
@@ -187,13 +187,13 @@ class Glossary:
             if plain < len(words):
                 yield SentencePart(words[plain:])
 
-    def _given(self, words: Words, shouted: bool) -> tuple[Words, ...]:
-        """Return the translations of words, or nothing if no entry matches. `shouted`: the sentence is in capitals."""
+    def _given(self, words: Words, in_capitals: bool) -> tuple[Words, ...]:
+        """Return the translations of words, or nothing if no entry matches; `in_capitals` ignores case."""
         lowercased = tuple(map(self._casing.uncapitalize, words))
         for form in (words, (lowercased[0], *words[1:]), lowercased):
             if choices := self._entries.get(form):
                 return choices
-        return self._small.get(self._lower(words), ()) if shouted else ()
+        return self._small.get(self._lower(words), ()) if in_capitals else ()
 
     def _lower(self, words: Words) -> Words:
         return tuple(map(self._casing.lower, words))

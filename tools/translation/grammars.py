@@ -103,13 +103,13 @@ class TranslationGrammar:
         Text pipeline of the store that the grammar comes from.
     source_casing, casing
         Casing of the source and of the target side.
-    together
+    group_size
         Number of sentences to translate together: the 0.9 quantile of the sentences of a source side.
     length_ratio
         Target letters per source letter in the store; 0 if unknown.
     source_numbers, target_numbers
         Word numbers by word.
-    alone
+    standalone
         Numbers of the source words that have a rule of their own.
     """
 
@@ -122,18 +122,18 @@ class TranslationGrammar:
     texts: TextPipeline = UNCHANGED_TEXT
     source_casing: Casing = NO_CASING
     casing: Casing = NO_CASING
-    together: int = 1
+    group_size: int = 1
     length_ratio: float = 0.0
     source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
-    alone: set[int] = field(default_factory=set, repr=False)
+    standalone: set[int] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
         self.source_numbers.update(zip(self.source_words, range(len(self.source_words)), strict=True))
         self.target_numbers.update(zip(self.target_words, range(len(self.target_words)), strict=True))
         first = self.packed.rule_first
         top = int(self.packed.child_first[1])
-        self.alone.update(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
+        self.standalone.update(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
 
 
 def pack_grammar(
@@ -188,7 +188,7 @@ def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, 
 
 
 def is_grammar(path: str) -> bool:
-    """Return whether a path names a grammar: a folder, a file in our binary form, or a file with an export's suffix."""
+    """Check if a path names a grammar: a folder, a file in our binary form, or a file with an export's suffix."""
     return Path(path).is_dir() or has_kind(path, _KIND) or format_from_name(path) is not None
 
 
@@ -203,7 +203,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
         "wide": grammar.wide,
         "texts": grammar.texts.as_plain(),
         "casings": [grammar.source_casing.as_plain(), grammar.casing.as_plain()],
-        "together": grammar.together,
+        "group_size": grammar.group_size,
         "length_ratio": grammar.length_ratio,
     }
     write_arrays(path, _KIND, _VERSION, values, arrays)
@@ -226,7 +226,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             make_pipeline(values["texts"]),
             source_casing,
             casing,
-            values["together"],
+            values["group_size"],
             values["length_ratio"],
         )
     except KeyError as error:
@@ -250,7 +250,7 @@ class StoreGrammar:
         if TRANSLATION not in notation.offers:
             raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
         self.grows = LINKS in notation.offers
-        """Whether new pairs can be added, which requires rules with links from pairs."""
+        """True if new pairs can be added, which requires rules with links from pairs."""
         self._store = store
         self._max_scope = max_scope
         self._plan = replace(resolve_plan(replace(options, format=_TABLE), notation), both_sides=not self.grows)
@@ -271,16 +271,20 @@ class StoreGrammar:
                 raise InputError("no rules left after filtering: relax the filters")
             texts = make_pipeline(snapshot.settings())
             sides = _sample(snapshot)
-            casings, together, length_ratio = _casings(*sides, texts), _usual_sentences(sides[0]), _length_ratio(*sides)
+            casings, group_size, length_ratio = (
+                _casings(*sides, texts),
+                _usual_sentences(sides[0]),
+                _length_ratio(*sides),
+            )
             self.position = snapshot.state().position
             self._since = ReadState(*snapshot.newest(), seen)
         # Build the table after the scratch database is closed, so that its memory is free.
         table = self._reader.table(self._values)
         packed = pack_grammar(table, max_scope, texts, casings)
-        self.grammar = replace(packed, together=together, length_ratio=length_ratio)
+        self.grammar = replace(packed, group_size=group_size, length_ratio=length_ratio)
 
     def add_new_pairs(self) -> bool:
-        """Add the rules of pairs since the last read, with current features. Returns whether any rule was added.
+        """Add the rules of pairs since the last read, with current features. Returns True if rules were added.
 
         Existing rules do not change. The next full read adds compositions, which need sums of sides, and rules that
         were filtered out before.
@@ -299,7 +303,7 @@ class StoreGrammar:
         grammar = self.grammar
         casings = grammar.source_casing, grammar.casing
         grown = pack_grammar(self._reader.table(self._values), self._max_scope, grammar.texts, casings)
-        self.grammar = replace(grown, together=grammar.together, length_ratio=grammar.length_ratio)
+        self.grammar = replace(grown, group_size=grammar.group_size, length_ratio=grammar.length_ratio)
         return True
 
     @contextmanager

@@ -170,7 +170,7 @@ class TunedWeights(NamedTuple):
 
     weights: dict[str, float]
     best_round: int
-    start_won: bool
+    start_is_best: bool
     rounds: list[dict[str, Any]]
 
 

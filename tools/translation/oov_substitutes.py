@@ -15,7 +15,7 @@ from hierogram.storage.records.parts import is_part
 from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 
 SHARED = 4
-"""Minimum number of letters that two words share at their beginnings and ends together."""
+"""Minimum sum of the lengths of the common prefix and the common suffix of two words."""
 _INDEXED = 3
 
 
@@ -37,7 +37,7 @@ def shared_letters(first: str, second: str) -> int:
 
 
 def is_name(word: str, before: str) -> bool:
-    """Return whether a word is capitalized within a sentence, that is, after a word or a comma."""
+    """Check if a word is capitalized within a sentence, that is, after a word or a comma."""
     return first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
 
 
@@ -73,7 +73,7 @@ class SubstituteFinder:
         """
         self._casing = casing
         self._target_words = target_words
-        self._least = oov_similarity
+        self._min_similarity = oov_similarity
         self._folded: dict[str, str] = {}
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word, number in numbers.items():
@@ -95,7 +95,7 @@ class SubstituteFinder:
     def find(self, word: str, before: str = "") -> tuple[int, ...]:
         """Return the numbers of the known words that replace an unknown word, given the word before it, or ()."""
         folded = self._casing.lower(word)
-        if self._least and folded in self._folded:
+        if self._min_similarity and folded in self._folded:
             return (self.known[folded],)
         noun = is_name(word, before)
         if noun and (not self._casing.nouns or word in self._target_words):
@@ -109,20 +109,24 @@ class SubstituteFinder:
         """Return the most similar known word, if any. For a noun it is a noun that differs in its ending only."""
         if len(folded) < SHARED or any(map(str.isdigit, folded)):
             return []
-        near = {*self._alike.get(f"{folded[:_INDEXED]}-", ()), *self._alike.get(f"-{folded[-_INDEXED:]}", ())}
+        candidates = {*self._alike.get(f"{folded[:_INDEXED]}-", ()), *self._alike.get(f"-{folded[-_INDEXED:]}", ())}
         best: tuple[float, int, str] | None = None
-        for candidate in near:
+        for candidate in candidates:
             if noun and not self._is_noun(self._folded[candidate]):
                 continue
             shared = shared_beginning(folded, candidate) if noun else shared_letters(folded, candidate)
-            oov_similarity = shared / max(len(folded), len(candidate))
-            min_similarity = self._least if shared_beginning(folded, candidate) >= _INDEXED else (1 + self._least) / 2
+            similarity = shared / max(len(folded), len(candidate))
+            min_similarity = (
+                self._min_similarity
+                if shared_beginning(folded, candidate) >= _INDEXED
+                else (1 + self._min_similarity) / 2
+            )
             if (
                 shared >= SHARED
-                and oov_similarity >= min_similarity
-                and (best is None or (oov_similarity, shared, candidate) > best)
+                and similarity >= min_similarity
+                and (best is None or (similarity, shared, candidate) > best)
             ):
-                best = oov_similarity, shared, candidate
+                best = similarity, shared, candidate
         return [] if best is None else [best[2]]
 
     def _is_noun(self, word: str) -> bool:

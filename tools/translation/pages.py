@@ -42,7 +42,7 @@ class _Shown(NamedTuple):
 
 
 class TranslatedPhrase(NamedTuple):
-    """Phrase, its translation by a rule, and the `keys` of its words. `stored`: whether the rule is in the store."""
+    """Phrase, its translation by a rule, and the `keys` of its words. `stored`: the rule is in the store."""
 
     text: str
     translation: str
@@ -72,7 +72,7 @@ def translation_routes(
             "position": None,
             "language_model": None,
             "sql": [],
-            "_trouble": None,
+            "_problem": None,
             "_most": MAX_TEXT_LENGTH,
             "_corrected": parameters.get("corrected"),
             "_correct": _CORRECT,
@@ -80,14 +80,14 @@ def translation_routes(
             "_near": build_url("/translate/near", q=typed),
         }
         if len(typed) > MAX_TEXT_LENGTH:
-            content["_trouble"] = f"the text has {len(typed):,} characters, the limit is {MAX_TEXT_LENGTH:,}"
+            content["_problem"] = f"the text has {len(typed):,} characters, the limit is {MAX_TEXT_LENGTH:,}"
         elif typed.strip():
             try:
                 content |= await threads.translations.run(lambda: translated(typed), request)
             except (BusyError, DeadlineError):
                 raise
             except (DaemonError, ProblemError) as error:
-                content["_trouble"] = error.detail if isinstance(error, ProblemError) else str(error)
+                content["_problem"] = error.detail if isinstance(error, ProblemError) else str(error)
         return await to_thread.run_sync(page.render, request, "translate", content)
 
     def translated(typed: str) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") ->
             keys = [f"s{n - first}" for n in range(i, k)] + [f"t{n - begin}" for n in range(j, m)]
             phrases.append(
                 TranslatedPhrase(
-                    paragraph.text[paragraph.spots[i - first][0] : paragraph.spots[k - 1 - first][1]],
+                    paragraph.text[paragraph.text_spans[i - first][0] : paragraph.text_spans[k - 1 - first][1]],
                     "".join(part for pair in paragraph.written[j - begin : m - begin] for part in pair).strip(),
                     use.source,
                     use.target,
@@ -213,7 +213,7 @@ def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") ->
 
 def _source_words(paragraph: "TextParagraph") -> list[tuple[str, str]]:
     position, words = 0, []
-    for start, end in paragraph.spots:
+    for start, end in paragraph.text_spans:
         words.append((paragraph.text[position:start], paragraph.text[start:end]))
         position = end
     return words

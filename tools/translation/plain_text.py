@@ -23,7 +23,7 @@ TEXT, HTML = "text", "html"
 FORMS = (TEXT, HTML)
 
 MAX_TRANSLATED = 250_000
-"""Maximum characters of a request times the number of translations of each text."""
+"""Maximum of the characters of a request times the number of translations of each text."""
 
 _MAX_WORDS_LOOKED_UP = 400
 _MAX_PAIRS_COUNTED = 50_000
@@ -49,8 +49,8 @@ class PlainTranslation:
     alternatives: list[str]
 
 
-class FollowedGrammar:
-    """Grammar of a store that is read on first use and kept up to date. Thread-safe."""
+class CurrentTranslator:
+    """Translator with the newest grammar of a store, which is read on first use. Thread-safe."""
 
     def __init__(self, store: Store, options: TranslateOptions, corrections: Corrections) -> None:
         self._store = store

@@ -14,7 +14,7 @@ _DOUBLE, _SINGLE = frozenset('"“”„«»「」『』《》〈〉'), frozense
 _QUOTES = _DOUBLE | _SINGLE
 _DASHES, _COLONS, _COMMAS = frozenset("-–—―‐¿¡"), frozenset(":："), frozenset(",，、")
 _TITLE_WORD = 4
-"""Minimum letters of a word that is capitalized in a title."""
+"""Minimum number of letters of a word that is capitalized in a title."""
 _NUMBER = re.compile(r"\d+(?P<sign>[.)])?|[^\W\d_]")
 """Number or letter of a list item, with or without its punctuation mark."""
 
@@ -46,9 +46,9 @@ class SourceWord(NamedTuple):
     known
         The form in which the grammar knows the word.
     kept
-        Whether the word is not translated, such as a placeholder.
+        True if the word is not translated, such as a placeholder.
     is_tag
-        Whether the word is a tag.
+        True if the word is a tag.
     """
 
     text: str
@@ -200,7 +200,7 @@ class _Sentence:
         return target.lower(word) if sources and translated == sources else word
 
     def _begins(self, j: int, start: StartContext) -> bool:
-        """Return whether a word at a position that allows a capital has one."""
+        """Check if a word is capitalized, at a position that allows a capital."""
         if not self._target.capital_sentences:
             return False
         source_position = self._source_place(j, start)
@@ -263,7 +263,7 @@ def _is_sign(token: str, signs: Collection[str]) -> bool:
 
 
 def _is_end(tokens: Sequence[str]) -> bool:
-    """Return whether the last mark, except quotation marks and brackets, ends a sentence."""
+    """Check if the last mark, except quotation marks and brackets, ends a sentence."""
     return "".join(tokens).rstrip("".join(_QUOTES | _CLOSING))[-1:] in tuple(_ENDS)
 
 
@@ -300,7 +300,7 @@ def _ends_number(token: str, number: re.Match[str]) -> bool:
 
 
 def _opens(token: str, after: Sequence[str], open_quotes: set[frozenset[str]]) -> bool | None:
-    """Return whether a quotation mark opens a quotation; None for an apostrophe."""
+    """Check if a quotation mark opens a quotation. None for an apostrophe."""
     kind = _SINGLE if _is_sign(token, _SINGLE) else _DOUBLE
     if kind in open_quotes:
         open_quotes.remove(kind)

@@ -46,7 +46,7 @@ class TranslationResources:
     glossary: Glossary
     store_model: StoreModel | None = None
     max_words: int = MAX_WORDS
-    """Maximum words of a sentence. Longer sentences are translated in parts."""
+    """Maximum number of words of a sentence. Longer sentences are translated in parts."""
     _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
 
     def texts(self, grammar: TranslationGrammar) -> TextPipeline:
@@ -131,11 +131,11 @@ def load_resources(options: TranslateOptions) -> TranslationResources:
     return TranslationResources(options, weights, model, glossary)
 
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 """Minimum interval in seconds between checks of the store for changes."""
-_REST = 9.0
+_PAUSE = 9.0
 """Pause after a full read of the grammar, as a multiple of the reading time."""
-_SHORT_REST = 1.0
+_SHORT_PAUSE = 1.0
 """The same pause if the number of pairs has changed and new pairs cannot be added to the grammar."""
 _MAX_NEW_PAIRS = 1_000
 """Maximum number of new pairs to add. With more, the grammar is read in full."""
@@ -159,8 +159,8 @@ class GrammarFollower:
         self._read: StoreGrammar | None = None
         self._newest: tuple[Translator, int] | None = None
         self._derived = 0
-        self._next_check = self._rest_until = self._short_rest_until = 0.0
-        self._at_work: dict[str, threading.Thread] = {}
+        self._next_check = self._pause_until = self._short_pause_until = 0.0
+        self._threads: dict[str, threading.Thread] = {}
 
     def now(self) -> tuple[Translator, int]:
         """Return the current translator, and the store position of its grammar's last full read."""
@@ -184,7 +184,7 @@ class GrammarFollower:
         with self._lock:
             if now < self._next_check:
                 return
-            self._next_check = now + LOOK_SECONDS
+            self._next_check = now + POLL_SECONDS
             try:
                 assert self._newest is not None
                 if self._store.position() == self._newest[1]:
@@ -195,14 +195,14 @@ class GrammarFollower:
             assert self._read is not None
             if self._read.grows and 0 < new <= _MAX_NEW_PAIRS:
                 self._start("add-new-pairs", self._add_new_pairs)
-            elif now >= (self._short_rest_until if new else self._rest_until):
+            elif now >= (self._short_pause_until if new else self._pause_until):
                 self._start("read-grammar", self._read_whole)
 
     def _start(self, name: str, work: Callable[[], None]) -> None:
         """Run `work` in a background thread unless a thread of this name is running."""
-        if name not in self._at_work or not self._at_work[name].is_alive():
-            self._at_work[name] = threading.Thread(target=self._try, args=(work,), name=name, daemon=True)
-            self._at_work[name].start()
+        if name not in self._threads or not self._threads[name].is_alive():
+            self._threads[name] = threading.Thread(target=self._try, args=(work,), name=name, daemon=True)
+            self._threads[name].start()
 
     def _try(self, work: Callable[[], None]) -> None:
         with suppress(DaemonError, StoreError):
@@ -217,7 +217,7 @@ class GrammarFollower:
             self._derived = derived
 
     def _grown(self, read: StoreGrammar) -> bool:
-        """Add new pairs. Returns whether rules were added. If it fails, the next full read adds them."""
+        """Add new pairs. Returns True if rules were added. If adding fails, the next full read adds them."""
         try:
             return read.add_new_pairs()
         except (DaemonError, StoreError):
@@ -233,8 +233,8 @@ class GrammarFollower:
         self._grown(read)
         self._show(read, derived)
         ended = time.monotonic()
-        self._rest_until = ended + _REST * (ended - started)
-        self._short_rest_until = ended + _SHORT_REST * (ended - started)
+        self._pause_until = ended + _PAUSE * (ended - started)
+        self._short_pause_until = ended + _SHORT_PAUSE * (ended - started)
 
     def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
         """Switch to a grammar that was read with `derived` derivations, unless `instead_of` is no longer current."""

@@ -47,7 +47,7 @@ class TranslateBody(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _is_one_thing(self) -> "TranslateBody":
+    def _check_format(self) -> "TranslateBody":
         if self.tokenized and self.format not in (None, "tokens"):
             raise ValueError(f"tokenized cannot be combined with format {self.format}")
         return self

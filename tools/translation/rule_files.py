@@ -43,12 +43,12 @@ Change = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
 _CANONICAL = {exported: name for name, exported in CDEC_NAMES.items()}
-_LEAST = 1e-100
+_MIN_PROBABILITY = 1e-100
 """Value that replaces a probability of 0."""
 
 
 def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.log(np.maximum(values, _LEAST))
+    return np.log(np.maximum(values, _MIN_PROBABILITY))
 
 
 _LOGARITHMS: dict[str, Change] = {"cdec": partial(np.multiply, math.log(10.0))}

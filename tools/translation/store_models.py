@@ -77,7 +77,7 @@ def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = 
             if not sentences:
                 return None
             path = cache_folder() / "language-models" / f"{digest}.lm"
-            model = _kept(path, bar) or _built(text, path, bar)
+            model = _load_cached(path, bar) or _build(text, path, bar)
     except (DaemonError, OSError) as error:
         _log.warning("cannot build a language model of the target side of the store: %s", error)
         return None
@@ -99,7 +99,7 @@ def _write_text(store: Store, path: Path) -> tuple[int, str]:
     return sentences, digest.hexdigest()
 
 
-def _kept(path: Path, bar: Progress) -> NamedModel | None:
+def _load_cached(path: Path, bar: Progress) -> NamedModel | None:
     """Return the cached model of a file, or None if it is missing or damaged."""
     if not path.is_file():
         return None
@@ -111,7 +111,7 @@ def _kept(path: Path, bar: Progress) -> NamedModel | None:
     return model
 
 
-def _built(text: Path, path: Path, bar: Progress) -> NamedModel:
+def _build(text: Path, path: Path, bar: Progress) -> NamedModel:
     made: list[NamedModel] = []
     writer = partial(BinaryWriter, made.append)
     estimate([str(text)], STORE_MODEL_OPTIONS, [writer], text.parent, bar)

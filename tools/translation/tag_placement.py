@@ -1,4 +1,4 @@
-"""Tag placement: tags around source words are put around the linked target words."""
+"""Tag placement: put tags around the target words that are linked to the tagged source words."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,29 +10,31 @@ Event = int | str
 
 
 def place_tags(
-    pairs: Sequence[TagPair], spots: Sequence[Span], links: Sequence[tuple[int, int]], words: int
+    pairs: Sequence[TagPair], text_spans: Sequence[Span], links: Sequence[tuple[int, int]], words: int
 ) -> Iterator[Event]:
     """Yield the target words of a paragraph with its tags in place, each once and nested as in the source.
 
-    `spots` are the text spans of the source words. `words` is the number of target words.
+    `text_spans` are the text spans of the source words. `words` is the number of target words.
     """
-    linked: list[list[int]] = [[] for _ in spots]
+    linked: list[list[int]] = [[] for _ in text_spans]
     for i, j in links:
         linked[i].append(j)
-    yield from _inside(pairs, (0, len(spots)), _Sides(spots, linked), (0, words))
+    yield from _inside(pairs, (0, len(text_spans)), _Sides(text_spans, linked), (0, words))
 
 
 class _Sides:
     """Source words of a paragraph: their text spans, and the target words linked to each."""
 
-    def __init__(self, spots: Sequence[Span], linked: Sequence[Sequence[int]]) -> None:
-        self._spots = spots
+    def __init__(self, text_spans: Sequence[Span], linked: Sequence[Sequence[int]]) -> None:
+        self._text_spans = text_spans
         self.linked = linked
 
     def words(self, pair: TagPair) -> Span:
-        first = next((k for k, spot in enumerate(self._spots) if spot[1] > pair.start), len(self._spots))
+        first = next(
+            (k for k, text_span in enumerate(self._text_spans) if text_span[1] > pair.start), len(self._text_spans)
+        )
         last = first
-        while last < len(self._spots) and self._spots[last][0] < pair.end:
+        while last < len(self._text_spans) and self._text_spans[last][0] < pair.end:
             last += 1
         return first, last
 

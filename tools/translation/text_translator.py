@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hierogram.daemon.text.detokenizer import find_repeated, find_unpaired
 from hierogram.daemon.text.detokenizer import written as as_written
-from hierogram.daemon.text.languages import Spot
+from hierogram.daemon.text.languages import TextSpan
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import TAG, ProtectedSpan
 from hierogram.daemon.text.texts import TextWord
@@ -44,7 +44,7 @@ class _Unit(NamedTuple):
 
     word: str
     token: str
-    spot: Spot
+    text_span: TextSpan
     written: str | None = None
     given: tuple[Words, ...] = ()
 
@@ -61,14 +61,14 @@ class _Sentence(NamedTuple):
 class TextParagraph(NamedTuple):
     """Translated paragraph, with the spans of its source and target words in the translation of the whole text.
 
-    `spots` are the spans of the source words in `text`. `written` are the target words as displayed, each with the text
-    before it.
+    `text_spans` are the spans of the source words in `text`. `written` are the target words as displayed, each with
+    the text before it.
     """
 
     text: str
-    sources: Spot
-    targets: Spot
-    spots: list[Spot]
+    sources: TextSpan
+    targets: TextSpan
+    text_spans: list[TextSpan]
     written: list[tuple[str, str]]
 
 
@@ -123,7 +123,7 @@ class TextTranslator:
         self.usual = TOKENS if translator.texts.rules is None else TEXT
         """Default input format: text if the pipeline tokenizes, else tokens."""
         self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.casing)
-        self._together = translator.grammar.together
+        self._group_size = translator.grammar.group_size
         self._corrected = corrected
 
     def translate(
@@ -205,14 +205,14 @@ class TextTranslator:
 
     def _sentences(self, paragraph: Paragraph) -> Iterator[tuple[str, list[_Unit]]]:
         end = 0
-        for start, stop in self._spots(paragraph):
+        for start, stop in self._sentence_spans(paragraph):
             protected = [span for span in paragraph.kept if start <= span.start < stop]
             # A sentence of control characters has no words.
             if units := list(self._units(paragraph, start, stop, protected)):
                 yield paragraph.written(paragraph.text[end:start]), units
                 end = stop
 
-    def _spots(self, paragraph: Paragraph) -> list[Spot]:
+    def _sentence_spans(self, paragraph: Paragraph) -> list[TextSpan]:
         """Return the spans of the sentences, grouped as in the store's pairs. No span ends within kept text.
 
         A tag such as a line break belongs to the sentence after it.
@@ -222,23 +222,23 @@ class TextTranslator:
         protected = [span for span in paragraph.kept if not _is_tag(span.written)]
         for span in tags:
             text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
-        spots: list[Spot] = []
+        text_spans: list[TextSpan] = []
         for start, end in self.texts.source.rules.sentences(text):
-            if spots and any(span.start < spots[-1][1] < span.end for span in protected):
-                start = spots.pop()[0]
-            before = spots[-1][1] if spots else 0
-            spots.append((min([start, *(span.start for span in tags if before <= span.start)]), end))
-        if spots:
-            spots[-1] = (spots[-1][0], max([spots[-1][1], *(span.end for span in tags)]))
-        together = [spots[k : k + self._together] for k in range(0, len(spots), self._together)]
-        return [(spot_group[0][0], spot_group[-1][1]) for spot_group in together]
+            if text_spans and any(span.start < text_spans[-1][1] < span.end for span in protected):
+                start = text_spans.pop()[0]
+            before = text_spans[-1][1] if text_spans else 0
+            text_spans.append((min([start, *(span.start for span in tags if before <= span.start)]), end))
+        if text_spans:
+            text_spans[-1] = (text_spans[-1][0], max([text_spans[-1][1], *(span.end for span in tags)]))
+        groups = [text_spans[k : k + self._group_size] for k in range(0, len(text_spans), self._group_size)]
+        return [(group[0][0], group[-1][1]) for group in groups]
 
     def _units(
         self, paragraph: Paragraph, start: int, stop: int, protected: Sequence[ProtectedSpan]
     ) -> Iterator[_Unit]:
         source, target = self.texts.source, self.texts.target
         written = {span.start: span.written for span in protected}
-        words: list[tuple[TextWord, Spot]] = []
+        words: list[tuple[TextWord, TextSpan]] = []
         # Text on both sides of a tag is tokenized separately.
         tags = [span for span in protected if _is_tag(span.written)]
         bounds = [start, *(boundary for span in tags for boundary in (span.start, span.end)), stop]
@@ -250,22 +250,22 @@ class TextTranslator:
             ]
             divided = self.translator.glossary.divide(source.words(paragraph.text[offset:end], inner))
             words += [(word, (word.start + offset, word.end + offset)) for word in divided]
-        shouted = all_capital([word.token for word, _ in words if not word.is_protected])
-        for word, spot in words:
+        in_capitals = all_capital([word.token for word, _ in words if not word.is_protected])
+        for word, text_span in words:
             if not word.is_protected:
-                yield _Unit(self._known(word.token, shouted), word.token, spot)
-            elif (choices := paragraph.given.get(spot[0])) is not None:
+                yield _Unit(self._known(word.token, in_capitals), word.token, text_span)
+            elif (choices := paragraph.given.get(text_span[0])) is not None:
                 choice_words = tuple(split_words(target.tokens(choice)) for choice in choices)
-                yield _Unit(word.token, word.token, spot, None, choice_words)
+                yield _Unit(word.token, word.token, text_span, None, choice_words)
             else:
-                yield _Unit(word.token, word.token, spot, written[spot[0]], ((word.token,),))
+                yield _Unit(word.token, word.token, text_span, written[text_span[0]], ((word.token,),))
 
-    def _known(self, word: str, shouted: bool) -> str:
-        """Return the grammar's form of a source word, else the word itself, in lowercase if it is `shouted`."""
-        numbers, standalone = self.translator.grammar.source_numbers, self.translator.grammar.alone
+    def _known(self, word: str, in_capitals: bool) -> str:
+        """Return the grammar's form of a source word, else the word itself, in lowercase if it is `in_capitals`."""
+        numbers, standalone = self.translator.grammar.source_numbers, self.translator.grammar.standalone
         casing = self.translator.grammar.source_casing
         small = casing.lower(word)
-        forms = [small, casing.capitalize(small), word] if shouted else [word, small, casing.capitalize(word)]
+        forms = [small, casing.capitalize(small), word] if in_capitals else [word, small, casing.capitalize(word)]
         known_forms = [form for form in forms if form in numbers]
         return next(
             (form for form in known_forms if numbers[form] in standalone), known_forms[0] if known_forms else forms[0]
@@ -307,21 +307,21 @@ class TextTranslator:
                 continue
             first, begin = source, ends[piece]
             written: list[tuple[str, str]] = []
-            spots: list[Spot] = []
+            text_spans: list[TextSpan] = []
             for sentence in sentences[number]:
                 start, end = ends[piece], ends[piece + sentence.pieces]
                 unit_links = links[source : source + len(sentence.units)]
                 linked = [[j - start for j in unit_targets] for unit_targets in unit_links]
                 fixed = {j - start for j in fixed_positions if start <= j < end}
                 written += self._sentence(part, sentence, words[start:end], linked, fixed)
-                spots += [unit.spot for unit in sentence.units]
+                text_spans += [unit.text_span for unit in sentence.units]
                 source += len(sentence.units)
                 piece += sentence.pieces
             pairs = [(i - first, j - begin) for i in range(first, source) for j in links[i]]
-            tags, tagged = _tagged_words(part, spots, pairs, written)
-            out += _assembled(place_tags(tags, spots, pairs, len(written)), tagged)
-            out.append(part.written(part.text[spots[-1][1] :]))
-            paragraphs.append(TextParagraph(part.text, (first, source), (begin, ends[piece]), spots, written))
+            tags, tagged = _tagged_words(part, text_spans, pairs, written)
+            out += _assembled(place_tags(tags, text_spans, pairs, len(written)), tagged)
+            out.append(part.written(part.text[text_spans[-1][1] :]))
+            paragraphs.append(TextParagraph(part.text, (first, source), (begin, ends[piece]), text_spans, written))
         return "".join(out), paragraphs
 
     def _sentence(
@@ -350,13 +350,13 @@ class TextTranslator:
         for (first, second), to_first, to_second, separator in zip(
             pairwise(units), linked, linked[1:], default_separators[1:], strict=False
         ):
-            if first.spot[1] == second.spot[0]:
-                self._touch(first, second, to_first, to_second, cased, separators)
+            if first.text_span[1] == second.text_span[0]:
+                self._join_words(first, second, to_first, to_second, cased, separators)
             elif not separator:
                 # Keep an unusual space of the source between two words that are passed through.
                 for j in {*to_second} & {i + 1 for i in to_first}:
                     if not separators[j] and (cased[j - 1], cased[j]) == (first.word, second.word):
-                        separators[j] = paragraph.written(paragraph.text[first.spot[1] : second.spot[0]])
+                        separators[j] = paragraph.written(paragraph.text[first.text_span[1] : second.text_span[0]])
         for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
             written = units[protected[j]].written if j in protected else None
             yield separator, paragraph.written(as_written(word)) if written is None else written
@@ -370,7 +370,7 @@ class TextTranslator:
             return before.strip(" ")
         return before if before[-1:].isspace() or not sentence.follows else f"{before} "
 
-    def _touch(
+    def _join_words(
         self,
         first: _Unit,
         second: _Unit,
@@ -393,10 +393,10 @@ class TextTranslator:
                     is_same[1] and not second.word[:1].isalnum()
                 )
                 # A punctuation mark that is translated by a word is spaced as a word.
-                oov_similarity = [*map(_is_sign, words[j - 1 : j + 1])] == [_is_sign(first.word), _is_sign(second.word)]
+                same_kinds = [*map(_is_sign, words[j - 1 : j + 1])] == [_is_sign(first.word), _is_sign(second.word)]
                 if (
                     all(is_same)
-                    or (is_preserved and oov_similarity)
+                    or (is_preserved and same_kinds)
                     or first.written is not None
                     or second.written is not None
                 ):
@@ -415,7 +415,7 @@ class TextTranslator:
         sources = []
         for unit in units:
             # Tokens are in lowercase if the store's tokens are.
-            text = paragraph.text[slice(*unit.spot)].replace(SOFT_HYPHEN, "")
+            text = paragraph.text[slice(*unit.text_span)].replace(SOFT_HYPHEN, "")
             sources.append(SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written)))
         tags = {j for j, k in protected.items() if sources[k].is_tag}
         return self._recaser.recase(words, sources, linked, protected, tags, fixed)
@@ -455,12 +455,12 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
 
 
 def _is_sign(word: str) -> bool:
-    """Return whether a word has no letter or digit."""
+    """Check if a word has no letter or digit."""
     return not any(map(str.isalnum, word))
 
 
 def _has_letters(paragraph: Paragraph) -> bool:
-    """Return whether a paragraph has a letter or digit outside kept text, so that it must be translated."""
+    """Check if a paragraph has a letter or digit outside kept text, so that it must be translated."""
     position = 0
     for span in paragraph.kept:
         if any(map(str.isalnum, paragraph.text[position : span.start])) or span.start in paragraph.given:
@@ -471,16 +471,16 @@ def _has_letters(paragraph: Paragraph) -> bool:
 
 def _unchanged_text(paragraph: Paragraph) -> str:
     span_by_start = {span.start: span for span in paragraph.kept}
-    spots: list[Spot] = []
+    text_spans: list[TextSpan] = []
     written: list[tuple[str, str]] = []
     position = 0
     while position < len(paragraph.text):
         span = span_by_start.get(position)
-        spots.append((position, span.end if span else position + 1))
+        text_spans.append((position, span.end if span else position + 1))
         written.append(("", span.written if span else paragraph.written(paragraph.text[position])))
-        position = spots[-1][1]
-    links = [(k, k) for k in range(len(spots))]
-    return "".join(_assembled(place_tags(paragraph.pairs, spots, links, len(spots)), written))
+        position = text_spans[-1][1]
+    links = [(k, k) for k in range(len(text_spans))]
+    return "".join(_assembled(place_tags(paragraph.pairs, text_spans, links, len(text_spans)), written))
 
 
 def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -502,7 +502,10 @@ def _is_behind(tag: str) -> bool:
 
 
 def _tagged_words(
-    paragraph: Paragraph, spots: Sequence[Spot], links: Sequence[tuple[int, int]], written: Sequence[tuple[str, str]]
+    paragraph: Paragraph,
+    text_spans: Sequence[TextSpan],
+    links: Sequence[tuple[int, int]],
+    written: Sequence[tuple[str, str]],
 ) -> tuple[list[TagPair], list[tuple[str, str]]]:
     """Insert tags within an unchanged source word into its translation. Returns other tags, and the target words."""
     targets: dict[int, list[int]] = {}
@@ -514,8 +517,8 @@ def _tagged_words(
     def others(pairs: Sequence[TagPair]) -> list[TagPair]:
         left = []
         for pair in pairs:
-            k = next((k for k, spot in enumerate(spots) if _is_within(pair, spot)), None)
-            if k is not None and _is_same(paragraph, spots[k], [written[j][1] for j in targets.get(k, [])]):
+            k = next((k for k, text_span in enumerate(text_spans) if _is_within(pair, text_span)), None)
+            if k is not None and _is_same(paragraph, text_spans[k], [written[j][1] for j in targets.get(k, [])]):
                 inner.setdefault(k, []).append(pair)
             else:
                 left.append(replace(pair, inside=others(pair.inside)))
@@ -524,22 +527,22 @@ def _tagged_words(
     outer = others(paragraph.pairs)
     for k, pairs in inner.items():
         [j] = targets[k]
-        words[j] = (written[j][0], "".join(_with_inner(paragraph, pairs, *spots[k])))
+        words[j] = (written[j][0], "".join(_with_inner(paragraph, pairs, *text_spans[k])))
     return outer, words
 
 
-def _is_within(pair: TagPair, spot: Spot) -> bool:
+def _is_within(pair: TagPair, text_span: TextSpan) -> bool:
     return (
-        spot[0] <= pair.start
-        and pair.end <= spot[1]
-        and spot[0] < pair.end
-        and pair.start < spot[1]
-        and ((pair.start, pair.end) != spot)
+        text_span[0] <= pair.start
+        and pair.end <= text_span[1]
+        and text_span[0] < pair.end
+        and pair.start < text_span[1]
+        and ((pair.start, pair.end) != text_span)
     )
 
 
-def _is_same(paragraph: Paragraph, spot: Spot, translations: Sequence[str]) -> bool:
-    return translations == [paragraph.written(paragraph.text[slice(*spot)])]
+def _is_same(paragraph: Paragraph, text_span: TextSpan, translations: Sequence[str]) -> bool:
+    return translations == [paragraph.written(paragraph.text[slice(*text_span)])]
 
 
 def _with_inner(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: int) -> Iterator[str]:

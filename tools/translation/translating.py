@@ -333,7 +333,7 @@ class Translator:
         grammar = self.grammar
         symbols = grammar.packed.symbol
         frequencies = np.bincount(symbols[symbols >= 0], minlength=len(grammar.source_words)).tolist()
-        known = grammar.source_numbers, grammar.alone, frequencies, self._oov_similarity
+        known = grammar.source_numbers, grammar.standalone, frequencies, self._oov_similarity
         return SubstituteFinder(*known, grammar.source_casing, grammar.target_numbers)
 
     def translate(
@@ -377,7 +377,7 @@ class Translator:
         return piece.take([first, *rows][:best])
 
     def joined(self, source: Words, pieces: list[DecodedPart], best: int = 1) -> Translation:
-        """Return the n-best list of all parts joined, with different words. Its first has the first of each part."""
+        """Return the n-best list of all parts joined, with different words. The first joins the first of each part."""
         if not pieces:
             return Translation(source, [], [])
         sums = best_sums([self._candidates(piece) for piece in pieces], best)
@@ -411,7 +411,7 @@ class Translator:
         """Yield a position for each symbol to decode, its source word number, and the number of words that end in it.
 
         Words are segmented if the grammar has parts of words. An unknown word is replaced by known ones: the first
-        position has the word, the others have none.
+        position has the word, further positions have none.
         """
         before = ""
         for position in positions:
@@ -436,7 +436,7 @@ class Translator:
         if UNKNOWN_SYMBOL not in numbers or isinstance(segmenter, SubwordSegmenter):
             return parts, numbers
         if segmenter and len(parts) > 1:
-            # A part that is unknown in compounds is translated like the word of which it is a form.
+            # An unknown part of a compound is translated like the word that it is a form of.
             numbers = [
                 self._substitutes.known.get(segmenter.known_word(part), UNKNOWN_SYMBOL)
                 if number == UNKNOWN_SYMBOL
@@ -456,20 +456,20 @@ class Translator:
         own: dict[str, int] = {}
         words, first, target, target_start, passes = [], [0], [], [0], []
 
-        def bring(side: Words, passed: int) -> None:
+        def append_side(side: Words, passed_through: int) -> None:
             for word in side:
                 number = grammar.target_numbers.get(word)
                 target.append(len(grammar.target_words) + own.setdefault(word, len(own)) if number is None else number)
             target_start.append(len(target))
-            passes.append(passed)
+            passes.append(passed_through)
 
         for position, number, _ in symbols:
             words.append(number)
             for side in position.given:
-                bring(side, 0)
-            if not position.given and number not in grammar.alone:
+                append_side(side, 0)
+            if not position.given and number not in grammar.standalone:
                 # The modifier of a compound must not be attached to a word of the target language.
-                bring(tuple(join_parts(word) if is_modifier(word) else word for word in position.words), 1)
+                append_side(tuple(join_parts(word) if is_modifier(word) else word for word in position.words), 1)
             first.append(len(passes))
         lm_words = np.zeros(len(own), np.int32) if self._model is None else self._model.vocabulary.numbers(list(own))
         sentence = InputSentence(

@@ -66,10 +66,10 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
                 raise UsageError(
                     f"{store.url}: too few pairs ({len(rows)}) to hold some out: pass sentences to tune on"
                 )
-            out = {row.id for row in chosen}
+            held_out_ids = {row.id for row in chosen}
             view = WordView(copy.settings().word_parts)
-            training_targets = [row.target for row in rows if row.id not in out]
-            withdraw_all(copy, sorted(out), lambda pairs: bar.update(pairs, len(out), pairs))
+            training_targets = [row.target for row in rows if row.id not in held_out_ids]
+            withdraw_all(copy, sorted(held_out_ids), lambda pairs: bar.update(pairs, len(held_out_ids), pairs))
             text, model = Path(folder, "target"), Path(folder, "target.lm")
             write_lines(text, training_targets)
             make([str(text)], [model], STORE_MODEL_OPTIONS, bar)
@@ -79,7 +79,7 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
 
 
 class GrammarDecoder:
-    """Decoder of the same sentences in each round. Its tokens are those of the grammar: words or parts of words.
+    """Decoder of the same sentences in each round. Its tokens are the grammar's: words or parts of words.
 
     `names` are the feature names in order. `words` is the index of the number of target tokens among them.
     """
@@ -101,7 +101,7 @@ class GrammarDecoder:
         self._resources = resources
         self._grammar = grammar
         self._lines = lines
-        self._shown = bar
+        self._bar = bar
         self._best = best
         self._rounds = rounds
         self._threads = threads
@@ -135,14 +135,14 @@ class GrammarDecoder:
             features = np.array(rows, np.float64).reshape(-1, len(self.names))
             self._translated += 1
             part = self._done - 1 + number / len(self._lines)
-            self._shown.update(part, self._rounds, self._translated, f"round {self._done}")
+            self._bar.update(part, self._rounds, self._translated, f"round {self._done}")
             yield KBest([self.tokens(candidate.words) for candidate in candidates], features)
 
 
 def split_references(
     references: Iterable[Sequence[str]], sentences: int, tokens: Callable[[Sequence[str]], tuple[str, ...]]
 ) -> list[list[tuple[str, ...]]]:
-    """Return the tokenized references of each sentence. Empty lines are skipped unless a sentence has no others."""
+    """Return the tokenized references of each sentence. Empty lines are skipped if a sentence has other references."""
     split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
     for lines in references:
         for references_of_line, line in zip(split, lines, strict=True):

@@ -7,7 +7,7 @@ from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import try_later
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import DecodingOptions
-from hierogram.tools.translation.plain_text import FollowedGrammar, PlainTranslator
+from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslator
 
 if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextTranslator
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _RETRY_SECONDS = 10
 
 
-class Translations(FollowedGrammar):
-    """Followed grammar that reports configuration errors as problems of the API."""
+class Translations(CurrentTranslator):
+    """Current translator that reports configuration errors as problems of the API."""
 
     def now(self) -> "tuple[TextTranslator, int]":
-        """Return `FollowedGrammar.now()`. Raises `ProblemError` if a configured resource cannot be read."""
+        """Like `CurrentTranslator.now`, but raises `ProblemError` if a configured resource cannot be read."""
         try:
             return super().now()
         except WrongKindError:

@@ -49,9 +49,9 @@ class BracketScore:
     f1: float
     exact: float
     tagging: float
-    matched: int
-    right: int
-    found: int
+    matched_brackets: int
+    gold_brackets: int
+    predicted_brackets: int
 
 
 def collect_brackets(tree: Tree) -> Brackets:
@@ -90,8 +90,8 @@ def evaluate(gold: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, Bracket
     if len(gold) != len(guesses):
         raise InputError(f"expected one parse per gold tree, got {len(gold)} gold trees and {len(guesses)} parses")
     pairs = []
-    for number, (right, guess) in enumerate(zip(gold, guesses, strict=True), 1):
-        pair = collect_brackets(right), collect_brackets(guess)
+    for number, (gold_tree, guess) in enumerate(zip(gold, guesses, strict=True), 1):
+        pair = collect_brackets(gold_tree), collect_brackets(guess)
         if len(pair[0].words) != len(pair[1].words):
             raise InputError(
                 f"sentence {number}: the gold tree has {len(pair[0].words)} words, the parse "
@@ -103,21 +103,21 @@ def evaluate(gold: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, Bracket
 
 
 def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> BracketScore:
-    sentences = matched = right = guessed = exact = tags = tagged = 0
+    sentences = matched = in_gold = guessed = exact = tags = tagged = 0
     for gold, guess in pairs:
         counted = [tag not in DELETED_TAGS for tag in gold.tags]
         gold_spans, guess_spans = gold.over(counted), guess.over(counted)
         matching = (gold_spans & guess_spans).total()
         sentences += 1
         matched += matching
-        right += gold_spans.total()
+        in_gold += gold_spans.total()
         guessed += guess_spans.total()
         exact += matching == gold_spans.total() == guess_spans.total()
         tags += sum(counted)
         tagged += sum(compress(map(str.__eq__, gold.tags, guess.tags), counted))
     precision = matched / guessed if guessed else 1.0
-    recall = matched / right if right else 1.0
+    recall = matched / in_gold if in_gold else 1.0
     f1 = 2 * precision * recall / (precision + recall) if matched else 0.0
     return BracketScore(
-        sentences, precision, recall, f1, exact / max(1, sentences), tagged / max(1, tags), matched, right, guessed
+        sentences, precision, recall, f1, exact / max(1, sentences), tagged / max(1, tags), matched, in_gold, guessed
     )

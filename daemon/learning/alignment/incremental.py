@@ -316,7 +316,7 @@ def align_pending(store: Store, threads: int | None = None, report: Steps | None
 
 
 def is_material_change(old: str, new: str) -> bool:
-    """Return whether two alignments differ materially, so that the derivation must restart."""
+    """Check if two alignments differ materially, so that the derivation must restart."""
     before, after = set(old.split(" ")), set(new.split(" "))
     return len(before ^ after) > MIN_MATERIAL_CHANGE * len(before | after)
 
@@ -355,7 +355,7 @@ def _map_counts(
 
 
 def _is_prior_sufficient(texts: LinkedTexts, prior: LearnedCounts) -> bool:
-    """Return whether the store has at least as many counted jumps as the texts have words."""
+    """Check if the store has at least as many counted jumps as the texts have words."""
     words = min(len(texts.source.words), len(texts.target.words))
     return min(int(counts.jumps.sum()) for counts in prior[0]) >= words
 

@@ -31,7 +31,7 @@ _SIGNS = re.compile(rb"\(\s*\|[\s()]|#[0-9]+=\(|\(\s*#[0-9]+\s*\)")
 
 
 def is_forest(content: bytes) -> bool:
-    """Return whether a text contains notation of packed forests: `(| …)`, `#1=(…)` or `(#1)`."""
+    """Check if a text contains notation of packed forests: `(| …)`, `#1=(…)` or `(#1)`."""
     return _SIGNS.search(content) is not None
 
 

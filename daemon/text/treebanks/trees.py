@@ -32,7 +32,7 @@ class Tree:
 
     @property
     def is_preterminal(self) -> bool:
-        """Return whether the only child is a word."""
+        """True if the only child is a word."""
         return len(self.children) == 1 and isinstance(self.children[0], str)
 
     def __str__(self) -> str:

@@ -131,7 +131,7 @@ class IngestRequest:
 
     @property
     def is_replay(self) -> bool:
-        """Whether an earlier attempt completed the request."""
+        """True if an earlier attempt completed the request."""
         return self._earlier is not None and self._earlier.done
 
     def add(self, lines: list[bytes]) -> IngestTotals:
@@ -239,7 +239,7 @@ JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/ndjson",
 """Accepted content types. Forms and plain text are excluded because any web page can send them cross-site."""
 
 _MAX_BODIES = 4
-"""Bodies of pairs that are ingested at the same time."""
+"""Maximum number of request bodies that are ingested concurrently."""
 _PRUNE_SECONDS = 600.0
 _LAG_POLL_SECONDS = 0.5
 _LAG_RETRY_SECONDS = 60

@@ -88,12 +88,12 @@ def _failures(
 
 
 def _is_recent(moment: Any, since: datetime) -> bool:
-    """Return True if a UTC time (text in SQLite) is not before the minute of `since`."""
+    """Check if a UTC time (text in SQLite) is not before the minute of `since`."""
     return str(moment)[:16].replace("T", " ") >= f"{since:%Y-%m-%d %H:%M}"
 
 
 def _is_annealed(settings: Settings) -> bool:
-    """Return whether sweeps of stage 1 sample at another temperature, so that their log-likelihoods differ."""
+    """Check if sweeps of stage 1 sample at another temperature, so that their log-likelihoods differ."""
     return settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
 
 

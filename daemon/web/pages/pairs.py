@@ -135,7 +135,7 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
         "score": score,
         "words": len(sides[SOURCE]) + len(sides[TARGET]),
         "expected": expected,
-        "trouble": problem,
+        "problem": problem,
         "_before": previous,
         "_after": following,
         "_sides": sides,

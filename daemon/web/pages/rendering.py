@@ -232,7 +232,7 @@ def direction(text: str) -> str:
 
 
 def is_side(text: str) -> bool:
-    """Return whether the text is a valid rule side."""
+    """Check if the text is a valid rule side."""
     try:
         parse_side(text)
     except ValueError:

@@ -62,9 +62,9 @@ def search_routes(page: PageContext) -> APIRouter:
             phrase = _tokenize(snapshot, phrase)
             content: dict[str, Any] = {
                 "typed": parameters.get("q", ""),
-                "asked": bool(phrase.words),
+                "has_query": bool(phrase.words),
                 "query": asdict(query),
-                "store": {"rules_in_use": status.rules_in_use, "uses": status.rule_tokens, "pairs": status.pairs},
+                "store": {name: getattr(status, name) for name in ("rules_in_use", "rule_tokens", "pairs")},
                 "corpora": progress.corpus_names(transaction),
                 "two_sides": TWO_SIDES in notation.offers,
                 "_values": {name: field.option.values for name, field in OptionField.of(Query).items()},
@@ -146,7 +146,7 @@ def _results(
         "after": after,
         "readings": readings,
         "unknown_words": list(missing),
-        "like_words": {
+        "similar_words": {
             word: [candidate.token for candidate in candidates if not is_part(candidate.token)]
             for word, candidates in similar.items()
         },

@@ -18,7 +18,14 @@ from hierogram.daemon.web.pages.sql import sql_routes
 from hierogram.daemon.web.pages.words import word_routes
 from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import ProblemError, install_problem_handlers, problem_response
-from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions, is_cross_site
+from hierogram.daemon.web.protocol.sessions import (
+    COOKIE,
+    LOGIN_PATH,
+    SESSION_SECONDS,
+    STATIC_PREFIX,
+    Sessions,
+    is_cross_site,
+)
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.browsing.sql_runner import SqlRunner
@@ -58,7 +65,7 @@ def build_pages(
     if sql_runner is not None:
         app.include_router(sql_routes(page, sql_runner, configuration.sql_seconds, threads.downloads))
 
-    @app.get(FILES + "{name:path}")
+    @app.get(STATIC_PREFIX + "{name:path}")
     async def file(name: str) -> Response:
         """Return a static file. Its path changes with its content."""
         if name not in STATIC:
@@ -83,7 +90,7 @@ def login_routes(page: PageContext) -> APIRouter:
     router = APIRouter()
     sessions = page.sessions
 
-    @router.get(ENTER)
+    @router.get(LOGIN_PATH)
     def login_page(request: Request) -> Response:
         """Return the login form."""
         parameters = query_values(request, "next")
@@ -92,7 +99,7 @@ def login_routes(page: PageContext) -> APIRouter:
         target = _redirect_target(parameters.get("next", "/"))
         return page.render_html(request, "login", {"next": target, "wrong": False})
 
-    @router.post(ENTER)
+    @router.post(LOGIN_PATH)
     async def login(request: Request) -> Response:
         """Check the token and set a session cookie."""
         values = await form_values(request)
@@ -104,22 +111,22 @@ def login_routes(page: PageContext) -> APIRouter:
             return page.render_html(request, "login", content, HTTPStatus.UNAUTHORIZED)
         response = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         response.set_cookie(
-            COOKIE, sessions.begin(), max_age=LASTS_SECONDS, httponly=True, samesite="strict",
+            COOKIE, sessions.begin(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",
             secure=request.url.scheme == "https",
         )  # fmt: skip
         return response
 
-    @router.get("/leave")
+    @router.get("/logout")
     def logout_page(request: Request) -> Response:
         """Return the logout form."""
-        token = sessions.form_token(request.cookies.get(COOKIE), "/leave")
+        token = sessions.form_token(request.cookies.get(COOKIE), "/logout")
         return page.render_html(request, "logout", {"form_token": token})
 
-    @router.post("/leave")
+    @router.post("/logout")
     async def logout(request: Request) -> Response:
         """Delete the session cookie."""
         check_form_token(request, sessions, await form_values(request))
-        response = RedirectResponse(build_url(ENTER), HTTPStatus.SEE_OTHER)
+        response = RedirectResponse(build_url(LOGIN_PATH), HTTPStatus.SEE_OTHER)
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
 

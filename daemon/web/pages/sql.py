@@ -44,7 +44,7 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
         if sql_runner.refusal is not None:
             raise ProblemError(HTTPStatus.FORBIDDEN, sql_runner.refusal)
         if is_cross_site(request):
-            raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed: open /ask instead")
+            raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed: open /sql instead")
         if not slots.acquire(blocking=False):
             raise try_later(f"too many concurrent queries, the limit is {_MAX_CONCURRENT}", _RETRY_SECONDS)
         try:
@@ -57,7 +57,7 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
     def run_download(request: Request) -> SpooledResult:
         return run(request, query_values(request, "sql").get("sql", ""), _MAX_ROWS, _MAX_CELLS)
 
-    @router.get("/ask")
+    @router.get("/sql")
     def sql_page(request: Request) -> Response:
         """Show a query and its result, or the cookbook without a query."""
         query = query_values(request, "sql").get("sql", "")
@@ -65,23 +65,23 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
         if query:
             try:
                 with closing(run(request, query, _SHOWN_ROWS)) as result:
-                    shown = {name: getattr(result, name) for name in ("rows", "columns", "more", "cut")}
+                    shown = {name: getattr(result, name) for name in ("rows", "columns", "more", "truncated")}
             except ProblemError as problem:
                 problem_text, status = problem.detail, problem.status
                 if status != HTTPStatus.UNPROCESSABLE_ENTITY and problem_text != sql_runner.refusal:
                     raise
         content = {
-            "answer": shown,
+            "result": shown,
             "problem": problem_text,
             "sql": query,
             **_cookbook(page),
             "seconds": seconds,
-            "_csv": build_url("/ask.csv", sql=query),
-            "_json": build_url("/ask.json", sql=query),
+            "_csv": build_url("/sql.csv", sql=query),
+            "_json": build_url("/sql.json", sql=query),
         }
         return page.render_html(request, "sql", content, status)
 
-    @router.get("/ask.json")
+    @router.get("/sql.json")
     def as_json(request: Request) -> Response:
         """Return columns and rows as JSON, or the cookbook if no query is given."""
         if not request.query_params.get("sql"):
@@ -90,14 +90,14 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
         # The result is spooled to a file, so slow clients do not use memory.
         return Download(downloads, _json(result), result.close, "application/json", HEADERS)
 
-    @router.get("/ask.csv")
+    @router.get("/sql.csv")
     def as_csv(request: Request) -> Response:
         """Return the result as CSV (RFC 4180)."""
         result = run_download(request)
         headers = HEADERS | {
-            "Content-Disposition": 'attachment; filename="answer.csv"',
+            "Content-Disposition": 'attachment; filename="result.csv"',
             "X-More-Rows": str(result.more),
-            "X-Cut-Values": str(result.cut),
+            "X-Truncated-Values": str(result.truncated),
         }
         return Download(downloads, _csv(result), result.close, "text/csv", headers)
 
@@ -112,7 +112,7 @@ def _json(result: SpooledResult) -> Iterator[bytes]:
             yield bytes(chunk)
             chunk.clear()
         chunk += (b"," if number else b"") + line.rstrip(b"\n")
-    yield bytes(chunk) + b'],"more":%s,"cut":%d}' % (b"true" if result.more else b"false", result.cut)
+    yield bytes(chunk) + b'],"more":%s,"truncated":%d}' % (b"true" if result.more else b"false", result.truncated)
 
 
 def _csv(result: SpooledResult) -> Iterator[bytes]:

@@ -80,7 +80,7 @@ def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
         "collocates": words.find_collocates(transaction, side, token, containing, _COLLOCATES),
         "dispersion": words.find_distribution(transaction, side, parts),
         "lines": lines,
-        "like_words": [
+        "similar_words": [
             word.token
             for word in (similar_words(transaction.connection, side, token, _MAX_SIMILAR) if not count else ())
             if not is_part(word.token)
@@ -90,7 +90,7 @@ def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
         "_sentences": {
             line["id"]: sentences(
                 line["source"], line["target"], line["alignment"],
-                {SOURCE: line["source_words"], TARGET: line["target_words"]},
+                {SOURCE: line["source_positions"], TARGET: line["target_positions"]},
             )
             for line in lines
         },
@@ -116,8 +116,8 @@ def _lines(rows: Sequence[PairRow], side: str, token: str, notation: Notation, v
                 "source": pair.source,
                 "target": pair.target,
                 "alignment": pair.alignment,
-                "source_words": marked[0],
-                "target_words": marked[1],
+                "source_positions": marked[0],
+                "target_positions": marked[1],
             }
         )
     return lines

@@ -37,45 +37,45 @@ def check_content(request: Request, kinds: Sequence[str], expected: str) -> None
         )
 
 
-async def body_blocks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+async def body_blocks(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
     """Yield the body's blocks. Raises `ProblemError` if it is too large or slow, or `ClientGoneError`."""
     too_large = ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        f"the body exceeds {most_bytes} bytes: split it into several requests",
+        f"the body exceeds {max_bytes} bytes: split it into several requests",
         {"Connection": "close"},
     )
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > most_bytes:
+    if declared.isdecimal() and int(declared) > max_bytes:
         raise too_large
     size = 0
     try:
         async for block in request.stream():
             size += len(block)
-            if size > most_bytes:
+            if size > max_bytes:
                 raise too_large
             yield block
     except ClientDisconnect as error:
         raise ClientGoneError(f"the client disconnected after {size} bytes") from error
 
 
-async def read_body(request: Request, most_bytes: int) -> bytes:
+async def read_body(request: Request, max_bytes: int) -> bytes:
     """Return the whole body. Raises the errors of `body_blocks`, but `ProblemError` (400) if the client disconnects."""
     content = bytearray()
     try:
-        async for block in body_blocks(request, most_bytes):
+        async for block in body_blocks(request, max_bytes):
             content += block
     except ClientGoneError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from error
     return bytes(content)
 
 
-async def line_chunks(request: Request, most_bytes: int) -> AsyncIterator[list[bytes]]:
+async def line_chunks(request: Request, max_bytes: int) -> AsyncIterator[list[bytes]]:
     """Yield lists of the body's lines, a few thousand lines or megabytes each. Raises the errors of `body_blocks`."""
     splitter = LineSplitter()
     gathered = bytearray()
     lines: list[bytes] = []
     size = 0
-    async for block in body_blocks(request, most_bytes):
+    async for block in body_blocks(request, max_bytes):
         gathered += block
         if len(gathered) < _BLOCK:
             continue
@@ -111,10 +111,10 @@ def json_body(model: type[BaseModel]) -> dict[str, object]:
     return {"requestBody": {"required": True, "content": {JSON: {"schema": resolved(schema)}}}}
 
 
-async def read_json(request: Request, model: type[_Body], most_bytes: int) -> _Body:
+async def read_json(request: Request, model: type[_Body], max_bytes: int) -> _Body:
     """Parse a JSON body into a model. Raises `ProblemError` if it is too large, not declared as JSON, or invalid."""
     check_content(request, [JSON], f"send JSON as `{JSON}`")
-    content = await read_body(request, most_bytes)
+    content = await read_body(request, max_bytes)
     try:
         return model.model_validate(json.loads(content))
     except ValidationError as error:

@@ -57,7 +57,7 @@ class Page(NamedTuple):
 class ProtocolApp(NamedTuple):
     """ASGI application for another protocol.
 
-    `handles` returns whether a request belongs to the protocol. `refuse`, optional, renders a refusal of the guard in
+    `handles` returns True if a request belongs to the protocol. `refuse`, optional, renders a refusal of the guard in
     the protocol's format. Such an application applies the `Rates` to `POST` requests itself, because their API keys
     are in their bodies. `lifespan`, optional, is a context manager that is open while the server runs.
     """

@@ -33,14 +33,14 @@ _EVERYWHERE = {
 _WRONG_VALUE = "The value of a parameter is invalid."
 _NO_TOKEN = "The token is missing or invalid."
 
-MEMORY = "/tmserver/"
+MEMORY_PREFIX = "/tmserver/"
 """Path prefix of the translation-memory API, whose clients may send the token as a password."""
 
-OF_THE_API = ("/v1/", MEMORY, "/healthz", "/readyz", "/metrics", "/openapi.json", "/mcp")
+API_PREFIXES = ("/v1/", MEMORY_PREFIX, "/healthz", "/readyz", "/metrics", "/openapi.json", "/mcp")
 """Path prefixes of the API; all other paths are pages."""
 
-ALIVE = "/healthz"
-OPEN_PATHS = (ALIVE, "/readyz")
+LIVENESS_PATH = "/healthz"
+HEALTH_PATHS = (LIVENESS_PATH, "/readyz")
 """Paths of health checks. They need no token, because service managers and load balancers do not have one."""
 
 
@@ -80,7 +80,7 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
         # Replace a 422 response that FastAPI generated; keep one that the route declares.
         if operation.get("parameters") and (not wrong or "HTTPValidationError" in str(wrong.get("content"))):
             answers["422"] = {"description": _WRONG_VALUE}
-        if with_token and path not in OPEN_PATHS:
+        if with_token and path not in HEALTH_PATHS:
             operation["security"] = [{"token": []}]
             answers["401"] = {"description": _NO_TOKEN}
         for status, answer in answers.items():

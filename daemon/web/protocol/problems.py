@@ -21,7 +21,7 @@ from hierogram.daemon.exceptions import (
     NothingLearnedError,
     WrongKindError,
 )
-from hierogram.daemon.web.protocol.document import MEDIA_TYPE, OF_THE_API, methods_at, query_parameters
+from hierogram.daemon.web.protocol.document import API_PREFIXES, MEDIA_TYPE, methods_at, query_parameters
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.storage.exceptions import SlowQueryError, StoreError
 
@@ -95,9 +95,9 @@ def make_problem(request: Request, error: Exception) -> ProblemError:
         case HTTPException():
             status, detail, headers = HTTPStatus(error.status_code), str(error.detail), dict(error.headers or {})
             path = request.url.path
-            if status == HTTPStatus.NOT_FOUND and not path.startswith(OF_THE_API):
+            if status == HTTPStatus.NOT_FOUND and not path.startswith(API_PREFIXES):
                 detail = f"page {path} not found"
-            elif status == HTTPStatus.METHOD_NOT_ALLOWED and path.startswith(OF_THE_API):
+            elif status == HTTPStatus.METHOD_NOT_ALLOWED and path.startswith(API_PREFIXES):
                 # Each route lists only its own methods; the document lists all methods of a path.
                 headers["Allow"] = ", ".join(methods_at(request.app.openapi(), path)) or headers.get("Allow", "GET")
             return ProblemError(status, detail, headers)

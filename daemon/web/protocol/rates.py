@@ -12,7 +12,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError
 
 _MAX_BUCKETS = 10_000
 
-OPEN, WITH_TOKEN, HEALTH = "open", "with token", "health"
+ANONYMOUS, AUTHENTICATED, HEALTH = "anonymous", "authenticated", "health"
 """Kinds of requests. Each kind has its own buckets."""
 
 

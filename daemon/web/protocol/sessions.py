@@ -10,16 +10,16 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 from starlette.requests import Request
 
-ENTER, FILES = "/enter", "/static/"
+LOGIN_PATH, STATIC_PREFIX = "/login", "/static/"
 """Path of the login page, and path prefix of static files. Neither needs a token."""
 
 COOKIE = "hierogram"
-LASTS_SECONDS = 12 * 3600
+SESSION_SECONDS = 12 * 3600
 """Lifetime of a cookie."""
 
 
 def is_cross_site(request: Request) -> bool:
-    """Return whether the request is cross-site. Browsers send headers that show it; other clients need not."""
+    """Check if the request is cross-site. Browsers send headers that show it; other clients need not."""
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("origin")
@@ -36,20 +36,20 @@ class Sessions:
 
     @property
     def required(self) -> bool:
-        """Whether the daemon has a token, so that requests must be authenticated."""
+        """True if the daemon has a token, so that requests must be authenticated."""
         return self._token is not None
 
     def is_token(self, token: str) -> bool:
-        """Return whether this is the daemon's token."""
+        """Check if this is the daemon's token."""
         return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def begin(self) -> str:
         """Return the value of a new cookie, for a browser that has sent the token."""
-        content = f"{secrets.token_urlsafe(16)}.{int(self._clock()) + LASTS_SECONDS}"
+        content = f"{secrets.token_urlsafe(16)}.{int(self._clock()) + SESSION_SECONDS}"
         return f"{content}.{self._sign('cookie', content)}"
 
     def is_valid(self, cookie: str | None) -> bool:
-        """Return whether the cookie has a valid signature and has not expired."""
+        """Check if the cookie has a valid signature and has not expired."""
         content, _, signature = (cookie or "").rpartition(".")
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign("cookie", content).encode()):
             return False
@@ -60,7 +60,7 @@ class Sessions:
         return self._sign("form", f"{action}\n{cookie or ''}")
 
     def is_form_valid(self, token: str, cookie: str | None, action: str) -> bool:
-        """Return whether the token sent with a form is valid for this browser and action."""
+        """Check if the token sent with a form is valid for this browser and action."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.form_token(cookie, action).encode())
 
     def _sign(self, purpose: str, content: str) -> str:

@@ -28,12 +28,12 @@ _CHANGES = 4
 _DOWNLOAD_THREADS = 2
 _MAX_DOWNLOADS = 16
 _RETRY_SECONDS = 10
-_PATIENCE = 20.0
+_QUEUE_FACTOR = 20.0
 """A request waits this many times its expected duration for requests that arrive after it and are faster."""
-_RECENT = 0.2
+_RECENT_WEIGHT = 0.2
 """Weight of the last duration in an expected duration."""
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class WorkPool:
@@ -46,7 +46,7 @@ class WorkPool:
         self._threads = CapacityLimiter(_THREADS)
         self._waiting = 0
 
-    async def run(self, work: Callable[[], Found], request: Request | None = None) -> Found:
+    async def run(self, work: Callable[[], Result], request: Request | None = None) -> Result:
         """Run the work, which checks its deadline, in a thread and return its result.
 
         The work is cancelled if the client of `request`, whose body has been read, disconnects. Raises `BusyError` if
@@ -55,7 +55,7 @@ class WorkPool:
         """
         if self._waiting >= _MAX_WAITING:
             raise BusyError(f"too many {self._what} are waiting: try again in a moment")
-        results: list[Found] = []
+        results: list[Result] = []
         failed: list[Exception] = []
         deadline = Deadline(self._seconds)
         async with create_task_group() as group:
@@ -88,7 +88,7 @@ class WorkPool:
             raise DeadlineError("the client disconnected: request canceled")
         return results[0]
 
-    async def _in_turn(self, work: Callable[[], Found], deadline: Deadline) -> Found:
+    async def _in_turn(self, work: Callable[[], Result], deadline: Deadline) -> Result:
         self._waiting += 1
         try:
             with fail_after(self._seconds):
@@ -98,7 +98,7 @@ class WorkPool:
         finally:
             self._waiting -= 1
 
-        def timed() -> Found:
+        def timed() -> Result:
             deadline.restart()
             with deadline.applied():
                 return work()
@@ -185,14 +185,14 @@ class ReadTurns:
             yield
         finally:
             seconds = time.monotonic() - started
-            self._expected[kind] = (1 - _RECENT) * self._expected.get(kind, seconds) + _RECENT * seconds
+            self._expected[kind] = (1 - _RECENT_WEIGHT) * self._expected.get(kind, seconds) + _RECENT_WEIGHT * seconds
             self._pass_on()
 
     async def _take(self, expected: float) -> None:
         if self._free:
             self._free -= 1
             return
-        turn = (current_time() + _PATIENCE * expected, next(self._numbers), Event())
+        turn = (current_time() + _QUEUE_FACTOR * expected, next(self._numbers), Event())
         heappush(self._queue, turn)
         try:
             await turn[2].wait()
@@ -217,12 +217,12 @@ class Threads:
 
     translations: WorkPool = field(default_factory=lambda: WorkPool("translations"))
     alignments: WorkPool = field(default_factory=lambda: WorkPool("alignments"))
-    questions: WorkPool = field(default_factory=lambda: WorkPool("MCP requests"))
+    mcp_requests: WorkPool = field(default_factory=lambda: WorkPool("MCP requests"))
     downloads: Downloads = field(default_factory=Downloads)
     changes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_CHANGES))
     """Limiter of requests that wait for the sampler, such as withdrawals."""
     reads: ReadTurns = field(default_factory=ReadTurns)
 
-    async def change(self, work: Callable[[], Found]) -> Found:
+    async def change(self, work: Callable[[], Result]) -> Result:
         """Run work that may wait for the sampler in a thread, and return its result."""
         return await to_thread.run_sync(work, limiter=self.changes)

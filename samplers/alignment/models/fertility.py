@@ -390,7 +390,7 @@ def _begin(blank, links, chain):
 
 @njit
 def _sweeps(sides, chain, key, plans, scratch, marginals):
-    """Run the planned sweeps; returns whether there was room."""
+    """Run the planned sweeps; returns True if there was room."""
     for number in range(len(plans)):
         plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
         if sweep_fertility(0, sides, chain, key, plan, scratch, marginals) < len(sides.emitted_offset) - 1:

@@ -169,7 +169,7 @@ def _linked_word(sides, chain, g):
 
 @njit
 def _moves_along(sides, chain, g, old_word, new_word):
-    """Return whether a token moves: it is linked to one of the two words and its pair contains the other."""
+    """Check if a token moves: it is linked to one of the two words and its pair contains the other."""
     current = _linked_word(sides, chain, g)
     if current == old_word:
         return _count_options(sides, chain, g, new_word) > 0

@@ -24,7 +24,7 @@ _X1, _X2 = -1, -2
 _ITG_SIDES: list[tuple[list[int], list[int]]] = [
     ([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1]),
 ]  # fmt: skip
-_MOST_EDGES = 1 << 22
+_MAX_EDGES = 1 << 22
 """Maximum number of edges of a mask; a pair with a larger one keeps the given links."""
 
 
@@ -110,7 +110,7 @@ class PrunedItgAligner(ItgAligner):
         for pair, variables in enumerate(by_pair):
             cells = expected[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
             if len(cells):
-                system = PairSystem(rules, linked.words(pair), variables, most_edges=_MOST_EDGES)
+                system = PairSystem(rules, linked.words(pair), variables, max_edges=_MAX_EDGES)
                 try:
                     # The streams of masks have signed keys.
                     steps = chained(PruningKernel(system, int(batch.pairs[pair]), chains=2), masks, key >> 1)

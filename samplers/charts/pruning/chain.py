@@ -5,9 +5,9 @@ agree, accumulates their expectations (soft counts), and samples a derivation fr
 counts over many steps converges to the exact expectations. Charts are cached: when a mask recurs, its results are
 reused, with the next one of several derivations sampled from its chart.
 
-*Start.* The variables that the cheap model prefers may not all be positive together. Variables left out are in doubt,
-and so are those that the cheap model doubts given them. The start depends on the grammar and the cheap model, never on
-a sampled derivation.
+*Start.* The variables that the cheap model prefers may not all be positive together. Excluded variables are in doubt,
+and so are variables that the cheap model doubts given the excluded ones. The start depends on the grammar and the cheap
+model, never on a sampled derivation.
 
 *Means.* Each mask gives the weight of the derivations that it keeps. Masks of one selection keep disjoint sets, so
 their weights add up. The share of all derivations that the masks of a selection keep is estimated from derivations
@@ -154,8 +154,8 @@ class _Trials:
 def one_start(system: PairSystem) -> ChainStart:
     """Return a derivation with as many preferred variables positive as possible.
 
-    Variables that conflict with most others are left out, the most doubtful first, until the rest has a derivation.
-    Then each one that is possible is added back, the least doubtful first.
+    Variables that conflict with most other variables are excluded, the most doubtful first, until the rest has a
+    derivation. Then each excluded variable is added back if possible, the least doubtful first.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -164,10 +164,10 @@ def one_start(system: PairSystem) -> ChainStart:
 
 
 def two_starts(system: PairSystem) -> ChainStart:
-    """Return the start of `one_start`, and the best start in which one left-out variable replaces another variable.
+    """Return the start of `one_start`, and the best start in which one excluded variable replaces another variable.
 
     The best one has the largest total weight. Doubts are the maximum of three: unconditional, without the variables
-    that the first start left out, and without the variables that the second start left out.
+    that the first start excludes, and without the variables that the second start excludes.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -192,13 +192,13 @@ def _possible(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64] |
     positive = system.preferred()
     doubt = np.ones(system.variables) if doubts is None else doubts
     in_the_way = system.conflicts() * doubt
-    left_out = []
+    excluded = []
     while not trials.total(positive) > 0 and positive.any():
         left = np.flatnonzero(positive)
-        left_out.append(int(left[np.argmax(in_the_way[left])]))
-        positive[left_out[-1]] = False
-    # The variable that was left out last cannot be added back.
-    for variable in sorted(left_out[:-1], key=lambda one: doubt[one]):
+        excluded.append(int(left[np.argmax(in_the_way[left])]))
+        positive[excluded[-1]] = False
+    # The variable that was excluded last cannot be added back.
+    for variable in sorted(excluded[:-1], key=lambda one: doubt[one]):
         positive[variable] = True
         positive[variable] = trials.total(positive) > 0
     return positive

@@ -85,15 +85,15 @@ class PairSystem:
         words: PairWords,
         links: NDArray[np.int32],
         empty_sides: bool = True,
-        most_edges: int | None = None,
+        max_edges: int | None = None,
     ) -> None:
-        """Create the system; `links` int32[V, 2] are source and target positions, `most_edges` as in `PairBuilder`."""
+        """Create the system; `links` int32[V, 2] are source and target positions, `max_edges` as in `PairBuilder`."""
         self.links = links
         self.variables = len(links)
         self.branching = max(2, branching(rules))
         self._task = unmasked(rules, words, empty_sides)
         self.words, self.log_scale = words, words.log_scale
-        self._builder = PairBuilder(most_edges)
+        self._builder = PairBuilder(max_edges)
         self.bitext: PairGraph
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:

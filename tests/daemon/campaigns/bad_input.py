@@ -1,4 +1,4 @@
-"""Feeders of bad input that keep books: what the daemon must store, reject, refuse and set aside."""
+"""Feeders of invalid input that record which pairs the daemon must store, reject, refuse and set aside."""
 
 import json
 import os

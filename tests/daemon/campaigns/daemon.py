@@ -60,7 +60,7 @@ def readers_of(process: int) -> list[int]:
 
 
 def is_running(process: int) -> bool:
-    """Return whether the process is running."""
+    """Check if the process is running."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -161,7 +161,7 @@ class Daemon:
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def settled(self) -> bool:
-        """Return whether every stored pair has completed the schedule."""
+        """Check if every stored pair has completed the schedule."""
         self.check()
         answer = self.get("/v1/status")
         store = answer.json()["store"] if answer is not None and answer.status_code == 200 else None
@@ -329,7 +329,7 @@ class CommandFeeder:
 
 
 class Feeding:
-    """Feeders that each run in a thread until they are told to finish."""
+    """Feeders that each run in a thread until they are stopped."""
 
     def __init__(self, daemon: Daemon, feeders: list[Feeder], pause: float) -> None:
         self._daemon = daemon

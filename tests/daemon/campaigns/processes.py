@@ -23,12 +23,12 @@ def workers_of(process: subprocess.Popen[Any]) -> list[psutil.Process]:
 
 
 def all_ended(found: set[psutil.Process]) -> bool:
-    """Return whether all these processes have ended."""
+    """Check if all these processes have ended."""
     return not any(is_running(one) for one in found)
 
 
 def is_running(process: psutil.Process) -> bool:
-    """Return whether the process is running."""
+    """Check if the process is running."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -99,15 +99,15 @@ def attacks(words: Sequence[str], languages: tuple[str, str]) -> dict[str, Attac
     ]
     streams = [
         _get("/v1/memory.tmx"),
-        _get(f"/ask.csv?sql={everything}"),
-        _get(f"/ask.json?sql={everything}"),
+        _get(f"/sql.csv?sql={everything}"),
+        _get(f"/sql.json?sql={everything}"),
         _get("/v1/events?after=0", _EVENTS),
     ]
     large = [
         _get("/v1/rules?limit=1000"),
         _get("/v1/events?after=0&limit=1000"),
         _get("/openapi.json"),
-        _get(f"/ask?sql={everything}"),
+        _get(f"/sql?sql={everything}"),
         _get(f"/v1/evidence?source={query}&pairs=50&rules=500"),
         _post("/v1/align", {"pairs": [{"source": text(500)[:500], "target": text(500)[:500]}] * 50}),
         _get("/metrics"),
@@ -118,7 +118,7 @@ def attacks(words: Sequence[str], languages: tuple[str, str]) -> dict[str, Attac
         _get(f"/tmserver/{source}/{target}/unit/{query}?min_similarity=0&max_candidates=50"),
         _get(f"/v1/evidence?source={query}"),
         _post("/detect", {"q": text(9_999)[:9_999]}),
-        _get("/ask?sql=" + quote("SELECT count(*) FROM rules a, rules b, rules c")),
+        _get("/sql?sql=" + quote("SELECT count(*) FROM rules a, rules b, rules c")),
         _get("/rule/pairs?source=%5BX%2C1%5D+%5BX%2C2%5D&target=%5BX%2C1%5D+%5BX%2C2%5D"),
         _tool("evidence", sentence=text(800)[:800], characters=4_000),
         _tool("concordance", phrase=words[0], limit=200),
@@ -199,7 +199,7 @@ class _Attackers:
 
 
 def _ended(connection: socket.socket) -> bool:
-    """Return whether the server has reset the connection, or has closed it and nothing is left to read."""
+    """Check if the server has reset the connection, or has closed it and nothing is left to read."""
     try:
         return connection.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:
@@ -298,7 +298,7 @@ def make_store(url: str, pairs: int | None = None) -> None:
 
 @contextmanager
 def target(url: str, folder: Path) -> Iterator[Target]:
-    """Run a daemon on a learned store whose doors are all open."""
+    """Run a daemon on a learned store, with all of its interfaces enabled."""
     with open_store(url) as store:
         languages = store.settings().languages or ("grc", "en")
         [*pairs] = store.pairs_by_id(range(1, 200))

@@ -182,7 +182,7 @@ class ClockedDaemon(Daemon):
     """A daemon whose schedule follows a calendar."""
 
     def __init__(self, url: str, folder: Path, calendar: Calendar) -> None:
-        # Without new pairs it leaves the machine to the feeders.
+        # Without new pairs the daemon is idle, so the feeders get the processor.
         super().__init__(url, folder, HIEROGRAM_SAMPLING__IDLE_SHARE="0.02")
         self._calendar = calendar
 

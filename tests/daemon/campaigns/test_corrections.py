@@ -58,7 +58,7 @@ class Seen:
         return "0-1" in answer.json()["pairs"][0]["alignment"].split()
 
     def in_an_export(self) -> bool:
-        """Return whether a rule of an export links the two words."""
+        """Check if a rule of an export links the two words."""
         path = self.folder / "grammar.jsonl"
         with open_store(self.daemon.url) as store:
             export(store, path, ExportOptions(format="jsonl", max_scope=None))

@@ -29,7 +29,7 @@ def assert_alive(daemon: Daemon) -> None:
 
 
 @pytest.mark.slow
-def test_a_restarted_server_costs_only_time(own_server: Any, tmp_path: Path) -> None:
+def test_a_restarted_server_only_delays_work(own_server: Any, tmp_path: Path) -> None:
     url = own_server.get_uri()
     with open_store(url, create=True, settings=QUICK):
         pass

@@ -74,7 +74,7 @@ def test_termination_at_any_moment_exits_with_0(store_url: str, tmp_path: Path) 
     assert_consistent(store_url)
 
 
-def test_reloads_at_any_moment_end_nothing(store_url: str, tmp_path: Path) -> None:
+def test_reloads_at_any_moment_interrupt_nothing(store_url: str, tmp_path: Path) -> None:
     random = Random(62)
     with open_store(store_url, create=True, settings=QUICK):
         pass

@@ -46,7 +46,7 @@ def fill_unaligned(url: str) -> None:
 
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
-    """Kill one of the processes, and return whether there was one."""
+    """Kill one of the processes. Returns False if no process was found."""
     if what == WORKER:
         workers = workers_of(process)
         if not workers:

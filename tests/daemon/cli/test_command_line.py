@@ -1,4 +1,4 @@
-"""Every command, used by people and by programs."""
+"""Every command, on a terminal and in programs."""
 
 import gzip
 import io
@@ -29,7 +29,7 @@ SHORT: dict[str, object] = {"schedule": "paper", "sweeps_per_level": 2, "levels"
 
 
 def every_command() -> list[tuple[str, ...]]:
-    """Return the names of all commands, including those of tools."""
+    """Return the names of all commands, including commands of tools."""
     found: list[tuple[str, ...]] = [
         (command.name or command.callback.__name__.replace("_", "-"),)
         for command in app.registered_commands

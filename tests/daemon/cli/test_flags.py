@@ -37,7 +37,7 @@ class Paint(Options):
 
 
 @pytest.mark.parametrize("value", [1 << 63, [1, 1 << 63]])
-def test_integers_are_limited_to_what_databases_hold(value: object) -> None:
+def test_integers_are_limited_to_the_range_of_databases(value: object) -> None:
     assert Option("n").problem((1 << 63) - 1) is None
     assert Option("n").problem(value) == "must be <= 9223372036854775807, got 9223372036854775808"
     assert Option("n", min=2).problem([2, 1]) == "must be >= 2, got 1"

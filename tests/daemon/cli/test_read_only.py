@@ -22,7 +22,7 @@ def forbidden(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     access = os.access
 
     def may(asked: str | Path, mode: int, **options: bool) -> bool:
-        # Exports are written next to the store, whose folder counts as read-only for SQLite alone.
+        # Exports are written next to the store, whose folder is read-only only for SQLite.
         return access(asked, mode, **options) and not (mode == os.W_OK and str(asked) in (str(path), str(path.parent)))
 
     monkeypatch.setattr(os, "access", may)

@@ -1,4 +1,4 @@
-"""The daemon without tools: their entry points are gone, and none of their modules can be imported."""
+"""The daemon without tools: their entry points are hidden, and their modules cannot be imported."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def run(path: str, *arguments: str | Path, code: int = 0) -> tuple[str, str]:
     return ran.stdout, ran.stderr
 
 
-def test_the_command_line_has_the_commands_of_the_daemon_alone(path: str) -> None:
+def test_the_command_line_has_only_the_commands_of_the_daemon(path: str) -> None:
     listed, _ = run(path, "--help")
     commands = {line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line.strip()}
     assert {"init", "ingest", "learn", "align", "rules", "export", "verify", "serve"} <= commands
@@ -64,7 +64,7 @@ def test_the_command_line_has_the_commands_of_the_daemon_alone(path: str) -> Non
 
 
 @pytest.mark.slow
-def test_pairs_are_learned_asked_for_and_exported(path: str, tmp_path: Path) -> None:
+def test_pairs_are_learned_queried_and_exported(path: str, tmp_path: Path) -> None:
     (tmp_path / "news.bars").write_text("".join(line + "\n" for line in LINES))
     store = ("--store", tmp_path / "s.db")
     run(path, *store, "ingest", tmp_path / "news.bars")
@@ -74,8 +74,8 @@ def test_pairs_are_learned_asked_for_and_exported(path: str, tmp_path: Path) -> 
     run(path, *store, "export", "-o", tmp_path / "grammar.cdec")
     assert " ||| " in (tmp_path / "grammar.cdec").read_text()
     run(path, *store, "verify")
-    _, told = run(path, *store, "export", "-o", tmp_path / "grammar.packed", code=2)
-    assert told == "hierogram: --format packed: no installed extension writes this format\n"
+    _, errors = run(path, *store, "export", "-o", tmp_path / "grammar.packed", code=2)
+    assert errors == "hierogram: --format packed: no installed extension writes this format\n"
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ for _given in ODD:
 
 
 def _seen(given: Given, samples: int) -> Fraction:
-    """Return the uses from which discounts are computed: those of each rule, less if fewer than one use is expected."""
+    """Return the uses of each rule for the discounts, lowered if less than one use is expected."""
     return Fraction(min(given.uses, samples), samples)
 
 

@@ -76,7 +76,7 @@ class Source:
 
 def write(
     folder: Path, rules: Sequence[Given], options: ExportOptions, samples: int = 1, name: str = "g",
-    least_seen: float = 0,
+    min_seen: float = 0,
 ) -> tuple[Path, tuple[int, list[ExportedFile]], list[FilterCount]]:  # fmt: skip
     folder.mkdir(exist_ok=True)
     named = FORMATS[options.format or "cdec"]
@@ -95,7 +95,7 @@ def write(
         if plan.lexical:
             load_lexicon(database, given.pair_blocks())
             load_lexical_weights(database)
-        score(database, plan, least_seen)
+        score(database, plan, min_seen)
         output = OutputFiles(folder / name, folder / f"{name}.glue", create_compressed)
         written = write_rules(database, plan, output, lambda done: None)
     return folder / name, written, counts

@@ -30,7 +30,7 @@ def exported(learned: Store, tmp_path: Path) -> tuple[Path, Rows]:
     """A folder with the rules in all formats for analysis, and the rules of the store with their counts."""
     for name in ("g.parquet", "g.tsv.zst", "g.jsonl.zst"):
         export(learned, tmp_path / name, ExportOptions(max_scope=None, current_sample=True, features=COUNTS))
-    rules = learned.find_rules(limit=10_000, drawn=True)
+    rules = learned.find_rules(limit=10_000, current_sample=True)
     return tmp_path, sorted((rule.source, rule.target, float(rule.count)) for rule in rules)
 
 
@@ -76,11 +76,11 @@ def test_decoders_read_the_rules_of_the_store(learned: Store, tmp_path: Path, fo
         return " ".join(f"[X,{symbol}]" if isinstance(symbol, int) else symbol for symbol in side)
 
     found = sorted((shown(rule.source), shown(rule.target), round(rule.values["count"])) for rule in parsed)
-    assert found == sorted((r.source, r.target, r.count) for r in learned.find_rules(limit=10_000, drawn=True))
+    assert found == sorted((r.source, r.target, r.count) for r in learned.find_rules(limit=10_000, current_sample=True))
 
 
 def publish_versions(store: Store, folder: Path, counts: range) -> set[tuple[str, str]]:
-    """Publish versions, of which one is kept. Returns their names and digests."""
+    """Publish versions and keep only the newest. Returns their names and digests."""
     found = set()
     for count in counts:
         options = ExportOptions(max_scope=None, current_sample=True, min_count=count)

@@ -33,7 +33,7 @@ ALL = ExportOptions(max_scope=None, current_sample=True)
 
 
 def rules_of(store: Store) -> dict[tuple[str, str], int]:
-    return {(rule.source, rule.target): rule.count for rule in store.find_rules(limit=10_000, drawn=True)}
+    return {(rule.source, rule.target): rule.count for rule in store.find_rules(limit=10_000, current_sample=True)}
 
 
 def sides(path: Path) -> list[tuple[str, str]]:
@@ -44,7 +44,7 @@ def sides(path: Path) -> list[tuple[str, str]]:
 def test_an_export_contains_the_rules_of_the_store(learned: Store, tmp_path: Path, drawn: bool) -> None:
     path = tmp_path / "g.cdec.gz"
     manifest = export(learned, path, replace(ALL, current_sample=drawn, posterior_mean=not drawn))
-    stored = {(rule.source, rule.target): rule for rule in learned.find_rules(limit=10_000, drawn=drawn)}
+    stored = {(rule.source, rule.target): rule for rule in learned.find_rules(limit=10_000, current_sample=drawn)}
     assert sides(path) == sorted(stored, key=lambda rule: (rule[0].encode(), rule[1].encode()))
     assert manifest.rules == len(stored)
     for line in parsers.lines(path):
@@ -223,10 +223,10 @@ def test_the_manifest_is_correct(learned: Store, tmp_path: Path) -> None:
     written = json.loads(manifest_path(path).read_text())
     assert set(written) == set(Manifest.__dataclass_fields__)
     assert json.loads(manifest.text()) == written
-    for name, file in ((written["file"], written), *((other["name"], other) for other in written["others"])):
+    for name, file in ((written["file"], written), *((other["name"], other) for other in written["extra_files"])):
         content = (tmp_path / name).read_bytes()
         assert (file["bytes"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
-    assert [other["name"] for other in written["others"]] == ["g.glue.gz", "g.ini"]
+    assert [other["name"] for other in written["extra_files"]] == ["g.glue.gz", "g.ini"]
     assert written["rules"] == len(parsers.lines(path))
     assert written["options"]["min_count"] == 2
     assert (written["model"], written["seed"], written["format"]) == ("pitman-yor", 1, "moses")

@@ -23,10 +23,10 @@ from hierogram.samplers.grammar.rules import Rule, parse_side
 
 @pytest.mark.parametrize("seen", [0.0, 3.0, 40.0])
 def test_discounts_of_some_rules_go_where_all_rules_are_seen(tmp_path: Path, seen: float) -> None:
-    """A part of a grammar is scored as in the whole, of which only the number of times that rules are seen is known."""
+    """A part of a grammar is scored like the whole grammar, given only how often all rules are seen."""
     rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1)]
     options = ExportOptions(format="tsv", features=("p_target_given_source",), smoothing=0.5)
-    path, _, _ = write(tmp_path, rules, options, least_seen=seen)
+    path, _, _ = write(tmp_path, rules, options, min_seen=seen)
     found = [float(line.split("\t")[-1]) for line in parsers.lines(path)[1:]]
     back_off = max(seen, 3)
     expected = [(5.5 + 2 * 0.5 * 2 / back_off) / 8, (1.5 + 2 * 0.5 * 1 / back_off) / 8, 0.5 + 0.5 * 2 / back_off]

@@ -44,7 +44,7 @@ def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: 
 
 
 @pytest.mark.parametrize(
-    ("path", "options", "told"),
+    ("path", "options", "message"),
     [
         ("g.parquet.gz", ExportOptions(format="parquet"), "parquet has its own compression"),
         ("g.parquet.zst", ExportOptions(), "parquet has its own compression"),
@@ -58,8 +58,8 @@ def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: 
         ("g.vmap.zst", ExportOptions(), "readers of vmap do not support zstd"),
     ],
 )
-def test_contradictions_are_refused(path: str, options: ExportOptions, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_contradictions_are_refused(path: str, options: ExportOptions, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         resolve_plan(options, PHRASES, Path(path))
 
 
@@ -124,7 +124,7 @@ def test_an_empty_grammar_gives_a_warning(learned_url: str, hierogram: Run, to: 
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("-o", "g", "--to", "folder"), "--to: "),
         (("--keep", "3"), "--keep: "),
@@ -137,10 +137,10 @@ def test_an_empty_grammar_gives_a_warning(learned_url: str, hierogram: Run, to: 
     ],
 )
 def test_contradictory_options_of_the_command_are_refused(
-    learned_url: str, hierogram: Run, arguments: tuple[str, ...], told: str
+    learned_url: str, hierogram: Run, arguments: tuple[str, ...], message: str
 ) -> None:
     before = set(Path.cwd().iterdir())
     ran = hierogram("--store", learned_url, "export", *arguments)
     assert ran.code == 2
-    assert told in ran.err
+    assert message in ran.err
     assert set(Path.cwd().iterdir()) == before

@@ -45,7 +45,7 @@ def test_a_version_is_uploaded_with_its_manifest_last(learned: Store, bucket: An
     assert bucket.Object("grammars/latest").get()["Body"].read().decode() == version
     written = {entry.key: entry.last_modified for entry in bucket.objects.all()}
     assert max(written, key=written.__getitem__) in ("grammars/latest", f"grammars/{version}/manifest.json")
-    assert len(written) == 3 + len(manifest["others"])
+    assert len(written) == 3 + len(manifest["extra_files"])
 
 
 def test_a_failed_upload_leaves_no_version(learned: Store, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_a_failed_upload_leaves_no_version(learned: Store, bucket: Any, monkeypa
 
     # The next export after a day deletes what was uploaded.
     prune_versions(Versions(folder, "news"), datetime.now(UTC) + timedelta(days=2))
-    assert len(keys(bucket)) == 3 + len(first.manifest.others)
+    assert len(keys(bucket)) == 3 + len(first.manifest.extra_files)
 
 
 def test_expired_versions_are_deleted(learned: Store, bucket: Any) -> None:

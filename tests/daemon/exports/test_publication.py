@@ -132,7 +132,7 @@ def check_whole(folder: Path) -> int:
     found = [path for path in seen if path.name != "latest"]
     for version in found:
         manifest = json.loads((version / "manifest.json").read_text())
-        for file in ({"name": manifest["file"], **manifest}, *manifest["others"]):
+        for file in ({"name": manifest["file"], **manifest}, *manifest["extra_files"]):
             content = (version / file["name"]).read_bytes()
             assert hashlib.sha256(content).hexdigest() == file["sha256"]
             if file["name"].endswith(".gz"):
@@ -170,7 +170,7 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         commit(store, [], [delta(f"s{n}", f"t{n % 50}", 1 + n % 7) for n in range(2_000)])
     (folder / "file").mkdir()
     (folder / "versions").mkdir()
-    # The first round shows how long both exports take; the others are killed somewhere in between.
+    # The first round measures the duration of both exports. Later rounds are killed during an export.
     with exporter(url, folder) as process:
         started = time.monotonic()
         assert process.stdout.readline() == b"done\n"
@@ -210,7 +210,7 @@ def test_killing_the_exporter_many_times_leaves_nothing_incomplete(tmp_path: Pat
     kill_again_and_again(tmp_path, 200, 2)
 
 
-def test_leftovers_of_dead_processes_are_removed_and_those_of_live_ones_kept(tmp_path: Path) -> None:
+def test_only_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
     with working_folder(tmp_path, "news") as living:
         dead = tmp_path / ".news.dead.tmp"
         dead.mkdir()

@@ -132,7 +132,7 @@ def test_a_run_that_ends_in_the_repeated_hour_does_not_run_again(store: Store, t
     assert runs() == []
 
 
-def test_jobs_of_other_processes_are_noticed(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_jobs_of_other_processes_are_detected(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     with open_store(store_url) as other:
         add_job(other, job(tmp_path))
         make_due(store_url, "news")
@@ -180,7 +180,7 @@ def test_two_schedules_run_a_due_job_once(store: Store, store_url: str, tmp_path
     assert runs() == []
 
 
-def test_a_next_run_noted_by_a_clock_that_was_ahead_is_corrected(
+def test_a_next_run_stored_by_a_fast_clock_is_corrected(
     store: Store, store_url: str, tmp_path: Path, runs: Runs
 ) -> None:
     now = datetime(2026, 3, 28, 12, tzinfo=UTC)
@@ -211,7 +211,7 @@ def test_a_clock_that_is_set_back_a_little_repeats_no_run(store: Store, tmp_path
 
 
 @pytest.mark.database("sqlite")
-def test_a_job_that_cannot_be_read_or_never_runs_is_left_when_the_clock_is_right(
+def test_correcting_the_clock_ignores_unreadable_jobs_and_jobs_that_never_run(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:
     add_job(store, job(tmp_path))
@@ -298,7 +298,7 @@ def test_jobs_of_the_configuration(store: Store, store_url: str, tmp_path: Path,
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
-    ("jobs", "told"),
+    ("jobs", "message"),
     [
         ([{}, {"to": "other"}], "exports.1.name: job 'news' already exists"),
         ([{}, {"name": "b"}], "exports.1.to: .*/news: job 'news' writes to the same folder"),
@@ -309,14 +309,14 @@ def test_jobs_of_the_configuration(store: Store, store_url: str, tmp_path: Path,
     ],
 )
 def test_jobs_that_conflict_with_others_are_refused(
-    store: Store, tmp_path: Path, jobs: list[dict[str, str]], told: str
+    store: Store, tmp_path: Path, jobs: list[dict[str, str]], message: str
 ) -> None:
     add_job(store, job(tmp_path, "added"))
     made = []
     for options in jobs:
         paths = {key: str(tmp_path / value) for key, value in ({"to": "news"} | options).items() if key != "name"}
         made.append(job(tmp_path, options.get("name", "news"), **paths))
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         check_configured_jobs(store, made)
     check_configured_jobs(store, [job(tmp_path)])
 
@@ -464,7 +464,7 @@ def test_a_dry_run_reports_files_to_write_and_delete(store: Store, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"every": None}, "either cron or every"),
         ({"cron": "0 3 * * *"}, "either cron or every"),
@@ -482,8 +482,8 @@ def test_a_dry_run_reports_files_to_write_and_delete(store: Store, tmp_path: Pat
         ({"max_age": "0d"}, "invalid interval"),
     ],
 )
-def test_invalid_jobs_are_reported(tmp_path: Path, wrong: dict[str, object], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
+def test_invalid_jobs_are_reported(tmp_path: Path, wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         job(tmp_path, **wrong)
 
 

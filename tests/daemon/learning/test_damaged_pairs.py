@@ -187,7 +187,9 @@ def test_an_unreadable_alignment_is_reported_and_recomputed(
         fill(filled, some_pairs(32)[30:])
     damaged = 9 if derived else 31
     query(store_url, f"UPDATE sentence_pairs SET alignment = '{line}' WHERE id = {damaged}")
-    assert any(told.startswith(f"pair {damaged}: its alignment cannot be read") for told in verify(filled).problems)
+    assert any(
+        message.startswith(f"pair {damaged}: its alignment cannot be read") for message in verify(filled).problems
+    )
     with pytest.raises(DamagedPairsError, match=f"pair {damaged}: its alignment"):
         learn(filled, sweeps=1)
     done = repair(filled)
@@ -198,7 +200,7 @@ def test_an_unreadable_alignment_is_reported_and_recomputed(
     assert sound(filled)
 
 
-def test_pairs_that_are_set_aside_are_left_out_until_they_are_repaired(filled: Store, store_url: str) -> None:
+def test_pairs_set_aside_are_excluded_until_they_are_repaired(filled: Store, store_url: str) -> None:
     assert filled.set_aside([DamagedPair(5, "torn"), DamagedPair(99, "gone")]) == [DamagedPair(5, "torn")]
     assert filled.set_aside([DamagedPair(5, "torn again")]) == []
     assert filled.damaged_pairs() == [DamagedPair(5, "torn")]

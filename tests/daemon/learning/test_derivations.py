@@ -71,7 +71,7 @@ def test_a_pair_sampled_after_it_was_read_is_not_indexed(learned: Store, learned
 
 
 def test_the_command_shows_pairs(learned: Store, learned_url: str, hierogram: Run) -> None:
-    # Whatever the rules are, each has as many pairs as its count.
+    # The number of pairs of each rule equals its count.
     rules = query(learned_url, "SELECT source, target, count FROM rules WHERE count > 0 ORDER BY id LIMIT 4")
     at = ("--store", learned_url)
     for source, target, count in rules:

@@ -52,7 +52,7 @@ def everything(store: Store) -> tuple[object, ...]:
 
 
 def after(sweeps: int) -> LearnOptions:
-    """Return options of a run that is asked to stop after a number of sweeps."""
+    """Return options of a run that is stopped after a number of sweeps."""
     asked = iter(range(10_000))
     return LearnOptions(1, stop=lambda: next(asked) >= sweeps)
 
@@ -139,7 +139,7 @@ def test_the_number_of_sweeps_determines_whether_a_run_is_continued(store_url: s
         run = store.unfinished_run()
         assert run is not None
         assert (run.sweeps, run.sweeps_done) == (5, 1)
-        # Another number is another run, and the previous one can no longer be continued.
+        # Another number of sweeps starts a new run, and the previous run can no longer be resumed.
         learn(store, sweeps=1)
         assert {row.sweep for row in store.pairs()} == {8}
         assert store.unfinished_run() is None
@@ -370,7 +370,7 @@ def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Sig
                     os.kill(process.pid, number)
                 said, notes = process.communicate(timeout=120)
             if killed_as_reported and "the previous run had completed" in notes:
-                # The kill came between the report and recording it.
+                # The process was killed after the report and before it was recorded.
                 killed_as_reported = False
                 assert (process.returncode, store.status().sweeps) == (0, before)
                 continue

@@ -49,11 +49,11 @@ def test_stored_rules_are_the_derivations_rules(treebank: Store) -> None:
 
 def test_rules_are_found_by_label_and_by_word(treebank: Store) -> None:
     learn(treebank, sweeps=4)
-    of_noun_phrases = treebank.find_rules("NP", limit=1000, drawn=True)
+    of_noun_phrases = treebank.find_rules("NP", limit=1000, current_sample=True)
     in_use = {rule for rule, (count, _) in grammar(treebank).items() if count}
     assert {rule.target for rule in of_noun_phrases} == {fragment for label, fragment in in_use if label == "NP"}
     assert sum(rule.p_target_given_source for rule in of_noun_phrases) == pytest.approx(1)
-    with_dog = treebank.find_rules(words=["dog"], limit=1000, drawn=True)
+    with_dog = treebank.find_rules(words=["dog"], limit=1000, current_sample=True)
     assert with_dog
     assert {rule.target for rule in with_dog} == {fragment for _, fragment in in_use if " dog)" in fragment}
     row = with_dog[0]

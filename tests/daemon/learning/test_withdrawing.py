@@ -1,4 +1,4 @@
-"""Withdrawal removes the counts of pairs, and the grammar remains that of the stored pairs."""
+"""Withdrawal removes the counts of pairs, so that the grammar equals the grammar of the remaining pairs."""
 
 import json
 from collections.abc import Iterator

@@ -75,7 +75,7 @@ def use_a_store(folder: Path) -> None:
                 expect(use, hg.UsageError, "sacremoses")
         assert [pair.number for pair in store.pairs()] == [1, 2, 3, 4, 5]
         assert store.set_links({1: hg.KnownLinks(frozenset({(0, 0)}), frozenset())}) is None
-        store.open_answer("SELECT 1").close()
+        store.open_query_result("SELECT 1").close()
         assert store.query("SELECT count(*) FROM sentence_pairs").rows == [(len(PAIRS),)]
         assert store.events().events is not None
         assert not store.verify().problems

@@ -16,7 +16,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
-from tests.conftest import ask_url_of
+from tests.conftest import sql_role_url_of
 from tests.daemon.conftest import LINES, make_store
 from tests.daemon.learning.stores import contents, some_pairs
 
@@ -59,7 +59,7 @@ def test_the_tour_of_the_readme_in_python(files: Path, store_url: str) -> None:
     readme = (ROOT / "README.md").read_text()
     [block] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     [tour] = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if "ingest news.fr" in block][:1]
-    # A line to import the library, one to make the store, and one for each command.
+    # The lines import the library, create the store, and call a method for each command.
     assert len([line for line in block.splitlines() if line]) == 2 + len(tour.splitlines())
     names: dict[str, Any] = {}
     exec(block.replace("news.db", store_url), names)
@@ -251,8 +251,8 @@ def test_another_writer_raises_a_library_error(opened: hg.GrammarStore) -> None:
         with pytest.raises(StoreHeldError, match="me"):
             opened.learn(sweeps=1).run()
         asked = opened.withdraw([1])
-        assert asked.left_to is not None
-        assert asked.left_to.command == "me"
+        assert asked.writer is not None
+        assert asked.writer.command == "me"
 
 
 @pytest.mark.database("sqlite", "postgres")
@@ -516,7 +516,7 @@ def test_human_links(new: hg.GrammarStore) -> None:
 
 @pytest.mark.database("sqlite", "postgres")
 def test_sql_queries(opened: hg.GrammarStore, store_url: str) -> None:
-    asked_by = ask_url_of(store_url)
+    asked_by = sql_role_url_of(store_url)
     found = opened.query("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, sql_url=asked_by)
     assert found.columns == ["id", "source"]
     assert found.rows == [(1, PAIRS[0][0]), (2, PAIRS[1][0])]

@@ -31,10 +31,10 @@ def test_the_table_matches_the_store_s_rules(opened: hg.GrammarStore, learned: S
     table = opened.rules(current_sample=drawn)
     assert len(table) > 10
     assert {rule.id: rule for rule in table} == {
-        rule.id: rule for rule in learned.find_rules(limit=1 << 40, drawn=drawn)
+        rule.id: rule for rule in learned.find_rules(limit=1 << 40, current_sample=drawn)
     }
     uses = "count" if drawn else "expected_uses"
-    assert table.top(7, uses) == learned.find_rules(limit=7, drawn=drawn)
+    assert table.top(7, uses) == learned.find_rules(limit=7, current_sample=drawn)
     assert rows_of(opened.rules(limit=7, current_sample=drawn)) == [asdict(rule) for rule in table.top(7, uses)]
 
 

@@ -1,4 +1,4 @@
-"""The daemon samples pairs with workers if its configuration says so."""
+"""The daemon samples pairs with workers if they are configured."""
 
 from collections.abc import Callable
 from pathlib import Path

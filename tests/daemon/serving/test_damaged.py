@@ -1,4 +1,4 @@
-"""A daemon sets damaged pairs aside by id and continues with the others."""
+"""A daemon sets damaged pairs aside by id and continues with other pairs."""
 
 import threading
 from collections.abc import Iterator

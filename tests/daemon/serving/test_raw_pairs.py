@@ -1,4 +1,4 @@
-"""The daemon on an ITG store: new raw pairs are sampled given the others, and all are resampled when idle."""
+"""The daemon on an ITG store: new raw pairs are sampled given all other pairs, and resampled when idle."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -36,7 +36,7 @@ def test_a_spooled_file_becomes_part_of_the_grammar(quick_url: str, serve: Serve
     drop(spool / "news", "one.bars", TEXT)
     taken = daemon.until("file ingested")
     assert (taken["corpus"], taken["accepted"], taken["duplicates"]) == ("news", 9, 0)
-    # Others may read and withdraw pairs, in the store and over HTTP.
+    # Other processes may read and withdraw pairs, in the store and over HTTP.
     with open_store(quick_url) as store:
         until(lambda: store.count_pairs(["settled"]) == 9)
         [found, other] = store.request_withdrawals([1, 4, 99])

@@ -1,4 +1,4 @@
-"""The process ends in time, whatever its threads do."""
+"""The process ends in time, even if its threads block."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The spool: which files are taken, in which order, and where they are moved."""
+"""The spool: selection and order of files, and the folders to which they are moved."""
 
 import gzip
 import os

@@ -181,7 +181,7 @@ def test_done_and_failed_may_not_be_links(spool: Path, outside: Path, store: Sto
 
 
 def test_the_spool_itself_may_be_a_link(tmp_path: Path, spool: Path, store: Store) -> None:
-    """Its owner names it in the configuration; links below it are those of other users."""
+    """The owner of the spool names it in the configuration, but other users may create links in it."""
     (tmp_path / "incoming").symlink_to(spool)
     (spool / "a.bars").write_bytes(GOOD)
     log, _ = run(store, ScanLimit(nothing), folder=tmp_path / "incoming")

@@ -25,7 +25,7 @@ LONG = 30.0
 
 
 class ScriptedLoop:
-    """A loop whose runs follow a script, and which then waits for its end."""
+    """Loop whose runs follow a script. After the script it waits until it is stopped."""
 
     def __init__(self, name: str, *runs: Callable[[StopFlag, Heartbeat], None], sections: frozenset[str] = frozenset()):
         self.name = name
@@ -46,10 +46,10 @@ class ScriptedLoop:
 
 class LoopLog:
     def __init__(self) -> None:
-        self.said: list[tuple[str, str, bool]] = []
+        self.failures: list[tuple[str, str, bool]] = []
 
     def __call__(self, name: str, error: BaseException, pause: float | None) -> None:
-        self.said.append((name, str(error), pause is None))
+        self.failures.append((name, str(error), pause is None))
 
 
 def fail(error: Exception) -> Callable[[StopFlag, Heartbeat], None]:
@@ -80,7 +80,7 @@ def test_a_failing_loop_is_restarted_and_its_error_recorded() -> None:
     assert health.running
     assert supervisor.problem() is None
     assert supervisor.stop(LONG) == []
-    assert heard.said == [("ingest", "one", False), ("ingest", "two", False)]
+    assert heard.failures == [("ingest", "one", False), ("ingest", "two", False)]
 
 
 def test_a_loop_that_fails_too_often_in_a_row_is_given_up() -> None:
@@ -89,7 +89,7 @@ def test_a_loop_that_fails_too_often_in_a_row_is_given_up() -> None:
     supervisor.start()
     error = until_given_up(supervisor)
     assert "the loop resample failed 3 times in a row: always" in str(error)
-    assert heard.said[-1] == ("resample", "always", True)
+    assert heard.failures[-1] == ("resample", "always", True)
     assert supervisor.stop(LONG) == []
 
 
@@ -130,7 +130,7 @@ def test_a_loop_that_ends_by_itself_has_failed() -> None:
     supervisor.start()
     assert loop.settled.wait(LONG)
     supervisor.stop(LONG)
-    assert heard.said == [("schedule", "the loop schedule ended unexpectedly", False)]
+    assert heard.failures == [("schedule", "the loop schedule ended unexpectedly", False)]
 
 
 def test_a_stalled_loop_is_detected() -> None:

@@ -1,4 +1,4 @@
-"""The daemon on a tree store: new trees are annealed given the others, and all are resampled when idle."""
+"""The daemon on a tree store: new trees are annealed given all other trees, and all trees are resampled when idle."""
 
 import threading
 from collections.abc import Callable, Iterator

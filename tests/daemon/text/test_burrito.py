@@ -67,7 +67,7 @@ def test_records_with_a_common_word_are_merged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("a.json", "[]", "not a Scripture Burrito alignment"),
         ("a.json", '{"records": [{"source": ["n40001001001"]}]}', "lacks a list of source or target"),
@@ -75,9 +75,9 @@ def test_records_with_a_common_word_are_merged() -> None:
         ("SRC.tsv", "id\ttext\nx\ty\n", "line 2"),
     ],
 )
-def test_damage_is_reported(files: tuple[str, str, str], tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_damage_is_reported(files: tuple[str, str, str], tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(hg.InputError, match=said):
+    with pytest.raises(hg.InputError, match=message):
         list(burrito_pairs(*files))
 
 

@@ -233,7 +233,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
         return float(answer.posterior[0, 1])
 
     with taught(store_url) as store:
-        before, rules = crossed(store), store.find_rules("alpha", "two", drawn=True)
+        before, rules = crossed(store), store.find_rules("alpha", "two", current_sample=True)
         with Dictionary(str(tmp_path / "terms.tsv")) as source:
             done = ingest(store, source, "dictionary", options=IngestOptions(entries=DictionaryOptions(weight=12)))
         assert done.totals.accepted == 12
@@ -244,7 +244,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
         assert all(store.is_corrected(pair) for pair in ids)
         with_entry = crossed(store)
         assert with_entry > before + 0.2
-        [rule] = store.find_rules("alpha", "two", drawn=True)
+        [rule] = store.find_rules("alpha", "two", current_sample=True)
         assert rule.count >= 12
         assert (verify(store).problems, verify(store).human_links) == ([], 12)
         # Ingesting the same file again adds nothing; with a larger weight it adds the difference.
@@ -256,7 +256,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
         learn(store, sweeps=2)
         withdraw_all(store, store.select_pairs(corpus="dictionary"), lambda _done: None)
         assert crossed(store) < with_entry - 0.2
-        left = store.find_rules("alpha", "two", drawn=True)
+        left = store.find_rules("alpha", "two", current_sample=True)
         assert sum(rule.count for rule in left) <= sum(rule.count for rule in rules) + 4
         assert (verify(store).problems, verify(store).human_links) == ([], 0)
 

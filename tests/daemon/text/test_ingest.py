@@ -171,13 +171,13 @@ def test_pairs_may_have_no_alignment(store: Store, store_url: str, tmp_path: Pat
     again = take_in(store, write(tmp_path / "jsonl", "\n".join(objects) + "\n"))
     assert again == IngestTotals(accepted=3, duplicates=1)
     assert aligned_by(store_url) == [
-        ("a b", "", "nobody", "unaligned"),
-        ("c", "", "nobody", "unaligned"),
-        ("d", "", "nobody", "unaligned"),
+        ("a b", "", "none", "unaligned"),
+        ("c", "", "none", "unaligned"),
+        ("d", "", "none", "unaligned"),
         ("e", "0-0", "given", "waiting"),
         ("f", "", "given", "waiting"),
-        ("g", "", "nobody", "unaligned"),
-        ("h", "", "nobody", "unaligned"),
+        ("g", "", "none", "unaligned"),
+        ("h", "", "none", "unaligned"),
         ("i", "0-0", "given", "waiting"),
     ]
     assert store.status().pairs == {"unaligned": 5, "waiting": 3, "sampling": 0, "settled": 0}
@@ -192,7 +192,7 @@ def test_a_pair_with_an_id_offered_without_an_alignment_keeps_its_own(
     assert take_in(store, write(tmp_path / "one", f"{aligned}\n{raw}\n")) == IngestTotals(accepted=1, duplicates=1)
     other = [f.replace('"p"', '"q"') for f in (raw, raw, aligned)]
     assert take_in(store, write(tmp_path / "two", "\n".join(other))) == IngestTotals(1, 1, 1)
-    assert aligned_by(store_url) == [("a", "0-0", "given", "waiting"), ("a", "", "nobody", "unaligned")]
+    assert aligned_by(store_url) == [("a", "0-0", "given", "waiting"), ("a", "", "none", "unaligned")]
 
 
 def test_invalid_links_among_pairs_without_links_are_reported(store: Store, tmp_path: Path) -> None:

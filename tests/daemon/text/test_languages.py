@@ -134,7 +134,7 @@ def test_tokens_that_would_be_tokenized_again_are_noted(hierogram: Run, store_ur
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["init", "--languages", "fr"], "expected two languages"),
         (["init", "--languages", "fr,e n"], "expected two languages"),
@@ -150,14 +150,14 @@ def test_tokens_that_would_be_tokenized_again_are_noted(hierogram: Run, store_ur
     ],
 )
 def test_invalid_languages_are_reported_and_no_store_is_created(
-    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     for package in ("jieba", "fugashi"):
         monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / "a").write_text("la ||| the\n")
     refused = hierogram(*arguments)
     assert refused.code == 2
-    assert said in refused.err
+    assert message in refused.err
     assert not (tmp_path / "hierogram.db").exists()
 
 

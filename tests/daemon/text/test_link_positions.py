@@ -55,7 +55,7 @@ def columns(pairs: Sequence[tuple[str, str, str | None]]) -> LineColumns:
 
 
 @pytest.mark.parametrize("space", [NO_BREAK, "\u202f", "\u2009", "\u3000", "\u2003", "\x1c"])
-def test_links_in_range_that_count_split_words_are_detected_by_the_words_they_link(space: str) -> None:
+def test_links_in_range_that_count_split_words_are_detected_by_likelihood(space: str) -> None:
     fields = columns(corpus(30, divided=True, space=space))
     positions = LinkPositions()
     positions.inspect([fields])

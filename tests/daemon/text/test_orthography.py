@@ -65,7 +65,7 @@ def test_signs_between_letters_are_letters_anywhere_in_a_word() -> None:
     ("comma", "stop"),
     [(" , ", " ."), (" ,", "."), (f"{NO_BREAK}; ", f"{NO_BREAK}!"), ("،", " ۔"), ("; ", " ।"), (" : ", "?")],
 )
-def test_spaces_beside_signs_are_those_of_the_corpus(comma: str, stop: str) -> None:
+def test_spaces_beside_signs_follow_the_corpus(comma: str, stop: str) -> None:
     lines = make_lines(120, plain_word, comma, stop)
     for language in ("qaa", "fr"):
         assert_restored(learned(language, lines), lines)
@@ -107,7 +107,7 @@ def test_rare_signs_in_words_and_signs_without_spaces_are_not_letters() -> None:
     assert learned("qaa", lines).orthography.letters == ""
 
 
-def test_few_lines_teach_nothing() -> None:
+def test_nothing_is_learned_from_few_lines() -> None:
     lines = make_lines(20, plain_word, " , ", " .")
     assert learn_orthography("qaa", lines) == ""
     assert learn_orthography("qaa", ["ka ."] * 100) == ""
@@ -133,7 +133,7 @@ def test_the_first_text_of_a_store_sets_its_orthography(tmp_path: Path) -> None:
     hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True).close()
 
 
-def test_a_store_whose_first_text_is_short_uses_the_rules_alone(tmp_path: Path) -> None:
+def test_a_store_whose_first_text_is_short_uses_only_the_rules(tmp_path: Path) -> None:
     with hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True) as store:
         store.add(SPACED[:3])
         store.add(SPACED)
@@ -141,7 +141,7 @@ def test_a_store_whose_first_text_is_short_uses_the_rules_alone(tmp_path: Path) 
         assert make_pipeline(store.settings()).source.joined(["kato", "."]) == "kato."
 
 
-def test_text_with_links_and_stores_of_tokens_teach_nothing(tmp_path: Path) -> None:
+def test_nothing_is_learned_from_text_with_links_or_in_stores_of_tokens(tmp_path: Path) -> None:
     with hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True) as store:
         store.add([(*pair, "0-0") for pair in SPACED])
         assert store.settings().orthographies == ("", "")

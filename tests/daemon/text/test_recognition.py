@@ -27,7 +27,7 @@ def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (OBJECTS, "a: expected sentences, got JSON objects: ingest it by itself: hierogram ingest a"),
         (PIPED, "a: expected sentences, got `|||` lines: ingest it by itself: hierogram ingest a"),
@@ -43,11 +43,11 @@ def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (
     ],
 )
 def test_a_file_that_is_not_text_is_not_read_as_sentences(
-    hierogram: Run, tmp_path: Path, content: str, said: str
+    hierogram: Run, tmp_path: Path, content: str, message: str
 ) -> None:
-    assert said in refused(hierogram, tmp_path, content, SENTENCES)
-    assert said.replace("a:", "b:", 1)[:18] in refused(hierogram, tmp_path, SENTENCES, content)
-    assert said in refused(hierogram, tmp_path, content, SENTENCES, LINKS)
+    assert message in refused(hierogram, tmp_path, content, SENTENCES)
+    assert message.replace("a:", "b:", 1)[:18] in refused(hierogram, tmp_path, SENTENCES, content)
+    assert message in refused(hierogram, tmp_path, content, SENTENCES, LINKS)
 
 
 @pytest.mark.parametrize("content", [SENTENCES, OBJECTS, PIPED, TREES, ARCHIVE])
@@ -61,7 +61,7 @@ def test_an_empty_file_among_others_is_reported(hierogram: Run, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (TMX, "a: contains XML: ingest a TMX file by itself: hierogram ingest --format tmx a"),
         (TREES, "hierogram ingest --trees a"),
@@ -73,8 +73,8 @@ def test_an_empty_file_among_others_is_reported(hierogram: Run, tmp_path: Path) 
         ("le chat|||the cat|||0-0 1-1\n", "a, line 1: `|||` must have a space on each side"),
     ],
 )
-def test_one_file_of_another_kind_is_reported(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
-    assert said in refused(hierogram, tmp_path, content)
+def test_one_file_of_another_kind_is_reported(hierogram: Run, tmp_path: Path, content: str, message: str) -> None:
+    assert message in refused(hierogram, tmp_path, content)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def plain_joins(words: list[str], most: int) -> list[tuple[str, str]]:
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1), st.integers(1, 12))
-def test_joins_equal_those_of_recounting(words: list[str], most: int) -> None:
+def test_merges_equal_a_recount(words: list[str], most: int) -> None:
     assert learn_merges([" ".join(words)], most) == plain_joins(words, most)
 
 

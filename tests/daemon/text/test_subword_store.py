@@ -1,4 +1,4 @@
-"""A store with subwords shows whole words wherever people read: rules, evidence, terms, links."""
+"""A store with subwords shows whole words to users: rules, evidence, terms, links."""
 
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def test_terms_are_whole_words(parts: hg.GrammarStore) -> None:
     assert {word for term in found.terms for word in term.source.split()} <= SOURCE_WORDS
     assert {word for term in found.terms for word in term.target.split()} <= TARGET_WORDS
     by_source = {term.source: term for term in found.terms}
-    # Bread is sweet wherever mtamu occurs, so links may give it either word.
+    # Each pair with mtamu also contains bread, so either word may be linked.
     assert any("sweet" in term.target.split() and "mtamu" in term.source.split() for term in found.terms)
     assert by_source["chai"].source_pairs == 16
 

@@ -1,4 +1,4 @@
-"""Words of every script stay whole, punctuation is separate, and detokenization restores what was written together."""
+"""Words of every script stay whole, punctuation is separate, and detokenization restores the spacing."""
 
 import random
 import sys

@@ -41,7 +41,7 @@ def test_units_become_pairs() -> None:
         ("a<bpt i='1'>&lt;a title='<sub>b</sub>'<ph>{0}</ph>></bpt>", "a"),
         # Words on two lines are two words.
         ("a<ph type='lb'/>b<ph>&lt;br/&gt;</ph>c<ph type='fnote'>d<sub>e</sub></ph>f", "a b cf"),
-        # A subflow is not part of the sentence, wherever it is.
+        # A subflow is not part of the sentence, at any position.
         ("a<sub>b</sub> c", "a c"),
         ("a <ph>%s<sub>b <it>c</it>{0}</sub></ph> d", "a %s d"),
         ("<hi>a <ph>{0}<sub>%d</sub></ph></hi><sub>b<ph>%s</ph></sub>", "a {0}"),
@@ -77,7 +77,7 @@ def test_a_unit_with_too_many_pairs_is_rejected() -> None:
     assert rejected[:3] == (1, "line-too-long", message)
 
 
-def test_languages_are_those_of_the_first_unit() -> None:
+def test_the_first_unit_determines_the_languages() -> None:
     text = HEAD + unit(("fr-FR", "la"), ("en", "the")) + unit(("en", "a"), ("fr-FR", "un")) + TAIL
     assert read(text) == [(1, b"la", b"the"), (2, b"un", b"a")]
     with pytest.raises(InputError, match="choose two with --languages"):

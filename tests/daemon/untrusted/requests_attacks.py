@@ -85,8 +85,8 @@ def http_request(
 ) -> bytes:
     """Return a request; `length` overrides its Content-Length."""
     size = len(body) if length is None else length
-    told = [f"Content-Length: {size}"] if size else []
-    return "\r\n".join([f"{line} HTTP/{version}", f"Host: {host}", *headers, *told, "", ""]).encode() + body
+    length_header = [f"Content-Length: {size}"] if size else []
+    return "\r\n".join([f"{line} HTTP/{version}", f"Host: {host}", *headers, *length_header, "", ""]).encode() + body
 
 
 _JSON = "Content-Type: application/json"
@@ -99,7 +99,7 @@ _CHUNK = b"%x\r\n%b\r\n" % (len(_LINE), _LINE)
 _HELLO = bytes.fromhex("16030100f1010000ed0303") + bytes(range(128)) * 2
 
 NAMED = {
-    "form body never sent": Attack(http_request("POST /enter", _FORM, length=20), 99),
+    "form body never sent": Attack(http_request("POST /login", _FORM, length=20), 99),
     "alignment body never sent": Attack(http_request("POST /v1/align", _JSON, length=90), 99),
     "translation body never sent": Attack(http_request("POST /v1/translate", _JSON, length=90), 99),
     "links body never sent": Attack(http_request("PUT /v1/pairs/1/links", _JSON, length=90), 99),
@@ -161,8 +161,8 @@ OTHERS = {
     "event streams with immediate resets": Attack(http_request("GET /v1/events", _STREAM), 300, resets=True),
     "deep JSON": Attack(http_request("POST /v1/align", _JSON, body=b"[" * 200_000), 40),
     "long numbers": Attack(http_request("POST /v1/align", _JSON, body=b'{"pairs": ' + b"9" * 300_000 + b"}"), 40),
-    "form of one megabyte": Attack(http_request("POST /enter", _FORM, body=b"token=" + b"x" * (1 << 20)), 40),
-    "form of many fields": Attack(http_request("POST /enter", _FORM, body=b"a=b&" * 16_000), 40),
+    "form of one megabyte": Attack(http_request("POST /login", _FORM, body=b"token=" + b"x" * (1 << 20)), 40),
+    "form of many fields": Attack(http_request("POST /login", _FORM, body=b"a=b&" * 16_000), 40),
     "one idempotency key for all": Attack(
         http_request("POST /v1/pairs", _LINES, "Idempotency-Key: same", length=900) + _LINE, then=b" "
     ),

@@ -120,7 +120,7 @@ def put(daemon: Daemon, attack: Attack) -> None:
 
 
 def empty(daemon: Daemon) -> bool:
-    """Return whether the spool contains nothing still to be ingested."""
+    """Check if the spool contains nothing still to be ingested."""
     daemon.check()
     for place, folders, files in os.walk(os.fsencode(daemon.spool)):
         if place == os.fsencode(daemon.spool):
@@ -286,14 +286,14 @@ def test_killed_while_files_are_read(store_url: str, tmp_path: Path) -> None:
     with open_store(store_url, create=True, settings=QUICK):
         pass
     loop = Loop(store_url, spool)
-    said: list[str] = []
+    expected_lines: list[str] = []
     with_readers = of_readers = 0
     loop.start()
     try:
         for number in range(kills):
             if len([path for path in spool.iterdir() if path.is_file()]) < 2:
                 lines = [f"la maison {number}-{k} ||| the house {number}-{k} ||| 0-0 1-1 2-2" for k in range(30_000)]
-                said += lines
+                expected_lines += lines
                 part = spool / "x.part"
                 part.write_text("".join(f"{line}\n" for line in lines))
                 part.rename(spool / f"{number}.bars")
@@ -314,6 +314,6 @@ def test_killed_while_files_are_read(store_url: str, tmp_path: Path) -> None:
         loop.process.wait()
     print(f"{kills} kills, {with_readers} with a reader at work, {of_readers} of a reader before")
     assert list((spool / "failed").iterdir()) == []
-    assert sorted(stored_lines(store_url)) == sorted(said)
+    assert sorted(stored_lines(store_url)) == sorted(expected_lines)
     with open_store(store_url) as store:
         assert store.integrity() == []

@@ -1,4 +1,4 @@
-"""Whatever untrusted clients send or keep open, the daemon answers others, keeps sampling, and stays small."""
+"""Requests and open connections of untrusted clients do not stop other requests or sampling, and memory stays small."""
 
 import resource
 from pathlib import Path

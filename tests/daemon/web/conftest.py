@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
-from tests.conftest import CopyStore, LastingStore, ask_url_of, make_new
+from tests.conftest import CopyStore, LastingStore, make_new, sql_role_url_of
 from tests.daemon.conftest import teacher
 
 from hierogram.daemon.configuration import HttpConfiguration, configuration_type
@@ -27,7 +27,7 @@ class FakeService:
     def __init__(self, store: Store) -> None:
         self.opened = GrammarStore(store)
         self.configuration = configuration_type()()
-        self.told = DaemonStatus(
+        self.daemon_status = DaemonStatus(
             (LoopHealth("ingest", 0.5, 60.0), LoopHealth("resample", 1.0, 60.0)), Lag(0, None, 0.0)
         )
         self.ends = False
@@ -39,10 +39,10 @@ class FakeService:
         return self.opened.store
 
     def status(self) -> DaemonStatus:
-        return self.told
+        return self.daemon_status
 
     def change(self, **values: object) -> None:
-        self.told = replace(self.told, **values)
+        self.daemon_status = replace(self.daemon_status, **values)
 
     def stopping(self) -> bool:
         return self.ends
@@ -98,7 +98,7 @@ def connect() -> Iterator[Connect]:
         def make(
             service: FakeService, host: str = "127.0.0.1", limits: InputLimits = DEFAULT_LIMITS, **values: object
         ) -> TestClient:
-            role = {"sql_url": ask_url_of(service.store.engine.url)}
+            role = {"sql_url": sql_role_url_of(service.store.engine.url)}
             http, intake = HttpConfiguration(**(role | values)), limits
             app = build_app(service, configuration_type()(http=http, intake=intake))
             client = TestClient(app, f"http://{host}", raise_server_exceptions=False)
@@ -128,7 +128,7 @@ def shared_clients() -> Iterator[Callable[[str], TestClient]]:
         def client(url: str) -> TestClient:
             if url not in made:
                 store = stack.enter_context(open_store(url))
-                asked = HttpConfiguration(sql_url=ask_url_of(url), max_rate=1e6, max_burst=10**6)
+                asked = HttpConfiguration(sql_url=sql_role_url_of(url), max_rate=1e6, max_burst=10**6)
                 app = build_app(FakeService(store), configuration_type()(http=asked))
                 opened = TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
                 made[url] = stack.enter_context(opened)

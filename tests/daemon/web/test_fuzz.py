@@ -1,4 +1,4 @@
-"""Tens of thousands of nearly valid lines, files and requests: none crashes the daemon, and all are accounted for."""
+"""Tens of thousands of nearly valid lines, files and requests: the daemon does not crash, and counts all of them."""
 
 import socket
 import threading

@@ -12,7 +12,7 @@ from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web import guard
 from hierogram.daemon.web.protocol import rates as rates_module
 from hierogram.daemon.web.protocol import sessions
-from hierogram.daemon.web.protocol.rates import HEALTH, OPEN, Rates
+from hierogram.daemon.web.protocol.rates import ANONYMOUS, HEALTH, Rates
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -82,25 +82,25 @@ def test_clients_on_this_machine_are_answered(empty_client: TestClient, host: st
 def test_rates() -> None:
     now = 0.0
     rates = Rates(2.0, 3, lambda: now)
-    assert [rates.wait(OPEN, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
-    assert rates.wait(OPEN, "b") == 0.0
+    assert [rates.wait(ANONYMOUS, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+    assert rates.wait(ANONYMOUS, "b") == 0.0
     assert rates.wait(HEALTH, "a") == 0.0
     now = 0.25
-    assert rates.wait(OPEN, "a") == pytest.approx(0.25)
+    assert rates.wait(ANONYMOUS, "a") == pytest.approx(0.25)
     now = 0.5
-    assert rates.wait(OPEN, "a") == 0.0
-    assert rates.wait(OPEN, "a") > 0.0
+    assert rates.wait(ANONYMOUS, "a") == 0.0
+    assert rates.wait(ANONYMOUS, "a") > 0.0
     now = 100.0
-    assert [rates.wait(OPEN, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+    assert [rates.wait(ANONYMOUS, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
 
 
 def test_rates_of_inactive_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates_module, "_MAX_BUCKETS", 3)
     rates = Rates(1.0, 1, lambda: 0.0)
     for client in "abcd":
-        assert rates.wait(OPEN, client) == 0.0
-    assert rates.wait(OPEN, "d") > 0.0
-    assert rates.wait(OPEN, "a") == 0.0
+        assert rates.wait(ANONYMOUS, client) == 0.0
+    assert rates.wait(ANONYMOUS, "d") > 0.0
+    assert rates.wait(ANONYMOUS, "a") == 0.0
 
 
 def test_too_many_requests(service: FakeService, connect: Connect) -> None:
@@ -110,13 +110,13 @@ def test_too_many_requests(service: FakeService, connect: Connect) -> None:
     assert [client.get("/healthz").status_code for _ in range(3)] == [200, 200, 429]
 
 
-def test_clients_without_a_token_lock_out_neither_those_with_it_nor_health_checks(
+def test_clients_without_a_token_do_not_block_other_clients_or_health_checks(
     service: FakeService, connect: Connect
 ) -> None:
     client = connect(service, max_rate=0.001, max_burst=2, token=TOKEN)
     wrong = {"Authorization": "Bearer another token"}
     assert [client.get("/v1/status", headers=wrong).status_code for _ in range(3)] == [401, 401, 429]
-    assert client.get("/enter").status_code == 429
+    assert client.get("/login").status_code == 429
     right = {"Authorization": f"Bearer {TOKEN}"}
     assert [client.get("/v1/status", headers=right).status_code for _ in range(3)] == [200, 200, 429]
     assert [client.get("/healthz").status_code, client.get("/readyz").status_code] == [200, 200]

@@ -66,7 +66,7 @@ def run_curl(client: TestClient, command: str) -> Any:
 
 
 def shape(value: Any) -> Any:
-    """Return the types in a value, without what depends on the store (names, lengths)."""
+    """Return the types in a value, without names and lengths, which depend on the store."""
     if isinstance(value, dict):
         if value.keys() & {"missing-field", "news", "default", "note"}:
             return "by name"
@@ -102,8 +102,8 @@ def test_every_example_gives_the_documented_response(learned: Store, connect: Co
         pattern = re.sub(r"\\{\w+\\}", r"[^/]+", re.escape(path))
         assert (used, bool(re.fullmatch(pattern, url.split("?")[0]))) == (method, True)
         assert answer.status_code in (200, 204), answer.text
-        for said in re.findall(r"```json\n(.*?)```", body, re.DOTALL):
-            expected, found = json.loads(said), answer.json()
+        for example in re.findall(r"```json\n(.*?)```", body, re.DOTALL):
+            expected, found = json.loads(example), answer.json()
             for loose in (expected, found):
                 for name in ("children", "oldest_seconds", "log_likelihood", "features", "wal_bytes"):
                     _forget(loose, name)
@@ -131,8 +131,8 @@ def test_the_documented_pairs_have_the_documented_counts(learned: Store, connect
     client = connect(FakeService(learned))
     [body] = [body for (_, path), body in SECTIONS if path == "/v1/pairs"]
     [command] = re.findall(r"```sh\n(.*?)\n```", body, re.DOTALL)
-    [said] = re.findall(r"```json\n(.*?)```", body, re.DOTALL)
-    expected = json.loads(said)
+    [example] = re.findall(r"```json\n(.*?)```", body, re.DOTALL)
+    expected = json.loads(example)
     _, _, answer = run_curl(client, command)
     assert answer.json() | {"batch": 0} == expected | {"batch": 0}
     _, _, again = run_curl(client, command)

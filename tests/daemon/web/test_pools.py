@@ -1,4 +1,4 @@
-"""Clients with slow requests do not block others: unread downloads, endless translations."""
+"""Clients with slow requests (unread downloads, endless translations) do not block other clients."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.memory_input import GivenPairs
 from hierogram.daemon.web.protocol import threads
 from hierogram.storage.store import Store
-from hierogram.tools.translation.plain_text import FollowedGrammar, PlainTranslator
+from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslator
 from hierogram.tools.translation.text_translator import TextTranslator
 
 pytestmark = pytest.mark.database("sqlite")
@@ -151,7 +151,7 @@ def test_translations_through_all_routes_do_not_block_pages(start: Callable[...,
 def test_requests_that_wait_for_the_grammar_do_not_block_pages(
     start: Callable[..., Running], endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FollowedGrammar, "now", endless.translate)
+    monkeypatch.setattr(CurrentTranslator, "now", endless.translate)
     monkeypatch.setattr(PlainTranslator, "detect", endless.translate)
     running = start()
     requests = request("GET", "/translate/near?q=la"), request("POST", "/detect", {"q": "la"})
@@ -177,7 +177,7 @@ def received_so_far(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["/v1/memory.tmx", "/ask.csv?sql=SELECT+source+FROM+sentence_pairs"])
+@pytest.mark.parametrize("path", ["/v1/memory.tmx", "/sql.csv?sql=SELECT+source+FROM+sentence_pairs"])
 def test_unread_downloads_do_not_block_pages(start: Callable[..., Running], learned: Store, path: str) -> None:
     pairs = [{"source": f"la maison {n} " + "x " * 50, "target": "the house", "alignment": "0-0"} for n in range(6_000)]
     ingest(learned, GivenPairs(pairs, "test"), "many")

@@ -82,8 +82,10 @@ def client_at(address: str, url: str) -> httpx2.Client:
 def test_each_client_behind_nginx_has_its_own_rate_limit(proxy: str) -> None:
     right = {"Authorization": f"Bearer {TOKEN}"}
     with client_at("127.0.0.2", proxy) as stranger, client_at("127.0.0.3", proxy) as other:
-        said = [stranger.get("/v1/status", headers={"X-Forwarded-For": f"192.0.2.{n}"}).status_code for n in range(5)]
-        assert said == [401, 401, 401, 429, 429]
+        statuses = [
+            stranger.get("/v1/status", headers={"X-Forwarded-For": f"192.0.2.{n}"}).status_code for n in range(5)
+        ]
+        assert statuses == [401, 401, 401, 429, 429]
         assert stranger.get("/healthz").status_code == 200
         assert stranger.get("/v1/status", headers=right).status_code == 200
         assert other.get("/v1/status").status_code == 401
@@ -92,7 +94,7 @@ def test_each_client_behind_nginx_has_its_own_rate_limit(proxy: str) -> None:
 
 def test_a_browser_behind_nginx_may_send_forms(proxy: str) -> None:
     with client_at("127.0.0.2", proxy) as browser:
-        sent = browser.post("/enter", data={"token": TOKEN, "next": "/"}, headers={"Origin": proxy})
+        sent = browser.post("/login", data={"token": TOKEN, "next": "/"}, headers={"Origin": proxy})
         assert sent.status_code == 303
         assert browser.get("/").status_code == 200
-        assert browser.post("/enter", data={"token": TOKEN}, headers={"Origin": "http://evil.test"}).status_code == 403
+        assert browser.post("/login", data={"token": TOKEN}, headers={"Origin": "http://evil.test"}).status_code == 403

@@ -43,7 +43,7 @@ def test_derivations_use_the_stored_rules(learned: Store) -> None:
 
 @pytest.mark.parametrize("drawn", [False, True])
 def test_rules_are_paginated_most_used_first(learned_client: TestClient, learned: Store, drawn: bool) -> None:
-    rules = learned.find_rules(words=["maison"], limit=1000, drawn=drawn)
+    rules = learned.find_rules(words=["maison"], limit=1000, current_sample=drawn)
     expected = [(rule.source, rule.target, rule.count) for rule in rules]
     assert len(expected) > 2
     found = []
@@ -75,7 +75,7 @@ def test_a_store_that_has_not_learned_is_reported(empty_client: TestClient) -> N
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("?source=a&limit=0", "query.limit"),
         ("?source=a&limit=1001", "query.limit"),
@@ -85,11 +85,11 @@ def test_a_store_that_has_not_learned_is_reported(empty_client: TestClient) -> N
         ("?source=a&cursor=-1%09a%09b", "cursor"),
     ],
 )
-def test_invalid_queries_are_refused(empty_client: TestClient, query: str, said: str) -> None:
+def test_invalid_queries_are_refused(empty_client: TestClient, query: str, message: str) -> None:
     answer = empty_client.get(f"/v1/rules{query}")
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
-    assert said in answer.json()["detail"]
+    assert message in answer.json()["detail"]
 
 
 def test_all_rules_most_used_first(learned_client: TestClient, learned: Store) -> None:
@@ -144,7 +144,7 @@ def test_every_route_is_tested(empty_client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         (
             "x",
@@ -157,10 +157,10 @@ def test_every_route_is_tested(empty_client: TestClient) -> None:
         ("containing=a&containing=b", None),
     ],
 )
-def test_query_parameters_are_decoded(reading_client: TestClient, query: str, said: str | None) -> None:
+def test_query_parameters_are_decoded(reading_client: TestClient, query: str, message: str | None) -> None:
     answer = reading_client.get(f"/v1/rules?{query}")
-    assert answer.json().get("detail") == said
-    assert answer.status_code == (200 if said is None else 400)
+    assert answer.json().get("detail") == message
+    assert answer.status_code == (200 if message is None else 400)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,9 @@ def test_query_parameters_are_decoded(reading_client: TestClient, query: str, sa
         ("POST", "/openapi.json", "GET"),
     ],
 )
-def test_a_wrong_method_names_the_allowed_ones(empty_client: TestClient, method: str, path: str, allowed: str) -> None:
+def test_a_wrong_method_lists_the_allowed_methods(
+    empty_client: TestClient, method: str, path: str, allowed: str
+) -> None:
     answer = empty_client.request(method, path)
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 

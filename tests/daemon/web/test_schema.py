@@ -54,7 +54,7 @@ def _has_lines(body: object) -> bool:
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
     """Remove repeated idempotency keys, which would repeat an earlier response, and requests for impossible pairs.
 
-    A body of pairs must have lines: the document cannot say that it must not be empty or an array.
+    The document cannot express that a body of pairs must be lines, not empty and not an array.
     """
     if (case.method, case.path) == ("POST", "/v1/pairs") and not _has_lines(case.body):
         case.body = "{}"
@@ -113,7 +113,7 @@ def failures(schema: Any) -> Iterator[str]:
 
 
 def _links_again(failure: Failure) -> bool:
-    """Return whether only the human links of a pair were deleted, so that its other links remain."""
+    """Check if only the human links of a pair were deleted, so that its other links remain."""
     return isinstance(failure, UseAfterFree) and failure.free.endswith("/links")
 
 

@@ -348,7 +348,7 @@ def test_requests_of_disconnected_clients_are_cancelled(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("resets", [True, False])
-def test_clients_that_left_are_not_answered(start: Start, monkeypatch: pytest.MonkeyPatch, resets: bool) -> None:
+def test_disconnected_clients_get_no_response(start: Start, monkeypatch: pytest.MonkeyPatch, resets: bool) -> None:
     count = 0
     all_left = threading.Event()
 
@@ -356,7 +356,7 @@ def test_clients_that_left_are_not_answered(start: Start, monkeypatch: pytest.Mo
         nonlocal count
         if scope["type"] == "http":
             count += 1
-            # The server accepts the others only after they have left.
+            # The server accepts the other clients only after they have disconnected.
             all_left.wait(30.0)
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body"})
@@ -423,7 +423,7 @@ def silent(method: str, path: str, kind: str = "application/json") -> bytes:
         ("POST", "/v1/align", "application/json"),
         ("POST", "/v1/translate", "application/json"),
         ("PUT", "/v1/pairs/1/links", "application/json"),
-        ("POST", "/enter", "application/x-www-form-urlencoded"),
+        ("POST", "/login", "application/x-www-form-urlencoded"),
         ("POST", "/pairs/1/withdraw", "application/x-www-form-urlencoded"),
         ("POST", "/v1/pairs", "application/jsonl"),
     ],

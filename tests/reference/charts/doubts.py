@@ -1,4 +1,4 @@
-"""One-to-one links between the words of a pair: by enumeration, and by message passing from its definition."""
+"""One-to-one links between the words of a pair: by enumeration, and by message passing as defined."""
 
 from itertools import product
 

@@ -248,7 +248,7 @@ class Chart:
         self.sums: dict[Cell, float] = {}
 
     def is_emitted(self, cell: Cell) -> bool:
-        """Return whether a cell can be one emission: up to one word on each side, or phrases."""
+        """Check if a cell can be one emission: up to one word on each side, or phrases."""
         i, j, x, y = cell
         return max(j - i, y - x) == 1 or (min(j - i, y - x) >= 1 and max(j - i, y - x) <= self.longest)
 
@@ -393,7 +393,7 @@ def accept(
 
 
 def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
-    """Return one visit of the slice sampler. `counts` are those of all other pairs; `key` is seed and sweep."""
+    """Return one visit of the slice sampler. `counts` are the counts of all other pairs; `key` is seed and sweep."""
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)
@@ -445,7 +445,7 @@ class Piece:
 
 
 def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
-    """Return the subtrees of a local move at a node: its children, one of which is replaced by its own children."""
+    """Return the subtrees of a local move at a node: its children, with one child replaced by its own children."""
     if tree[0] >= PAIR:
         return [Piece(tree, cell)]
     found = []
@@ -613,7 +613,7 @@ def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tupl
 
 
 def _whole(string: tuple[int, ...]) -> bool:
-    """Return whether a string is exactly one derivation."""
+    """Check if a string is exactly one derivation."""
     return sum(1 if rule < PAIR else -1 for rule in string) == -1
 
 

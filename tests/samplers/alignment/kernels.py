@@ -122,7 +122,7 @@ def counted(chain: AlignmentChain) -> dict[int, tuple[int, float]]:
 
 
 def same_counts(one: AlignmentChain, other: AlignmentChain) -> bool:
-    """Return whether all counts of two chains are equal."""
+    """Check if all counts of two chains are equal."""
     arrays = ("conditioning", "jumps", "fertility", "bigram_count", "before")
     return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)
 

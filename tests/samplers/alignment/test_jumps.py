@@ -24,7 +24,7 @@ from hierogram.samplers.alignment.prior_counts import MAX_EVENTS
 MODELS = (BHMM, BHMM_Z, BHMM_F)
 
 
-def test_every_width_has_one_event_whose_widths_share_its_probability() -> None:
+def test_the_widths_of_an_event_share_its_probability() -> None:
     widths = np.arange(-MAX_WORDS - 1, MAX_WORDS + 2)
     events = jump_events(widths)
     assert events.min() == -MAX_EVENTS
@@ -63,7 +63,7 @@ def test_a_word_of_a_sentence_longer_than_the_table_has_the_exact_posterior(mode
     kernel.sweep()
     found = kernel.marginals.cells[1:].astype(np.float64)
     if model == BHMM_Z:
-        # The link is drawn given that the word is no collocation.
+        # The link is drawn given that the word is not a collocation.
         found *= expected.sum()
     assert found == pytest.approx(expected, rel=1e-4)
     assert expected[99] > 20 * expected[100] > 0

@@ -177,13 +177,13 @@ def test_candidate_draws_add_their_samples_to_the_marginals() -> None:
         assert samples == pytest.approx(samples.round())
 
 
-def test_decoding_takes_the_most_probable_position_or_none() -> None:
+def test_decoding_selects_the_most_probable_position_or_none() -> None:
     direction = make_direction(read_side(["a b c d"]), read_side(["x y"]))
     samples = np.array([[0, 6, 4], [5, 3, 2], [3, 0, 3], [6, 1, 9]], np.float32)
     marginals = to_marginals(direction.sides, [samples / 10], 10)
     assert decode(direction, BHMM, marginals).links.tolist() == [0, -1, 1, 1]
     assert decode(direction, BHMM_F, marginals).posterior.tolist() == pytest.approx([0.6, 0.5, 0.3, 0.9])
-    # Collocations: unlinked is the frequency of Z = 1, whatever the link.
+    # Collocations: `unlinked` is the frequency of Z = 1, for any link.
     assert decode(direction, BHMM_Z, marginals).links.tolist() == [0, 0, 1, -1]
 
 

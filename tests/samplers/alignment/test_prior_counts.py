@@ -1,4 +1,4 @@
-"""Counts of given links equal those of chains, and a chain with other pairs' counts equals a chain over all pairs."""
+"""Counts of given links equal the counts of chains. A chain with other pairs' counts equals a chain over all pairs."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Doubts: message passing between words against the enumeration of all one-to-one links."""
+"""Doubts: message passing between words, compared with the enumeration of all one-to-one links."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_words_without_another_choice_have_finite_doubts() -> None:
     assert unlinked(np.zeros((1, 1)), np.zeros(1), np.zeros(1)) == 1
 
 
-def test_doubts_of_links_slightly_exceed_those_of_their_words() -> None:
+def test_doubts_of_links_slightly_exceed_doubts_of_their_words() -> None:
     for known in charts()[:3]:
         assert isinstance(known.system, PairSystem)
         words, (i, x) = known.system.words, known.system.links.T

@@ -37,7 +37,7 @@ def test_every_variable_that_can_be_positive_is_included(number: int) -> None:
         assert weight(known, more) == 0
 
 
-def test_a_variable_left_out_too_early_is_added_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The most doubtful variable is left out first, although it conflicts with no other."""
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[:] = 1
@@ -54,16 +54,16 @@ def test_the_second_start_is_the_best_exchange(seed: int) -> None:
     found = two_starts(known.system)
     first, second = found.positive
     assert (first == one_start(known.system).positive[0]).all()
-    [left_out] = np.flatnonzero(~first)
+    [excluded] = np.flatnonzero(~first)
     exchanges = {}
     for place in np.flatnonzero(first):
         instead = first.copy()
-        instead[left_out], instead[place] = True, False
+        instead[excluded], instead[place] = True, False
         exchanges[place] = weight(known, instead)
     assert sum(total > 0 for total in exchanges.values()) == 3
     best = max(exchanges, key=lambda place: exchanges[place])
     if exchanges[best] > weight(known, first):
-        assert second[left_out]
+        assert second[excluded]
         assert not second[best]
         assert (first != second).sum() == 2
     else:
@@ -72,7 +72,7 @@ def test_the_second_start_is_the_best_exchange(seed: int) -> None:
 
 @pytest.mark.slow
 def test_both_cases_occur() -> None:
-    """Some of these pairs have two equal starts, others do not."""
+    """Some of these pairs have two equal starts."""
     same = [
         bool((first == second).all()) for first, second in (two_starts(inside_out(s).system).positive for s in range(3))
     ]
@@ -80,7 +80,7 @@ def test_both_cases_occur() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_variables_that_may_be_left_out_are_in_doubt(seed: int) -> None:
+def test_variables_that_may_be_excluded_are_in_doubt(seed: int) -> None:
     """Variables that the cheap model doubts, given the negative ones of a start, are also in doubt."""
     known = inside_out(seed)
     found = two_starts(known.system)
@@ -89,11 +89,11 @@ def test_variables_that_may_be_left_out_are_in_doubt(seed: int) -> None:
     assert found.doubts is not None
     wanted = before
     for start in found.positive:
-        [left_out] = np.flatnonzero(~start)
-        told = known.system.doubts(~start)
-        assert told is not None
-        assert told[left_out] == 1.005
-        wanted = np.maximum(wanted, told)
+        [excluded] = np.flatnonzero(~start)
+        doubts = known.system.doubts(~start)
+        assert doubts is not None
+        assert doubts[excluded] == 1.005
+        wanted = np.maximum(wanted, doubts)
     np.testing.assert_allclose(found.doubts, wanted)
     assert (found.doubts > before).sum() >= 2
 
@@ -108,7 +108,7 @@ def test_nothing_is_in_doubt_if_all_can_be_positive() -> None:
 
 
 def test_variables_positive_in_no_start_are_in_doubt() -> None:
-    """The last two words prefer others, but have no better choice once those are taken."""
+    """The last two words prefer other words, which are linked already, so they have no better choice."""
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[:] = [[1, 0, 0.5], [0, 1, 0], [0.5, 0, 0.1]]
     pair.source_nulls[:] = pair.target_nulls[:] = 1e-3

@@ -1,4 +1,4 @@
-"""Powers from tables against those of the C library."""
+"""Powers from tables, compared with powers of the C library."""
 
 import numpy as np
 import pytest

@@ -23,8 +23,8 @@ class Example(NamedTuple):
     target_words: list[str]
 
 
-def random_side(rng: random.Random, words: list[str], most_gaps: int) -> tuple:
-    gaps = rng.randint(0, most_gaps)
+def random_side(rng: random.Random, words: list[str], max_gaps: int) -> tuple:
+    gaps = rng.randint(0, max_gaps)
     symbols: list[object] = [None] * gaps + [rng.choice(words) for _ in range(rng.randint(0, 2))]
     rng.shuffle(symbols)
     number = 0

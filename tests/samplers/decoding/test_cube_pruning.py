@@ -1,4 +1,4 @@
-"""Cube pruning pops the same places as its twin, and finds what cdec's order finds with as many pops."""
+"""Cube pruning pops the same items as its twin, and is as good as cdec's order with the same number of pops."""
 
 import random
 from itertools import product

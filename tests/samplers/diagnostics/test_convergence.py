@@ -1,4 +1,4 @@
-"""Agreement and efficiency equal those of arviz-stats, and faulty chains get the right verdict."""
+"""R-hat and effective sample sizes equal those of arviz-stats, and faulty chains get the correct verdict."""
 
 import numpy as np
 import pytest

@@ -320,7 +320,7 @@ def test_a_rule_that_is_larger_than_all_slots_may_have_had_its_uses() -> None:
     assert one.kept() == {}
     assert int(one.averages.floor[0]) == 700
     one.sweep({2: (100, 1), 3: (90, 2 * BYTES_PER_SLOT + 1)})
-    # The large rule has taken the place of the other and then had none itself.
+    # The large rule has replaced the other rule, and then lost its own slot.
     assert one.kept() == {}
     assert int(one.averages.floor[0]) == 890
     one.sweep({4: (50, 1)})
@@ -338,7 +338,7 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
     """
     batch = to_batch([LONG], 0)
     states = [initial_state(3, batch, JOINED), initial_state(3, batch, CUT)]
-    space, scratch = walk_space(batch), np.empty(3 * batch.most_nodes + 3, np.uint8)
+    space, scratch = walk_space(batch), np.empty(3 * batch.max_nodes + 3, np.uint8)
     views = [one_view(batch, state) for state in states]
     averages = empty_averages(batch)
     weights, sweeps = [0.0, 0.0], 0

@@ -41,7 +41,7 @@ from hierogram.samplers.itg.model import (
 )
 from hierogram.samplers.itg.model import STRENGTHS as STRENGTH_NAMES
 from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgKernel, ItgState, make_plan
-from hierogram.samplers.itg.slices import MOST
+from hierogram.samplers.itg.slices import LIMIT
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
 
 ALPHA = 1e-5
@@ -101,8 +101,7 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
 def sweep_leaves_the_posterior(
     pairs: Pairs, method: str, shape: float, of_long: float | None, samples: int, seed: int, longest: int = 1
 ) -> bool:
-    """Return whether one sweep maps independent draws of the posterior to draws of it; slow mixing cannot hide a fault.
-    """
+    """Check if one sweep preserves the posterior of independent draws. Slow mixing cannot hide a fault."""
     kernel = kernel_of(pairs, method, shape, strength=0.7, of_long=of_long, longest=longest)
     exact = exact_of(pairs, 0.7, longest)
     return p_value(after_sweeps(kernel, draws(exact, samples, seed=seed), seed=7), exact) > ALPHA
@@ -172,7 +171,7 @@ def test_a_sweep_leaves_the_posterior_of_three_by_three_words_invariant(method: 
 def test_a_sweep_that_gives_up_oversized_charts_leaves_the_posterior_invariant(method: str, most: int) -> None:
     """Whether a chart is too large depends on the derivation, so the fallback must not introduce a bias."""
     kernel = kernel_of(ONE, method, 0.25, strength=0.7)
-    kernel._scratch.chart.registers[MOST] = most
+    kernel._scratch.chart.registers[LIMIT] = most
     exact = exact_of(ONE, 0.7)
     samples, given_up = [], 0
     for number, trees in enumerate(draws(exact, 10_000, seed=3), 1):
@@ -261,7 +260,7 @@ def words_in(side: int | tuple[int, ...]) -> tuple[int, ...]:
 def chain_has_the_posterior_of_tables(
     pairs: Pairs, method: str, samples: int, seed: int, thinning: int = 5, longest: int = 1
 ) -> bool:
-    """Return whether the derivations and tables of every `thinning` sweeps match their enumeration."""
+    """Check if derivations and tables, sampled every `thinning` sweeps, match their enumeration."""
     kernel = kernel_of(pairs, method, 0.25, strength=1.3, longest=longest)
     state = kernel.init(5, LEFT_BRANCHING)
     exact = with_tables(kernel, pairs, state)

@@ -17,7 +17,7 @@ def random_pairs(random: Random) -> Pairs:
 
 @pytest.mark.parametrize("longest", [1, 2, 3, 5])
 def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
-    """Equal phrase pairs have one number wherever they fit, different ones have different numbers."""
+    """Equal phrase pairs have the same number at all positions, different phrase pairs different numbers."""
     pairs = random_pairs(Random(longest))
     batch = batch_of(pairs, longest)
     phrases = batch.phrases

@@ -84,7 +84,7 @@ def _seven() -> ItgKernel:
 
 
 def is_binarizable(order: list[int]) -> bool:
-    """Return whether an order splits into two blocks of adjacent targets, both binarizable, by brute force."""
+    """Check if an order splits into two blocks of adjacent targets, both binarizable, by brute force."""
     ranks = [sorted(order).index(target) for target in order]
     if len(ranks) == 1:
         return True
@@ -176,7 +176,7 @@ def test_links_of_pairs_and_chunks_are_counted() -> None:
 def test_a_pair_of_phrases_links_all_its_words() -> None:
     pairs: Pairs = (((0, 1, 2, 3), (0, 1, 2, 0)),)
     batch = batch_of(pairs, 2)
-    # [[f0f1/e0 f2/ε] [f3/e1e2 ε/e3]]: f2 is in a chunk with e0, whose links are those of its phrase.
+    # [[f0f1/e0 f2/ε] [f3/e1e2 ε/e3]]: f2 is in a chunk with e0, and has the links of its phrase.
     tree = (0, (0, (phrase(2, 1),), (SOURCE_NULL,)), (0, (phrase(1, 2),), (TARGET_NULL,)))
     sums = empty_links(batch)
     add_links(batch, put(batch, [tree]), sums)

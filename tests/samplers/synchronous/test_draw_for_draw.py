@@ -127,7 +127,7 @@ def test_gibbs_at_different_temperatures(model: str, blocks: Blocks | None, avoi
     walk = Walk(kernel, MODELS[model])
     stages = np.full(6, EVERY_LEVEL, np.int16)
     for number in range(1, 46):
-        # Pair 0 stays at T = 1, the others cool down in turn; the last one ends colder than that.
+        # Pair 0 stays at T = 1. The other pairs cool down in turn; the last pair ends below T = 1.
         temperatures = [1.0, *(max(0.5 if p == 5 else 1.0, 6.0 - number / (1.6 * p)) for p in range(1, 6))]
         kernel.sweep_at(stages, 1.0 / np.array(temperatures))
         state = walk.state

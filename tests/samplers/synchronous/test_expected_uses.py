@@ -137,7 +137,7 @@ def test_rules_without_room_for_their_fragments_count_as_possibly_missed() -> No
     whole, short = (AveragedChain(forests, DP, seed=5) for _ in range(2))
     for number in range(14):
         if number == 6:
-            # From now on rules that have an entry lose uses, too.
+            # From now on rules with an entry also lose uses.
             short.kernel.workers[0] = short.kernel.workers[0]._replace(fragments=np.zeros(4, np.uint8))
         whole.average()
         short.average()

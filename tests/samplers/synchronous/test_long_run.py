@@ -183,7 +183,7 @@ MUTANTS: dict[str, tuple[str, Case]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
-def test_as_many_samples_detect_each_mutant(name: str) -> None:
+def test_the_number_of_samples_detects_each_mutant(name: str) -> None:
     mutant, case = MUTANTS[name]
     assert p_value(draws(stationary(case, mutant), SAMPLES, seed=3), exact(case)) < ALPHA
     assert p_value(draws(exact(case), SAMPLES, seed=3), exact(case)) > ALPHA

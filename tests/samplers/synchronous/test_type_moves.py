@@ -100,7 +100,7 @@ def weight_of_split() -> float:
     return float(weights[PAIRS // 2 + 1 :].sum())
 
 
-def test_planted_modes_switch_with_the_right_weights() -> None:
+def test_planted_modes_switch_with_the_correct_weights() -> None:
     kernel = planted()
     sampler = TypeSampler(kernel.model, kernel.batch)
     modes = []

@@ -52,7 +52,7 @@ def posterior(base: str, rate: float) -> tuple[dict[Counts, float], float, float
 
 
 def deviations(samples: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the deviation of each column's mean in standard errors, which are those of batch means."""
+    """Return the deviation of each column's mean, in standard errors of batch means."""
     batches = samples.reshape(BATCHES, -1, samples.shape[1]).mean(axis=1)
     deviation: NDArray[np.float64] = (batches.mean(axis=0) - means) / (batches.std(axis=0, ddof=1) / BATCHES**0.5)
     return np.abs(deviation)

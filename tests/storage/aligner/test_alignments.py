@@ -36,7 +36,7 @@ def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     align(store, change())
     first, second = store.pairs()
     assert (first.alignment, first.state, first.aligned_by) == ("0-0", "waiting", "aligner")
-    assert (second.alignment, second.state, second.aligned_by) == ("", "unaligned", "nobody")
+    assert (second.alignment, second.state, second.aligned_by) == ("", "unaligned", "none")
     assert store.status().pairs == {"unaligned": 1, "waiting": 1, "sampling": 0, "settled": 0}
     (links,) = store.links_by_id([1, 2])
     assert (links.id, links.forward, links.backward, links.sweep) == (1, b"\0\0", b"\0\0\xff\xff", 1)

@@ -132,7 +132,7 @@ def test_no_page_scans_a_table(transaction: ReadTransaction, name: str) -> None:
     assert seen
     for entry in seen:
         if name == "common words" or "ORDER BY id LIMIT" in entry["statement"]:
-            # In the order of ids, reading only as many rows as needed.
+            # In the order of ids, reading only the needed rows.
             continue
         for table in GROWING:
             assert_no_scan(entry["plan"], f"{table}\n")

@@ -57,7 +57,7 @@ def found(transaction: ReadTransaction, typed: str, **values: object) -> list[tu
     return sides(search(transaction, read_phrase(typed), Query(limit=100, **values)).rules)
 
 
-def test_a_word_anywhere_and_alone(transaction: ReadTransaction) -> None:
+def test_a_word_anywhere_and_as_a_whole_side(transaction: ReadTransaction) -> None:
     anywhere = found(transaction, "maison")
     assert anywhere[:3] == [("maison", "house"), ("la maison", "the house"), ("la [X,1] maison", "the [X,1] house")]
     assert len(anywhere) == 7

@@ -91,8 +91,8 @@ def test_a_deleted_log_that_is_noticed_loses_nothing(tmp_path: Path, delete: Cal
     with committing(path, NEVER) as committer:
         assert [committer("commit"), committer("commit")] == ["done\n"] * 2
         delete(path)
-        said = committer(then)
-        assert "start again; the commits in it were copied into" in said
+        output = committer(then)
+        assert "start again; the commits in it were copied into" in output
         assert "were copied" in committer("commit")
         committer.kill()
     assert query(str(path), "SELECT count(*) FROM sentence_pairs") == [(40,)]
@@ -124,9 +124,9 @@ def test_a_log_into_which_another_program_has_written_is_not_mixed_with_the_dele
             other.execute("INSERT INTO others VALUES (1)")
             other.commit()
             before = path.read_bytes()
-            said = committer("look")
-            assert "was replaced" in said
-            assert "restore the file" in said
+            output = committer("look")
+            assert "was replaced" in output
+            assert "restore the file" in output
             assert path.read_bytes() == before
         committer.kill()
     assert query(str(path), "PRAGMA integrity_check") == [("ok",)]

@@ -1,4 +1,4 @@
-"""A store has one writer at a time, other writers get its name, and a dead writer blocks nobody."""
+"""A store has one writer at a time. Other writers get its name, and a dead writer does not block them."""
 
 import subprocess
 import sys

@@ -57,7 +57,7 @@ def test_schema_details_that_the_table_definitions_do_not_state(store: Store, st
         assert query(store_url, kept) == [("e",)]
 
 
-def test_the_code_knows_every_revision_in_order() -> None:
+def test_the_code_lists_every_revision_in_order() -> None:
     from importlib.resources import as_file, files
 
     from alembic.script import ScriptDirectory
@@ -77,7 +77,7 @@ def test_a_newer_store_is_refused_and_unchanged(store: Store, store_url: str) ->
     assert query(store_url, "SELECT count(*) FROM rules") == [(1,)]
 
 
-def test_an_older_store_asks_for_an_upgrade(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_store_requires_an_upgrade(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migration, "REVISIONS", (*REVISIONS, "next"))
     for create in (False, True):
         with pytest.raises(SchemaOutdatedError, match="hierogram init --upgrade"):
@@ -87,7 +87,7 @@ def test_an_older_store_asks_for_an_upgrade(store: Store, store_url: str, monkey
 def test_upgrading_the_latest_schema_changes_nothing(store: Store, store_url: str) -> None:
     commit(store, [], [delta("a", "x", 1)])
     assert upgrade(store_url) == (REVISIONS[-1], REVISIONS[-1])
-    assert store.find_rules("a", drawn=True)[0].count == 1
+    assert store.find_rules("a", current_sample=True)[0].count == 1
 
 
 def test_upgrading_needs_a_store(store_url: str) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from sqlalchemy import make_url, text
-from tests.conftest import ask_url_of
+from tests.conftest import sql_role_url_of
 from tests.pgbouncer import CONNECTIONS
 from tests.storage.building import commit, counts_of, delta, query
 from tests.storage.database.writers import WRITERS, run_concurrently
@@ -68,7 +68,7 @@ def test_an_unknown_parameter_of_an_sqlite_url_is_refused() -> None:
     ("query", "threshold"),
     [("", None), ("prepare_threshold=0", None), ("prepare_threshold=None", None), ("prepare_threshold=5", 5)],
 )
-def test_statements_are_prepared_only_if_the_url_asks_for_it(query: str, threshold: int | None) -> None:
+def test_statements_are_prepared_only_if_the_url_requests_it(query: str, threshold: int | None) -> None:
     assert connection_arguments(parse_url(f"{HOST}?{query}"))["prepare_threshold"] == threshold
 
 
@@ -107,7 +107,7 @@ def test_passwords_in_parameters_and_invalid_urls_are_not_shown() -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_backup_commands_use_only_parameters_that_libpq_knows() -> None:
+def test_backup_commands_use_only_parameters_of_libpq() -> None:
     assert "prepare" not in "".join(postgres_commands(f"{HOST}?prepare_threshold=5&sslmode=require", "x"))
 
 
@@ -169,12 +169,12 @@ def test_a_store_behind_a_pooler_is_the_same_store(database: str, pooler: Callab
 
 def test_queries_go_through_a_pooler(database: str, pooler: Callable[[str], str]) -> None:
     open_store(database, create=True).close()
-    role = ask_url_of(database)
+    role = sql_role_url_of(database)
     assert role is not None
     with closing(SqlRunner(pooler(database), pooler(role))) as asker:
         for n in range(8):
             assert asker.query(f"SELECT {n}, count(*), current_user FROM rules", 10, 5).rows == [
-                [n, 0, "hierogram_ask"]
+                [n, 0, "hierogram_sql"]
             ]
         shown = asker.query("SELECT current_setting('timezone'), current_setting('statement_timeout')", 10, 5).rows
         assert shown == [["UTC", "10s"]]

@@ -249,7 +249,7 @@ def test_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.Monke
     assert count_deliveries(store)["done"] == 3
 
 
-def test_a_delivery_noted_by_a_clock_that_was_ahead_is_due_once_the_clock_is_right(store: Store) -> None:
+def test_a_delivery_stored_by_a_fast_clock_is_due_after_its_correction(store: Store) -> None:
     store.queue_deliveries(HOOK, ["rule-added"])
     commit(store, [], [moved("a", 10), moved("b", 10)])
     store.queue_deliveries(HOOK, ["rule-added"])

@@ -42,7 +42,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
         assert snapshot.integrity() == []
         assert snapshot.state().position == before
         assert other.position() > before
-    assert store.find_rules("s1", drawn=True)[0].count == 6
+    assert store.find_rules("s1", current_sample=True)[0].count == 6
 
 
 def test_rules_sharing_a_side(store: Store) -> None:
@@ -126,4 +126,4 @@ def test_an_iteration_can_be_abandoned(store: Store, batch: int) -> None:
         assert len(next(snapshot.iterate_derivations(batch))) == min(batch, 5)
         next(rule_rows(snapshot))
     commit(store, [], [delta("la", "the", 1)])
-    assert store.find_rules("la", "the", drawn=True)[0].count == 7
+    assert store.find_rules("la", "the", current_sample=True)[0].count == 7

@@ -60,19 +60,19 @@ def words_of_rules(url: str) -> set[tuple[object, ...]]:
 
 def test_only_reproducible_commits_skip_the_sync(store: Store) -> None:
     options = store.engine.get_execution_options()
-    said: list[str] = []
+    executed: list[str] = []
 
     @event.listens_for(options.get("hierogram_writer", store.engine), "before_cursor_execute")
     def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
         if "synchronous" in statement:
-            said.append(statement)
+            executed.append(statement)
 
     def since_last() -> list[str]:
-        noted = list(said)
-        said.clear()
+        noted = list(executed)
+        executed.clear()
         return noted
 
-    # A Postgres server can fail alone: nothing that the client was told is stored may be lost then.
+    # A Postgres server can fail while its client continues. Data that it reported as stored must not be lost.
     sqlite = store.engine.dialect.name == "sqlite"
     waits = ["PRAGMA synchronous=FULL"] if sqlite else []
     does_not = ["PRAGMA synchronous=NORMAL"] if sqlite else []
@@ -128,7 +128,7 @@ def test_rules_without_counts_are_deleted_with_their_words(store: Store, store_u
     commit(store, [], [delta("a b", "x", -2, -1), delta("a c", "x y", -1), delta("a", "x", -1)])
     assert counts_of(store) == {("a", "x"): (0, 1)}
     assert words_of_rules(store_url) == {("source", "a", "a", "x"), ("target", "x", "a", "x")}
-    assert store.find_rules(source="a", drawn=True) == []
+    assert store.find_rules(source="a", current_sample=True) == []
     assert store.status().rules_in_use == 0
     commit(store, [], [delta("a", "x", 0, -1), delta("a b", "x", 1)])
     assert counts_of(store) == {("a b", "x"): (1, 0)}
@@ -184,13 +184,13 @@ def test_a_commit_finds_its_own_new_words(store: Store, store_url: str, monkeypa
     commit(store, [], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
     words = query(store_url, "SELECT side, token FROM vocabulary ORDER BY id")
     assert sorted(words) == [("source", token) for token in "abcd"] + [("target", token) for token in "xyz"]
-    assert {rule.source for rule in store.find_rules(words=["a"], drawn=True)} == {"a b", "c a", "d a"}
+    assert {rule.source for rule in store.find_rules(words=["a"], current_sample=True)} == {"a b", "c a", "d a"}
 
 
 def test_escaped_terminals_are_found_as_words(store: Store, store_url: str) -> None:
     commit(store, [], [delta(r"\[X,1] [X,1] \\n", r"\\ [X,1] [X,1]x [X,0]", 1)])
     for word in ("[X,1]", r"\n", "\\", "[X,1]x", "[X,0]"):
-        assert len(store.find_rules(words=[word], drawn=True)) == 1
+        assert len(store.find_rules(words=[word], current_sample=True)) == 1
     assert query(store_url, "SELECT side FROM vocabulary WHERE token = '[X,1]'") == [("source",)]
     assert store.integrity() == []
 
@@ -206,7 +206,7 @@ def test_escaped_terminals_are_found_as_words(store: Store, store_url: str) -> N
         ([delta("c", "z", 1), delta("c", "w", 1, key=key_of("c", "z"))], RuleKeyCollisionError),
     ],
 )
-def test_a_bad_change_rolls_back_its_whole_commit(store: Store, bad: list, error: type[StoreError]) -> None:
+def test_an_invalid_change_rolls_back_its_whole_commit(store: Store, bad: list, error: type[StoreError]) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"first")], [delta("a", "x", 2)], [SWEEP])
     status, pairs, counts = store.status(), store.pairs(), counts_of(store)
@@ -350,11 +350,12 @@ def test_sides_of_any_size_are_stored_and_found(store: Store) -> None:
     source = " ".join(f"longissimum{n}" for n in range(2_000))
     target = " ".join(f"tam{n}" for n in range(2_000))
     commit(store, [], [delta(source, target, 1), delta(source, "brief", 3)])
-    assert [(rule.count, rule.p_target_given_source) for rule in store.find_rules(source=source, drawn=True)] == [
+    rules = store.find_rules(source=source, current_sample=True)
+    assert [(rule.count, rule.p_target_given_source) for rule in rules] == [
         (3, 0.75),
         (1, 0.25),
     ]
-    assert store.find_rules(target=target, drawn=True)[0].source == source
+    assert store.find_rules(target=target, current_sample=True)[0].source == source
     assert store.integrity() == []
 
 

@@ -135,7 +135,7 @@ def test_means_are_returned_unless_draws_are_requested(store: Store, store_url: 
     rows = [("it", 1.5, pytest.approx(0.53555, abs=1e-5), 1), ("the", 0.5, pytest.approx(0.06599, abs=1e-5), 3)]
     assert [(rule.target, rule.expected_uses, rule.expected_uses_error, rule.count) for rule in found] == rows
     assert [rule.p_target_given_source for rule in found] == [0.75, 0.25]
-    drawn = store.find_rules("la", drawn=True)
+    drawn = store.find_rules("la", current_sample=True)
     assert [(rule.target, rule.count, rule.p_target_given_source) for rule in drawn] == [
         ("the", 3, 0.6),
         ("it", 1, 0.2),

@@ -69,7 +69,7 @@ def _anchors_of_side(side: list[str]) -> list[int]:
 
 
 def _stands_in(side: list[str], sentence: list[str]) -> bool:
-    """Return whether the side matches somewhere, by brute force; a gap matches one or more words."""
+    """Check if the side matches somewhere, by brute force; a gap matches one or more words."""
     if not side:
         return True
     if side[0] in WORDS:

@@ -43,8 +43,9 @@ def test_rules_survive_a_round_trip(store: Store, rules: set[tuple[str, str]]) -
         stored = sorted((row.source, row.target) for row in rule_rows(snapshot) if row.count)
     assert stored == sorted(rules)
     for source, target in rules:
-        assert (source, target) in [(row.source, row.target) for row in store.find_rules(source, drawn=True)]
-        assert (source, target) in [(row.source, row.target) for row in store.find_rules(target=target, drawn=True)]
+        assert (source, target) in [(row.source, row.target) for row in store.find_rules(source, current_sample=True)]
+        found = store.find_rules(target=target, current_sample=True)
+        assert (source, target) in [(row.source, row.target) for row in found]
     commit(store, [], [delta(*rule, -1) for rule in rules])
     assert store.rule_counts().counts.tolist() == []
 

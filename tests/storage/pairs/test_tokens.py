@@ -1,4 +1,4 @@
-"""Counts of tokens equal those of counting one by one."""
+"""Counts of tokens equal a token-by-token count."""
 
 from collections import Counter
 

@@ -35,15 +35,15 @@ def test_chains_over_a_store(hierogram: Run, corpus: Path, tmp_path: Path) -> No
     assert found["starts"] == ["cut", "joined", "random"]
     assert (found["chains"], found["draws"]) == (3, 40)
     assert [one["name"] for one in found["totals"]] == ["log_likelihood", "rule_tokens", "rule_types"]
-    assert found["rules"]["watched"] > 20
-    assert sum(found["rules"]["verdicts"].values()) == found["rules"]["watched"]
+    assert found["rules"]["recorded"] > 20
+    assert sum(found["rules"]["verdicts"].values()) == found["rules"]["recorded"]
     assert 0 < found["overlap"]["single_draws"]["uses"] <= found["overlap"]["means"]["uses"] <= 1
     assert (tmp_path / "chains.png").read_bytes().startswith(b"\x89PNG")
     assert (result.code == 1) == bool(found["flagged"])
     assert counts_in(tmp_path / "hierogram.db") == before
 
     with np.load(tmp_path / "kept.npz") as kept:
-        assert kept["draws"].shape == (3 + found["rules"]["watched"], 3, 40)
+        assert kept["draws"].shape == (3 + found["rules"]["recorded"], 3, 40)
         assert kept["starts"].tolist() == found["starts"]
     shown = hierogram("diagnose", *FEW).out
     assert "overlap of two chains, means" in shown
@@ -74,7 +74,7 @@ def test_chains_over_a_treebank(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK_TREES) as store:
         put(store, TREES)
         found = summarize_chains(run_chains(store, ChainOptions(chains=2, sweeps=40)))
-    assert found.rules.watched > 5
+    assert found.rules.recorded > 5
     assert all(one.mean is not None for one in found.totals)
 
 
@@ -89,7 +89,7 @@ def test_aligner_chains_over_pairs_aligned_by_the_store(hierogram: Run, tmp_path
     found = json.loads(hierogram("diagnose", *options, "--draws", "kept.npz", "--json").out)
     with np.load(tmp_path / "kept.npz") as kept:
         draws, names = kept["link_draws"], kept["link_names"].tolist()
-    assert draws.shape == (found["links"]["watched"], 3, 60)
+    assert draws.shape == (found["links"]["recorded"], 3, 60)
     assert len(names) > 20
     assert sum(found["links"]["verdicts"].values()) == len(names) == len(set(names))
     assert set(np.unique(draws).tolist()) == {0, 1}
@@ -105,7 +105,7 @@ def test_pairs_with_given_links_have_no_aligner_chains(hierogram: Run, corpus: P
     with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
         taken = run_chains(store, ChainOptions(chains=2, sweeps=10))
     assert not taken.links.names
-    assert summarize_chains(taken).links.watched == 0
+    assert summarize_chains(taken).links.recorded == 0
 
 
 def test_links_on_which_chains_disagree_are_listed() -> None:
@@ -117,7 +117,7 @@ def test_links_on_which_chains_disagree_are_listed() -> None:
     taken = make_draws(NOISE)._replace(links=LinkDraws(np.stack([apart, sound, drifting]), names, 1.0, 0.0))
     found = summarize_chains(taken)
     assert found.links.verdicts == {SOUND: 1, APART: 1, DRIFTING: 1}
-    assert [one.name for one in found.links.least[:2]] == ["a - b", "e - f"]
+    assert [one.name for one in found.links.largest_r_hat[:2]] == ["a - b", "e - f"]
     assert found.seconds == 3.0
 
 
@@ -160,5 +160,5 @@ def test_diagnosis_without_recorded_rules(hierogram: Run, corpus: Path, monkeypa
     result = hierogram("diagnose", *FEW, "--json")
     assert result.code in (0, 1), result.err
     found = json.loads(result.out)
-    assert (found["rules"]["watched"], found["rules"]["least"]) == (0, [])
+    assert (found["rules"]["recorded"], found["rules"]["largest_r_hat"]) == (0, [])
     assert len(found["totals"]) == 3

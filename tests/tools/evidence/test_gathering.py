@@ -59,8 +59,8 @@ def test_limits(learned_url: str) -> None:
 def test_the_text_for_a_prompt(learned_url: str) -> None:
     found = evidence_of(learned_url, "une maison blanche", pairs=2)
     text = as_prompt(found, "une  maison blanche", TextPipeline(("fr", "en")))
-    said, first, *blocks, last = text.rstrip("\n").split("\n\n")
-    assert said == EXPLANATION
+    explanation, first, *blocks, last = text.rstrip("\n").split("\n\n")
+    assert explanation == EXPLANATION
     assert first.startswith("<corpus>\nGlossary (fr = en):\n")
     assert "maison = house" in first
     assert len(blocks) == 2

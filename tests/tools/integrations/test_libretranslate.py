@@ -87,7 +87,7 @@ def test_weblate_requests_are_answered(api_client: TestClient) -> None:
     assert len(api_client.post("/translate", json=body).json()["translatedText"]) == 2
 
 
-def test_a_text_gives_a_text_and_a_list_a_list(api_client: TestClient) -> None:
+def test_a_text_returns_a_text_and_a_list_returns_a_list(api_client: TestClient) -> None:
     body = {"q": "la maison verte", "alternatives": 2, **FR_EN}
     one = api_client.post("/translate", json=body).json()
     assert one.keys() == {"translatedText", "alternatives"}
@@ -100,7 +100,7 @@ def test_a_text_gives_a_text_and_a_list_a_list(api_client: TestClient) -> None:
 
 
 def test_texts_in_the_target_language_are_unchanged(api_client: TestClient) -> None:
-    """As in LibreTranslate: one such text among many must not prevent the translation of the others."""
+    """As in LibreTranslate: such a text must not prevent the translation of the other texts."""
     body = {"q": ["the <b>green</b> house", "la maison"], "source": "auto", "target": "en", "format": "html"}
     found = api_client.post("/translate", json=body).json()
     assert found["translatedText"][0] == "the <b>green</b> house"
@@ -145,7 +145,7 @@ def test_regions_of_languages_are_ignored(api_client: TestClient) -> None:
         ("/suggest", {"q": "la " * 1_000, "s": "the", **FR_EN}, 400, "cannot be stored"),
     ],
 )
-def test_bad_input_gets_the_errors_of_libretranslate(
+def test_invalid_input_gets_the_errors_of_libretranslate(
     api_client: TestClient, path: str, body: Any, status: int, error: str
 ) -> None:
     answer = api_client.post(path, json=body)
@@ -281,7 +281,7 @@ def test_every_interface_answers_with_the_correction(
     assert not answered(markup=True)["corrected"]
 
 
-def test_markup_keeps_its_place(api_client: TestClient) -> None:
+def test_markup_keeps_its_position(api_client: TestClient) -> None:
     body = {"q": "<p>la <b>maison</b> &amp; la porte</p>", "format": "html", **FR_EN}
     found = api_client.post("/translate", json=body).json()["translatedText"]
     assert (found[:3], found[-4:], "<b>house</b>" in found, "&amp;" in found) == ("<p>", "</p>", True, True)

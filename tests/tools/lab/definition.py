@@ -16,7 +16,7 @@ def spans(length: int, longest: int) -> Iterator[Span]:
 
 
 def within(position: int, span: Span) -> bool:
-    """Return whether a word is inside a span."""
+    """Check if a word is inside a span."""
     return span[0] <= position < span[1]
 
 
@@ -50,8 +50,8 @@ def side(words: tuple[str, ...], whole: Span, gaps: list[Span]) -> Side:
     return tuple(symbols)
 
 
-def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], most_symbols: int) -> list[Rule]:
-    """Return the rules of one initial phrase: up to two others subtracted, under Hiero's constraints."""
+def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], max_symbols: int) -> list[Rule]:
+    """Return the rules of an initial phrase, with up to two phrases subtracted, under Hiero's constraints."""
     source, target, links = pair
     smaller = [p for p in phrases if p != phrase and inside(p[0], phrase[0]) and inside(p[1], phrase[1])]
     found = []
@@ -67,13 +67,13 @@ def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], mos
                 within(s, phrase[0]) and not any(within(s, gap[0]) or within(t, gap[1]) for gap in gaps)
                 for s, t in links
             )
-            if aligned and not neighbors and len(rule.source) <= most_symbols:
+            if aligned and not neighbors and len(rule.source) <= max_symbols:
                 found.append(rule)
     return found
 
 
 def extract(
-    pairs: list[RandomPair], longest: int, most_symbols: int, loose: bool
+    pairs: list[RandomPair], longest: int, max_symbols: int, loose: bool
 ) -> tuple[Counter[Rule], dict[Rule, Fraction]]:
     """Count and mass of each rule extracted from the pairs; each initial phrase has a mass of 1."""
     occurrences: Counter[Rule] = Counter()
@@ -81,7 +81,7 @@ def extract(
     for pair in pairs:
         phrases = initial_phrases(pair, longest, loose)
         for phrase in phrases:
-            rules = rules_of_phrase(pair, phrase, phrases, most_symbols)
+            rules = rules_of_phrase(pair, phrase, phrases, max_symbols)
             for rule in rules:
                 occurrences[rule] += 1
                 masses[rule] += Fraction(1, len(rules))

@@ -49,7 +49,7 @@ def runs_of(pairs: list[RandomPair], limits: ExtractionLimits, capacity: int) ->
     place, runs = RulePosition(), []
     while place.pair < len(pairs):
         place = extract(bitext, limits, buffer, scratch, place)
-        runs.append(sorted_rows(buffer.taken, row_shape(limits)))
+        runs.append(sorted_rows(buffer.used_rows, row_shape(limits)))
         empty_buffer(buffer)
     return runs
 

@@ -90,7 +90,7 @@ def test_figures_equal_slow_counting(store_url: str, tmp_path: Path, max_scope: 
         rules = expected[row.name]
         assert row.rules_by_scope == by_scope(rules, max_scope), row.name
         assert row.rules == sum(row.rules_by_scope)
-        assert row.left_out == len(rules) - row.rules
+        assert row.omitted == len(rules) - row.rules
         assert row.ratio == row.rules / whole
         assert row.covered == pytest.approx(shares([r for r in rules if r.scope <= max_scope], HELD_OUT)), row.name
         assert row.bytes > 100
@@ -154,8 +154,8 @@ def test_the_command_learns_a_bitext_with_held_out_pairs(run: Compare, tmp_path:
     for row, other in zip(table["grammars"], again["grammars"], strict=True):
         assert row | {"covered": 0} == other | {"covered": 0}
     assert again["grammars"][0]["covered"][0] == 1
-    said, _ = run("--store", str(kept), "--loose")
-    lines = [line.split("\t") for line in said.splitlines()]
+    output, _ = run("--store", str(kept), "--loose")
+    lines = [line.split("\t") for line in output.splitlines()]
     assert lines[0] == ["grammar", "scope 0", "scope 1", "scope 2", "rules", "ratio", "bytes"]
     assert lines[1][0] == "Hiero"
     assert int(lines[1][4].replace(",", "")) > again["grammars"][0]["rules"]
@@ -187,13 +187,13 @@ def test_a_store_is_compared_by_its_learned_rules(run: Compare, store_url: str, 
     corpus.write_text("".join(line.rpartition(" ||| ")[0] + "\n" for line in LINES))
     with open_store(store_url, create=True) as opened, Input([str(corpus)]) as source:
         ingest(opened, source)
-    said, errors = run("--store", store_url, code=3)
-    assert said == ""
+    output, errors = run("--store", store_url, code=3)
+    assert output == ""
     assert f"its pairs have no alignment yet: `hierogram --store {opened.url} learn`" in errors
     corpus.write_text("".join(line + "\n" for line in LINES * 2))
     with open_store(store_url) as opened, Input([str(corpus)]) as source:
         ingest(opened, source)
         learn(opened, sweeps=1)
-    said, errors = run("--store", store_url, "--json")
-    assert json.loads(said)["pairs"] == 2 * len(LINES)
+    output, errors = run("--store", store_url, "--json")
+    assert json.loads(output)["pairs"] == 2 * len(LINES)
     assert f"omitted {len(LINES)} pairs without an alignment" in errors

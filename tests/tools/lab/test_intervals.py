@@ -8,7 +8,7 @@ import pytest
 from tests.tools.lab.programs import printed
 
 from hierogram.samplers.forests.averages import empty_averages
-from hierogram.tools.lab.measures.averages import Uses, averaged_uses, sum_uses, together
+from hierogram.tools.lab.measures.averages import Uses, align_means, averaged_uses, sum_uses
 from hierogram.tools.lab.measures.coverage import Shown, exact, rows, shown
 from hierogram.tools.lab.measures.results import Corpus
 from hierogram.tools.lab.measures.sampling import read_batch
@@ -18,7 +18,7 @@ def keys(*numbers: int) -> np.ndarray:
     return np.array([(number, 7 * number) for number in numbers], np.uint64)
 
 
-def test_rows_are_those_of_counting_by_hand() -> None:
+def test_rows_equal_a_direct_count() -> None:
     truths = [Uses(keys(1, 2, 3), np.array([0.2, 1.0, 0.06])), Uses(keys(1, 2), np.array([0.2, 1.2]))]
     truths.append(Uses(keys(2, 1, 4), np.array([0.8, 0.2, 0.01])))
     found = [
@@ -26,7 +26,7 @@ def test_rows_are_those_of_counting_by_hand() -> None:
         Shown(keys(2, 9), np.array([0.9, 0.3]), np.array([0.01, 0.01])),
         Shown(keys(1, 2), np.array([0.1, 1.1]), np.array([0.02, 0.01])),
     ]
-    table = {row.least: row for row in rows(found, truths)}
+    table = {row.min_uses: row for row in rows(found, truths)}
     # Rule 1 is 0.2 for each chain: inside the first interval, not shown by the second, outside the third.
     small = table[0.1]
     assert (small.rules, small.covered, small.shown) == (1, 0.5, pytest.approx(2 / 3))
@@ -43,7 +43,7 @@ def test_uses_of_the_same_rule_are_added() -> None:
     parts = [Uses(keys(5, 3, 5), np.array([1.0, 2.0, 4.0])), Uses(keys(3), np.array([0.5]))]
     summed = sum_uses(parts)
     assert dict(zip(summed.keys[:, 0].tolist(), summed.means.tolist(), strict=True)) == {3: 2.5, 5: 5.0}
-    first, second = together(summed, Uses(keys(8), np.array([9.0])))
+    first, second = align_means(summed, Uses(keys(8), np.array([9.0])))
     assert sorted(zip(first.tolist(), second.tolist(), strict=True)) == [(0.0, 9.0), (2.5, 0.0), (5.0, 0.0)]
 
 
@@ -72,7 +72,7 @@ def test_a_store_shows_as_many_uses_as_the_exact_sums(corpus: Corpus) -> None:
 @pytest.mark.slow
 def test_it_prints_a_table(corpus: Corpus, tmp_path: Path) -> None:
     with chdir(tmp_path):
-        said = printed("measures.coverage", "f", "e", "a", "--seeds", "3", "--ages", "5,20").splitlines()
-    assert said[0].startswith("| pairs | sweeps | uses shown |")
-    assert {line.split(" | ")[1] for line in said[2:]} == {"5", "20"}
-    assert all("%" in line for line in said[2:])
+        output_lines = printed("measures.coverage", "f", "e", "a", "--seeds", "3", "--ages", "5,20").splitlines()
+    assert output_lines[0].startswith("| pairs | sweeps | uses shown |")
+    assert {line.split(" | ")[1] for line in output_lines[2:]} == {"5", "20"}
+    assert all("%" in line for line in output_lines[2:])

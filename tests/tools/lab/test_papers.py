@@ -46,7 +46,7 @@ def test_a_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> None
     values = {(row["label"], row["seed"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
     first, second, *_ = FIGURES[name]
     assert values[first, "1", "12"] > values[first, "1", "0"]
-    # Two runs of a figure start alike, whatever is compared, except for the likelihood of another process.
+    # Both runs of a figure start with the same likelihood, except under different processes.
     assert (values[first, "1", "0"] == values[second, "1", "0"]) == (name != "processes")
     assert values[first, "1", "12"] != values[second, "1", "12"]
 
@@ -167,7 +167,7 @@ def test_links_of_the_itg_samplers_translate(bitext: list[str], tmp_path: Path) 
         lines = [pattern.format(a=f"w{k % 11}", n=f"v{k % 7}") + "\n" for k in range(77)]
         varied[-1].write_text("".join(lines))
     arguments = [*map(str, varied), "--work", str(tmp_path / "work"), "--sweeps", "20", "--exhaustive", "0"]
-    arguments += ["--test", "10", "--tuning", "10", "--least-a", "0.15"]
+    arguments += ["--test", "10", "--tuning", "10", "--min-a", "0.15"]
     output = printed("papers.slice_sampling", *arguments)
     table = output[output.index("| sampler") :].splitlines()[2:]
     bleu = {cells[1].strip(): float(cells[9].split()[0]) for cells in (line.split("|") for line in table)}

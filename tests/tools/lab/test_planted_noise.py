@@ -13,13 +13,13 @@ from hierogram.tools.lab.papers.planted_noise import (
     CUT,
     JUNK,
     KINDS,
+    MOST_KINDS,
     NEGATED,
     NUMBERS,
     OTHER,
     REPLACED,
     SHIFTED,
     SWAPPED,
-    TOGETHER,
     area,
     plant,
 )
@@ -28,11 +28,11 @@ from hierogram.tools.lab.papers.planted_noise import (
 def test_an_area_is_the_share_of_correctly_ordered_pairs() -> None:
     random = np.random.default_rng(1)
     doubt = random.integers(0, 6, 40).astype(float)
-    spoiled = random.random(40) < 0.3
-    pairs = [(a, b) for a in doubt[spoiled] for b in doubt[~spoiled]]
+    corrupted = random.random(40) < 0.3
+    pairs = [(a, b) for a in doubt[corrupted] for b in doubt[~corrupted]]
     wanted = np.mean([1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs])
-    assert area(doubt, spoiled) == pytest.approx(wanted)
-    assert area(spoiled.astype(float), spoiled) == 1
+    assert area(doubt, corrupted) == pytest.approx(wanted)
+    assert area(corrupted.astype(float), corrupted) == 1
 
 
 def test_corruption_of_pairs() -> None:
@@ -72,11 +72,11 @@ def test_the_command_prints_areas(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     rows = [line.split("\t") for line in result.stdout.splitlines() if "\t" in line]
-    assert rows[0][0] == "spoiled by"
-    assert [row[0] for row in rows[1:]] == [JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, REPLACED, TOGETHER]
+    assert rows[0][0] == "corruption"
+    assert [row[0] for row in rows[1:]] == [JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, REPLACED, MOST_KINDS]
     for row in rows[1:]:
         assert all(0 <= float(value) <= 1 for value in row[1:])
     areas = {row[0]: dict(zip(rows[0][1:], map(float, row[1:]), strict=True)) for row in rows[1:]}
     # Words are translated one by one, so a pair of other words has little evidence.
     assert areas[SHIFTED]["evidence"] > 0.9
-    assert areas[TOGETHER]["doubt"] > 0.8
+    assert areas[MOST_KINDS]["doubt"] > 0.8

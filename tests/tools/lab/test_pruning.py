@@ -9,7 +9,7 @@ from tests.reference.rules import Rule, Side
 from tests.tools.lab.grammars import extracted, merged, runs_of
 
 from hierogram.tools.lab.comparison.extraction import ExtractionLimits, row_shape
-from hierogram.tools.lab.comparison.pruning import LEAST, composed, significance
+from hierogram.tools.lab.comparison.pruning import MIN_LOG_PROBABILITY, composed, significance
 
 LIMITS = ExtractionLimits(5, 4)
 
@@ -27,7 +27,7 @@ def numbered(source: Side, target: Side) -> Rule | None:
 def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
     """ln p of the best two rules that compose the rule, by brute force."""
     source, target = rule.source, rule.target
-    found = [LEAST]
+    found = [MIN_LOG_PROBABILITY]
     for i in range(len(source)):
         for j in range(i + 1, len(source) + 1):
             for first in range(len(target)):
@@ -56,7 +56,7 @@ def test_the_best_two_rules_follow_the_definition() -> None:
         by_rule = dict(zip(rules, logs.tolist(), strict=True))
         wanted = [best_of_two(rule, by_rule) for rule in rules]
         assert composed(rows, logs, row_shape(LIMITS)) == pytest.approx(wanted)
-        made += sum(value > LEAST for value in wanted)
+        made += sum(value > MIN_LOG_PROBABILITY for value in wanted)
     assert made > 100
 
 

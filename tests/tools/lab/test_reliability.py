@@ -41,7 +41,7 @@ def test_it_prints_a_table_for_each_corpus(tmp_path: Path) -> None:
     (folder / "corpus.en").write_text("the cat sleeps\nthe dog sleeps\n" * 8)
     (folder / "gold.talp").write_text("0-0 1-1 2p2\n" * 5)
     with chdir(tmp_path):
-        said = printed("reliability", "gold-fr-en").splitlines()
-    assert said[0].startswith("gold-fr-en: ")
-    assert said[1] == "| links | mean probability | sure or possible | sure |"
-    assert len(said) > 3
+        output_lines = printed("reliability", "gold-fr-en").splitlines()
+    assert output_lines[0].startswith("gold-fr-en: ")
+    assert output_lines[1] == "| links | mean probability | sure or possible | sure |"
+    assert len(output_lines) > 3

@@ -55,7 +55,7 @@ def test_a_smaller_cell_learns_from_verses_of_the_larger(folder: Path) -> None:
 
 
 def test_too_few_verses_are_reported(folder: Path) -> None:
-    with pytest.raises(UsageError, match="51 others"):
+    with pytest.raises(UsageError, match="51 of other books"):
         divided(folder, Cell("sw", "en", 52, WORDS), _wanted(folder))
 
 
@@ -74,7 +74,7 @@ def test_drafting_learns_from_corrections(folder: Path) -> None:
     found = draft(folder, Cell("en", "sw", 12, WORDS), _wanted(folder))
     assert found["verses"] == [3, 6]
     # The first block is translated before anything of the book is learned.
-    assert found["growing"][0] == found["standing"][0]
+    assert found["updated"][0] == found["unchanged"][0]
     assert len(found["seconds"]) == 2
 
 

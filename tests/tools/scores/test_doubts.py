@@ -1,4 +1,4 @@
-"""Doubt of a pair: deviations are those of a normal distribution, whatever outliers the sample has."""
+"""Doubt of a pair: deviations follow a normal distribution, even if the sample has outliers."""
 
 from statistics import NormalDist
 

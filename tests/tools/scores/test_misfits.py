@@ -1,4 +1,4 @@
-"""Misfit words: replaced words are distinguished from others."""
+"""Misfit words: replaced words are distinguished from original words."""
 
 import numpy as np
 import pytest

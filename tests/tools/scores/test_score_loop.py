@@ -87,7 +87,7 @@ def test_the_daemon_rescores_pairs_after_large_changes(learned: Store, moved: fl
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_an_unchanged_store_is_left_alone(learned: Store) -> None:
+def test_an_unchanged_store_is_not_scored_again(learned: Store) -> None:
     """The second round finds nothing to do, and there is no third one."""
     assert Loop(learned, QUICK, rounds=3).run(3.0) == [len(learned.pairs(states=["settled"])), 0]
 

@@ -54,15 +54,15 @@ def test_a_store_without_the_pair_gives_the_same_numbers(
     learned: Store, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All contributions of a pair are excluded: uses and their totals by length, words, links, neighbors, rates."""
-    told = dataclasses.replace(learned.settings(), model=model)
-    monkeypatch.setattr(Store, "settings", lambda _: told)
+    settings = dataclasses.replace(learned.settings(), model=model)
+    monkeypatch.setattr(Store, "settings", lambda _: settings)
     leave_out(learned, [row.id for row in list(iterate_rows(learned))[:4]])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
 @pytest.mark.database("sqlite")
-def test_each_of_sixty_pairs_is_left_out(model: str, tmp_path: Path) -> None:
+def test_each_of_sixty_pairs_is_scored_without_its_own_counts(model: str, tmp_path: Path) -> None:
     """In such a small store a pair has a large share of all uses, words, and unlinked words."""
     url = f"sqlite:///{tmp_path / 'sixty.db'}"
     teach(url, sixty(tmp_path), dataclasses.replace(QUICK, model=model))
@@ -142,8 +142,8 @@ def test_the_baseline_is_from_stored_pairs(known: LearnedCounts) -> None:
 def test_a_derivation_has_the_mean_weight_of_its_rules_under_the_other_pairs(
     learned: Store, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = dataclasses.replace(learned.settings(), model=model)
-    monkeypatch.setattr(Store, "settings", lambda _: told)
+    settings = dataclasses.replace(learned.settings(), model=model)
+    monkeypatch.setattr(Store, "settings", lambda _: settings)
     known, rows = LearnedCounts(learned, lambda *_: None), list(iterate_rows(learned))
     found = Scorer(known).derivations(rows)
     expected = [mean_weight(known, row) for row in rows]
@@ -220,10 +220,10 @@ def test_every_pair_has_a_score_or_a_reason(known: LearnedCounts) -> None:
     scores = [score_of_text(scorer, *line) for line in lines]
     assert all(math.isfinite(score.log_probability) and 0 <= score.unseen <= 1 for score in scores)
     assert [score.exact for score in scores] == [False, False, True, True, True]
-    told = scored_texts(
+    results = scored_texts(
         scorer, [(7, [], ["a"]), (8, ["la"], ["the"]), (9, ["la"] * (MAX_WORDS + 1), ["the"]), (10, ["la"], [])]
     )
-    assert [(number, score is None, problem) for number, _, _, score, problem in told] == [
+    assert [(number, score is None, problem) for number, _, _, score, problem in results] == [
         (7, True, "a side is empty"),
         (8, False, None),
         (9, True, "a side exceeds 1,000 words"),

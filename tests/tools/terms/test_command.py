@@ -129,7 +129,7 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--departures", "2", "--format", "tbx"), 2, "cannot be combined with the format tbx"),
         (("--departures", "2", "-o", "terms.glossary"), 2, "cannot be combined with the format glossary"),
@@ -141,10 +141,10 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
     ],
 )
 def test_invalid_options_are_reported(
-    hierogram: Run, learned_url: str, arguments: tuple[str, ...], code: int, said: str
+    hierogram: Run, learned_url: str, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     ran = hierogram("--store", learned_url, "terms", *arguments)
-    assert (ran.code, said in ran.err) == (code, True), ran.err
+    assert (ran.code, message in ran.err) == (code, True), ran.err
 
 
 @pytest.mark.database("sqlite")

@@ -32,7 +32,7 @@ def test_a_word_seen_only_at_line_starts_is_lowercase_if_any_line_has_it_so() ->
     assert casing.within("Tom") == "Tom"
 
 
-def test_headings_start_like_those_of_the_corpus() -> None:
+def test_headings_start_like_headings_of_the_corpus() -> None:
     assert learn_casing(["The house .", "house", "red house", "House"]).capital_fragments is False
     assert learn_casing(["the house .", "House", "Red house", "house"]).capital_fragments is True
     assert learn_casing(["the house ."]).capital_fragments is True
@@ -48,7 +48,7 @@ def test_headings_start_like_those_of_the_corpus() -> None:
         (["3 houses ."] * 60, True),
     ],
 )
-def test_sentences_start_like_those_of_a_corpus_of_enough_sentences(lines: list[str], expected: bool) -> None:
+def test_sentences_start_like_a_corpus_of_enough_sentences(lines: list[str], expected: bool) -> None:
     assert learn_casing(lines).capital_sentences is expected
 
 

@@ -186,17 +186,17 @@ def test_text_files_may_begin_with_a_byte_order_mark(hierogram: Run, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("[X] ||| la ||| the ||| EGivenF=much\n", "g.cdec, line 1: the value of a feature is not a number"),
         ("", "read"),
     ],
 )
-def test_bad_grammars(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
+def test_invalid_grammars(hierogram: Run, tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "in").write_text("la\n")
     (tmp_path / "g.cdec").write_text(content)
     ran = hierogram("translate", "g.cdec", "in")
     if content:
-        assert (ran.code, said in ran.err) == (3, True)
+        assert (ran.code, message in ran.err) == (3, True)
     else:
         assert (ran.code, ran.out) == (0, "la\n")

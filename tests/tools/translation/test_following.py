@@ -58,9 +58,9 @@ def features_of(grammar: TranslationGrammar) -> Features:
 
 
 def rest(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
-    monkeypatch.setattr(resources, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(resources, "_REST", times)
-    monkeypatch.setattr(resources, "_SHORT_REST", times)
+    monkeypatch.setattr(resources, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(resources, "_PAUSE", times)
+    monkeypatch.setattr(resources, "_SHORT_PAUSE", times)
 
 
 def wait_for(follower: GrammarFollower, position: int) -> TranslationGrammar:
@@ -119,7 +119,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     for rule, values in new.items():
         for name, value in values.items():
             if name.startswith("p_"):
-                # The share of a side among all uses is that of the last full reload.
+                # The share of a side among all uses is from the last full reload.
                 assert value == pytest.approx(whole[rule][name], abs=0.7), (rule, name)
             else:
                 assert value == pytest.approx(whole[rule][name], rel=1e-12), (rule, name)

@@ -105,7 +105,7 @@ def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: 
         ("La maison oh", "The house"),
         ("La maison hum la maison", "The house the house"),
         ("«La maison,» hum (la maison).", "«The house,» (the house)."),
-        # The source has such signs itself.
+        # The source also contains such signs.
         ("«La maison hum", "«The house)"),
         ("la maison oui, la maison!!", "the house,, the house!!"),
         # Nothing else is left.
@@ -193,8 +193,8 @@ def test_a_glossary_is_found_inside_text_without_spaces(tmp_path: Path, source: 
     # Words of Khmer in English text have spaces around them.
     assert found.text.replace(" ", "").replace("​", "") == target.replace(" ", "")
     [paragraph] = found.paragraphs
-    spots = "".join(source[start:end] for start, end in paragraph.spots)
-    assert spots.replace(" ", "") == source.replace("\u200b", "").replace(" ", "")
+    text_spans = "".join(source[start:end] for start, end in paragraph.text_spans)
+    assert text_spans.replace(" ", "") == source.replace("\u200b", "").replace(" ", "")
     tokens = TextTranslator(translator).translate(source, format="tokens")
     assert ("HOUSE" in tokens.text, "LAND" in tokens.text) == ("HOUSE" in target, "LAND" in target)
 
@@ -460,14 +460,14 @@ def test_tags_that_are_crossed_by_links_stay_nested() -> None:
         TagPair("<b>", "</b>", 4, 7),
         TagPair("<e>", "</e>", 8, 8),
     ]
-    spots = [(k, k + 1) for k in range(0, 10, 2)]
+    text_spans = [(k, k + 1) for k in range(0, 10, 2)]
     links = [(0, 0), (1, 3), (2, 1), (3, 4), (3, 2), (4, 5)]
-    shown = "".join(map(str, place_tags(pairs, spots, links, 6)))
+    shown = "".join(map(str, place_tags(pairs, text_spans, links, 6)))
     assert shown == "<a><c>0</c></a><b>12</b>34<e></e>5"
     order = random.Random(7)
     for _ in range(300):
         links = [(order.randrange(5), order.randrange(6)) for _ in range(order.randint(0, 9))]
-        events = list(place_tags(pairs, spots, links, 6))
+        events = list(place_tags(pairs, text_spans, links, 6))
         assert [event for event in events if isinstance(event, int)] == list(range(6))
         Tags("".join(map(str, events)))
 
@@ -496,7 +496,7 @@ def test_paragraphs_report_word_positions(texts: TextTranslator) -> None:
     assert [paragraph.text for paragraph in found.paragraphs] == ["La maison. Elle", "ne vient pas"]
     for paragraph in found.paragraphs:
         tokens = found.translation.source[slice(*paragraph.sources)]
-        shown = [paragraph.text[start:end] for start, end in paragraph.spots]
+        shown = [paragraph.text[start:end] for start, end in paragraph.text_spans]
         assert [word.lower() for word in shown] == list(tokens)
         assert len(paragraph.written) == paragraph.targets[1] - paragraph.targets[0]
     assert "".join(part for pair in found.paragraphs[0].written for part in pair) == "The house. She"
@@ -537,7 +537,7 @@ def test_a_lowercase_store_translates_with_the_capitals_of_the_text(translator: 
 def test_sentences_are_translated_in_the_groups_of_their_pairs(translator: Translator) -> None:
     source = "Elle ne vient pas. La maison! La maison."
     for sentences, parts in ((1, 3), (2, 2), (3, 1)):
-        verses = replace(translator.grammar, together=sentences)
+        verses = replace(translator.grammar, group_size=sentences)
         found = TextTranslator(_with_grammar(translator, verses)).translate(source)
         assert found.translation.parts == parts
         assert found.text.startswith("She does not come. ")
@@ -549,7 +549,7 @@ def test_pairs_report_their_number_of_sentences(tmp_path: Path) -> None:
         with hg.open(tmp_path / f"{more}.db", create=True, languages=("fr", "en"), tokenize=True) as store:
             store.add([(text, "She comes.") for text in [*sources, *sources[1:2] * min(more, 20), *sources[:1] * more]])
             store.learn(0, threads=1).run()
-            assert hg.Decoder(store).translator().grammar.together == usual
+            assert hg.Decoder(store).translator().grammar.group_size == usual
 
 
 def _with_grammar(translator: Translator, grammar: TranslationGrammar) -> Translator:

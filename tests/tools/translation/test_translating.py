@@ -38,7 +38,7 @@ def test_scores_are_sums_of_weighted_features(translator: Translator, tmp_path: 
     assert found.candidates[0].features["unknown"] == 1
 
 
-def test_links_are_those_of_the_rules(translator: Translator) -> None:
+def test_links_are_the_links_of_the_rules(translator: Translator) -> None:
     assert translator.translate("elle ne vient pas").alignment() == [(0, 0), (1, 1), (2, 3), (3, 2)]
     assert translator.translate("Xyz la maison").alignment() == [(0, 0), (1, 1), (2, 2)]
 

@@ -47,8 +47,8 @@ def test_raw_text_is_tokenized_like_the_store(connect: Connect, corpus: Path, tm
         [own] = [{**one, "translation": "", "source": ""} for one in raw["sentences"][0].pop("candidates")]
         [by_hand] = [{**one, "translation": "", "source": ""} for one in hand["sentences"][0].pop("candidates")]
         assert (own, raw["advice"]) == (by_hand, None)
-        said = hand["sentences"][0]["translation"]
-        written = said.replace(" ,", ",").replace(" .", ".")
+        message = hand["sentences"][0]["translation"]
+        written = message.replace(" ,", ",").replace(" .", ".")
         # A sentence starts with a capital, including after a full stop.
         cased = re.sub(r"(^|\. )([a-z])", lambda found: found[1] + found[2].upper(), written)
         assert raw["sentences"][0]["translation"] == cased

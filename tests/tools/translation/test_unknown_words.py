@@ -69,7 +69,7 @@ def test_names_are_unchanged(word: str, before: str, known: str | None) -> None:
         ("Häuser", "Häuser"),
     ],
 )
-def test_a_german_noun_replaces_one_with_another_ending(word: str, known: str | None) -> None:
+def test_a_german_noun_replaces_a_noun_with_another_ending(word: str, known: str | None) -> None:
     assert _in_german(word) == known
     numbers = {"Häuser": 0}
     assert SubstituteFinder(numbers, {0}, [1], 0.75).find("Häusern", "der") == ()

@@ -17,13 +17,13 @@ def score(gold: str, found: str):
 def test_the_same_tree_is_exact() -> None:
     result = score(GOLD, GOLD)
     assert (result.precision, result.recall, result.f1, result.exact, result.tagging) == (1, 1, 1, 1, 1)
-    assert (result.matched, result.right, result.found) == (7, 7, 7)
+    assert (result.matched_brackets, result.gold_brackets, result.predicted_brackets) == (7, 7, 7)
 
 
-def test_a_wrong_attachment_costs_one_bracket() -> None:
+def test_a_wrong_attachment_loses_one_bracket() -> None:
     flat = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT a) (NN dog)) (PP (IN in) (NP (NN rain)))) (. .)))"
     result = score(GOLD, flat)
-    assert (result.matched, result.right, result.found, result.exact) == (6, 7, 6, 0)
+    assert (result.matched_brackets, result.gold_brackets, result.predicted_brackets, result.exact) == (6, 7, 6, 0)
     assert result.recall == pytest.approx(6 / 7)
     assert result.precision == 1
     assert result.f1 == pytest.approx(12 / 13)
@@ -32,17 +32,17 @@ def test_a_wrong_attachment_costs_one_bracket() -> None:
 def test_labels_count_but_tags_do_not() -> None:
     other = GOLD.replace("(PP (IN in)", "(ADJP (RB in)")
     result = score(GOLD, other)
-    assert (result.matched, result.found) == (6, 7)
+    assert (result.matched_brackets, result.predicted_brackets) == (6, 7)
     # Seven words, without the full stop.
     assert result.tagging == pytest.approx(6 / 7)
 
 
-def test_punctuation_is_left_out() -> None:
+def test_punctuation_is_ignored() -> None:
     """`(NP a ,)` and `(NP a) ,` have the same bracket; a bracket with only punctuation does not count."""
     gold = "(TOP (S (NP (NN a) (, ,)) (PRN (, ,)) (VP (VB b)) (. .)))"
     found = "(TOP (S (NP (NN a)) (, ,) (, ,) (VP (VB b) (. .))))"
     result = score(gold, found)
-    assert (result.matched, result.right, result.found, result.exact) == (3, 3, 3, 1)
+    assert (result.matched_brackets, result.gold_brackets, result.predicted_brackets, result.exact) == (3, 3, 3, 1)
     quotes = "(TOP (S (`` ``) (NP (NN a)) ('' '') (: :) (-LRB- -LRB-) (VP (VB b))))"
     brackets = collect_brackets(read_tree(quotes))
     counted = [False, True, False, False, True, True]
@@ -53,7 +53,7 @@ def test_a_wrong_punctuation_tag_does_not_shift_words() -> None:
     gold = "(TOP (S (NP (NN a)) (NN -) (VP (VB b)) (. .)))"
     found = "(TOP (S (NP (NN a)) (: -) (VP (VB b)) (NN .)))"
     result = score(gold, found)
-    assert (result.matched, result.right, result.found) == (3, 3, 3)
+    assert (result.matched_brackets, result.gold_brackets, result.predicted_brackets) == (3, 3, 3)
     assert result.tagging == pytest.approx(2 / 3)
 
 
@@ -61,13 +61,13 @@ def test_traces_and_functional_tags_are_ignored_and_advp_equals_prt() -> None:
     gold = "( (S (NP-SBJ-1 (NN a)) (VP (VB b) (NP=2 (-NONE- *-1)) (PRT (RP up)))))"
     found = "(TOP (S (NP (NN a)) (VP (VB b) (ADVP (RB up)))))"
     result = score(gold, found)
-    assert (result.matched, result.right, result.found, result.exact) == (4, 4, 4, 1)
+    assert (result.matched_brackets, result.gold_brackets, result.predicted_brackets, result.exact) == (4, 4, 4, 1)
     assert len(collect_brackets(read_tree(gold)).words) == 3
 
 
 def test_repeated_brackets_match_once_each() -> None:
     result = score("(TOP (S (NP (NP (NN a))) (VP (VB b))))", "(TOP (S (NP (NN a)) (VP (VP (VP (VB b))))))")
-    assert (result.matched, result.right, result.found) == (3, 4, 5)
+    assert (result.matched_brackets, result.gold_brackets, result.predicted_brackets) == (3, 4, 5)
 
 
 def test_rates_cover_all_sentences_and_short_ones_separately() -> None:
@@ -83,7 +83,7 @@ def test_rates_cover_all_sentences_and_short_ones_separately() -> None:
 
 def test_a_tree_without_brackets_has_precision_1() -> None:
     result = score(GOLD, "(TOP (DT the) (NN cat) (VBD saw) (DT a) (NN dog) (IN in) (NN rain) (. .))")
-    assert (result.matched, result.found, result.f1, result.recall) == (0, 0, 0, 0)
+    assert (result.matched_brackets, result.predicted_brackets, result.f1, result.recall) == (0, 0, 0, 0)
 
 
 def test_differing_sentences_are_reported() -> None:

@@ -154,7 +154,7 @@ def test_expected_counts_are_inside_times_outside(example) -> None:
         assert got.get(production, 0) == pytest.approx(expected.get(production, 0), abs=6e-3)
 
 
-def test_draws_have_their_probabilities_and_the_chain_those_of_the_processes(example) -> None:
+def test_draws_follow_their_probabilities_and_chains_follow_the_processes(example) -> None:
     known, weights, seated, whole, found = example
     forest = forest_of(known, SENTENCE)
     drawn = forest.draw(SentenceKey(7, 0), 40_000, known.productions, known.processes)
@@ -220,7 +220,7 @@ def test_the_most_probable_parse_follows_the_processes() -> None:
     assert str(parser.parse(["x", "x"], 0, (MPD,)).trees[MPD]) == "(TOP (S (B x) (C x)))"
 
 
-def test_log_ratios_are_those_of_the_processes(example) -> None:
+def test_log_ratios_equal_the_ratios_of_the_processes(example) -> None:
     known, weights, seated, whole, found = example
     forest = forest_of(known, SENTENCE)
     drawn = forest.draw(SentenceKey(3, 1), 200, known.productions, known.processes)

@@ -17,7 +17,7 @@ from hierogram.tools.evidence.options import MAX_CHARACTERS
 from hierogram.tools.integrations.mcp.tools import MAX_LINES, ConcordanceLine, LinkedWords, McpTools, TermSummary
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.plain_text import FollowedGrammar, PlainTranslation, PlainTranslator
+from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslation, PlainTranslator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ Lines = Annotated[int, Field(ge=1, le=MAX_LINES, description="Maximum number of 
 def make_tools(opened: GrammarStore, options: TranslateOptions) -> McpTools:
     """Return the MCP tools for an open store."""
     corrections = Corrections(opened)
-    grammar = FollowedGrammar(opened.store, options, corrections)
+    grammar = CurrentTranslator(opened.store, options, corrections)
     return McpTools(opened, PlainTranslator(opened.store, lambda: grammar.now()[0]), corrections)
 
 
@@ -100,7 +100,7 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
         source and its target on separate lines. Rules and pairs are chosen to cover the sentence within the given
         number of characters.
         """
-        return await run_tool(threads.questions, context, tools.evidence, sentence, characters)
+        return await run_tool(threads.mcp_requests, context, tools.evidence, sentence, characters)
 
     @server.tool(annotations=reading)
     async def translate(
@@ -127,12 +127,12 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
         limit: Lines = 20,
     ) -> list[TermSummary]:
         """List words and phrases with a consistent translation, and this translation, most reliable first."""
-        return await run_tool(threads.questions, context, tools.terms, containing, limit)
+        return await run_tool(threads.mcp_requests, context, tools.terms, containing, limit)
 
     @server.tool(annotations=reading)
     async def concordance(context: Context, phrase: Text, limit: Lines = 10) -> list[ConcordanceLine]:
         """List stored pairs that contain a phrase verbatim, on the source side or else on the target side."""
-        return await run_tool(threads.questions, context, tools.concordance, phrase, limit)
+        return await run_tool(threads.mcp_requests, context, tools.concordance, phrase, limit)
 
     if may_add:
 

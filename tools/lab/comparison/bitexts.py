@@ -58,7 +58,7 @@ def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> 
 
 
 class Bitexts:
-    """The snapshot's pairs with derivations as bitexts; counts their words during iteration."""
+    """Bitexts of the snapshot's pairs with derivations. Counts their words during iteration."""
 
     def __init__(self, snapshot: Snapshot, source: Numbering, target: Numbering) -> None:
         self._snapshot = snapshot

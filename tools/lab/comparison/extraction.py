@@ -59,7 +59,7 @@ class ExtractionLimits(NamedTuple):
 
 
 class RowShape(NamedTuple):
-    """The packing of a rule into a row of uint64: two symbols per word, source words, target words, then two numbers.
+    """Layout of a rule in a row of uint64: two symbols per word, source words, target words, then two numbers.
 
     Rows have the order of the rules' symbols. `occurrences` and `mass` are the columns of the number of extractions
     and of their mass in units of 1 / MASS_UNIT.
@@ -73,7 +73,7 @@ class RowShape(NamedTuple):
 
 
 def row_shape(limits: ExtractionLimits) -> RowShape:
-    """Return the packing of the rules that the limits allow."""
+    """Return the layout of the rules that the limits allow."""
     source = (limits.source_symbols + 1) // 2
     symbols = source + (limits.phrase_words + 1) // 2
     return RowShape(source, symbols, symbols, symbols + 1, symbols + 2)
@@ -90,7 +90,7 @@ class RuleBuffer(NamedTuple):
     sizes: NDArray[np.int64]
 
     @property
-    def taken(self) -> NDArray[np.uint64]:
+    def used_rows(self) -> NDArray[np.uint64]:
         """Return the rows in use, in the order of their first occurrence."""
         return self.rows[: int(self.sizes[0])]
 
@@ -228,7 +228,7 @@ def _initial_phrases(bitext, pair, limits, scratch):
 
 @njit
 def _phrases_inside(scratch, phrase):
-    """Fill `inside` with the initial phrases inside one, except itself, and return their number."""
+    """Fill `inside` with the initial phrases inside a phrase, except itself, and return their number."""
     phrases = scratch.phrases
     i, j = phrases[phrase, 0], phrases[phrase, 1]
     low, high = phrases[phrase, 2], phrases[phrase, 3]
@@ -242,7 +242,7 @@ def _phrases_inside(scratch, phrase):
 
 @njit_inline
 def _fits(scratch, limits, phrase, first_hole, second_hole):
-    """Return whether a phrase without two holes (_NONE: no hole), in source order, is a rule."""
+    """Check if a phrase minus up to two holes (_NONE: no hole), in source order, is a rule."""
     phrases = scratch.phrases
     symbols = np.int64(phrases[phrase, 1]) - phrases[phrase, 0]
     aligned = np.int64(scratch.aligned[phrases[phrase, 1]]) - scratch.aligned[phrases[phrase, 0]]
@@ -291,7 +291,7 @@ def _pack_side(packed, word, words, span, first_hole, second_hole):
 
 @njit_inline
 def _ends_at(buffer, slot, key):
-    """Return whether a slot is free or contains the rule `key`: its hash, its packed symbols, and their words."""
+    """Check if a slot is free or contains the rule `key`: its hash, its packed symbols, and their words."""
     value = buffer.slots[slot]
     if value == _EMPTY:
         return True
@@ -305,7 +305,7 @@ def _ends_at(buffer, slot, key):
 
 
 @njit
-def _enter(buffer, scratch, shape, sentences, phrase, first_hole, second_hole, mass):
+def _add_rule(buffer, scratch, shape, sentences, phrase, first_hole, second_hole, mass):
     """Add a rule to the buffer, which must have room for it."""
     packed = scratch.packed
     packed[:] = 0
@@ -344,17 +344,17 @@ def _count_rules(scratch, limits, phrase, inside):
 
 
 @njit
-def _enter_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass):
+def _add_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass):
     if _fits(scratch, limits, phrase, _NONE, _NONE):
-        _enter(buffer, scratch, shape, sentences, phrase, _NONE, _NONE, mass)
+        _add_rule(buffer, scratch, shape, sentences, phrase, _NONE, _NONE, mass)
     for a in range(inside):
         first_hole = np.int64(scratch.inside[a])
         if _fits(scratch, limits, phrase, first_hole, _NONE):
-            _enter(buffer, scratch, shape, sentences, phrase, first_hole, _NONE, mass)
+            _add_rule(buffer, scratch, shape, sentences, phrase, first_hole, _NONE, mass)
         for b in range(a + 1, inside):
             second_hole = np.int64(scratch.inside[b])
             if _fits(scratch, limits, phrase, first_hole, second_hole):
-                _enter(buffer, scratch, shape, sentences, phrase, first_hole, second_hole, mass)
+                _add_rule(buffer, scratch, shape, sentences, phrase, first_hole, second_hole, mass)
 
 
 @njit
@@ -372,9 +372,7 @@ def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
             if rules > 0:
                 if buffer.sizes[0] + rules > len(buffer.rows):
                     return pair, phrase
-                _enter_rules(
-                    buffer, scratch, limits, shape, sentences, phrase, inside, (MASS_UNIT + rules // 2) // rules
-                )
+                _add_rules(buffer, scratch, limits, shape, sentences, phrase, inside, (MASS_UNIT + rules // 2) // rules)
             phrase += 1
         phrase = 0
         pair += 1
@@ -403,7 +401,7 @@ def extract(
     if after == position and position.pair < last and not buffer.sizes[0]:
         raise ExtractionError(
             f"a phrase of pair {position.pair} of the batch has more rules than the buffer's {len(buffer.rows)}: "
-            "take a larger buffer, or shorter phrases"
+            "use a larger buffer or shorter phrases"
         )
     return after
 
@@ -425,7 +423,7 @@ def sorted_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]
 
 @njit_inline
 def _is_before(a, b, words):
-    """Return whether row `a` precedes row `b` by its first words."""
+    """Check if row `a` precedes row `b` by its first words."""
     for k in range(words):
         if a[k] != b[k]:
             return a[k] < b[k]
@@ -712,7 +710,7 @@ class HeuristicGrammar:
             self._free.put(buffer)
 
     def _spill(self, buffer: RuleBuffer) -> None:
-        rows = sorted_rows(buffer.taken, self.shape)
+        rows = sorted_rows(buffer.used_rows, self.shape)
         empty_buffer(buffer)
         with self._writing:
             rows.tofile(self._file)

@@ -68,7 +68,7 @@ def export_heuristic(
             gathered = _RuleBlocks(grammar, source, target, singletons, words, chosen)
             rules.load("loaded", _KINDS, gathered.blocks())
             rules.load("loaded", _KINDS, gathered.others())
-            # Numbered as in exports.
+            # Number the rules as in exports.
             rules.run("""
                 CREATE VIEW rules AS
                 SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,

@@ -23,14 +23,14 @@ class TextNgrams(NamedTuple):
     """The n-grams of a text up to some n, identified by 128-bit hashes.
 
     `rows` uint64[capacity, 4] maps hashes to entries; `sizes` int32[e] is each entry's n, `counts` int64[e] its
-    occurrences; `longest` is the largest n, `taken` int64[1] the number of entries.
+    occurrences; `longest` is the largest n, `size` int64[1] the number of entries.
     """
 
     rows: NDArray[np.uint64]
     sizes: NDArray[np.int32]
     counts: NDArray[np.int64]
     longest: int
-    taken: NDArray[np.int64]
+    size: NDArray[np.int64]
 
 
 @njit_inline
@@ -52,9 +52,9 @@ def _enter(symbols, starts, ngrams):
                 if ngrams.rows[row, KEY_HIGH] == _EMPTY and ngrams.rows[row, KEY_LOW] == _EMPTY:
                     ngrams.rows[row, KEY_HIGH] = high
                     ngrams.rows[row, KEY_LOW] = low
-                    ngrams.rows[row, _ENTRY] = np.uint64(ngrams.taken[0])
-                    ngrams.sizes[ngrams.taken[0]] = n + 1
-                    ngrams.taken[0] += 1
+                    ngrams.rows[row, _ENTRY] = np.uint64(ngrams.size[0])
+                    ngrams.sizes[ngrams.size[0]] = n + 1
+                    ngrams.size[0] += 1
                 ngrams.counts[np.int64(ngrams.rows[row, _ENTRY])] += 1
 
 
@@ -70,7 +70,7 @@ def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest:
         np.zeros(1, np.int64),
     )
     _enter(symbols, starts, ngrams)
-    count = int(ngrams.taken[0])
+    count = int(ngrams.size[0])
     return ngrams._replace(sizes=ngrams.sizes[:count], counts=ngrams.counts[:count])
 
 
@@ -106,7 +106,7 @@ class GrammarFigures:
     """Row of the table.
 
     `rules_by_scope` counts the rules of scope 0, 1, …, up to the maximum of the comparison, `rules` all of these,
-    `left_out` rules beyond it. `ratio` is `rules` over the first grammar's. `covered` are the shares of the held-out
+    `omitted` rules beyond it. `ratio` is `rules` over the first grammar's. `covered` are the shares of the held-out
     source n-grams, n = 1, 2, …, that occur as adjacent words of some source side (empty without held-out text). `bytes`
     is the size of the lines `source ||| target ||| count`, sorted and compressed by zstd.
     """
@@ -114,7 +114,7 @@ class GrammarFigures:
     name: str
     rules_by_scope: list[int]
     rules: int
-    left_out: int
+    omitted: int
     ratio: float
     covered: list[float]
     bytes: int
@@ -129,7 +129,7 @@ class Measure:
         self._ngrams = ngrams
         self._covered = np.zeros(len(ngrams.sizes) if ngrams else 0, np.bool_)
         self._by_scope = np.zeros(max_scope + 1, np.int64)
-        self._left_out = 0
+        self._omitted = 0
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
         self._bytes = 0
 
@@ -137,7 +137,7 @@ class Measure:
         """Count rules by scope; return for each rule whether it belongs to the grammar."""
         within: NDArray[np.bool_] = scopes <= self.max_scope
         self._by_scope += np.bincount(scopes[within], minlength=self.max_scope + 1)
-        self._left_out += int(np.count_nonzero(~within))
+        self._omitted += int(np.count_nonzero(~within))
         return within
 
     def cover(self, symbols: NDArray[np.int32], starts: NDArray[np.int64]) -> None:
@@ -156,5 +156,5 @@ class Measure:
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []
         denominator = rules if of is None else of
         return GrammarFigures(
-            self.name, self._by_scope.tolist(), rules, self._left_out, rules / max(denominator, 1), covered, size
+            self.name, self._by_scope.tolist(), rules, self._omitted, rules / max(denominator, 1), covered, size
         )

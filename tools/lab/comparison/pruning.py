@@ -26,7 +26,7 @@ from hierogram.tools.lab.comparison.extraction import (
 )
 
 MASS, SIGNIFICANCE, ENTROPY = "mass", "significance", "entropy"
-LEAST = -23.0
+MIN_LOG_PROBABILITY = -23.0
 """ln p' if no two rules compose the same sides: about ln 1e-10."""
 _EMPTY = np.uint64(0)
 _ROOM = 32
@@ -116,11 +116,11 @@ class _Sides(NamedTuple):
 
 
 def composed(rows: NDArray[np.uint64], logs: NDArray[np.float64], shape: RowShape) -> NDArray[np.float64]:
-    """Return ln p' of each row from ln p of all rows, float64[n]: `LEAST` if no two rows compose it."""
+    """Return ln p' of each row from ln p of all rows, float64[n]: `MIN_LOG_PROBABILITY` if no two rows compose it."""
     slots = capacity_for(len(rows), 16)
     table = _Table(np.zeros(slots, np.uint64), np.zeros(slots))
     room = _Sides(np.zeros((2, _ROOM), np.int64), np.zeros(2, np.int64), np.zeros(3, np.int64))
-    best = np.full(len(rows), LEAST)
+    best = np.full(len(rows), MIN_LOG_PROBABILITY)
     _fill(rows, logs, shape, table, room)
     _compose(rows, shape, table, room, best)
     return best

@@ -34,14 +34,14 @@ from hierogram.tools.lab.measures.exporting import generate
 from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder
 from hierogram.tools.lab.measures.sampling import read_rows
 
-_ASKED = 150
-_PATIENCE_MS = 300.0
+_REQUESTS = 150
+_MAX_WAIT_MS = 300.0
 _PATIENT = HttpConfiguration(port=0, max_rate=1_000_000_000, max_burst=1_000_000_000)
 _HTML: dict[str, Any] = {"headers": {"Accept": "text/html"}}
 _PAIRS = 200
-_TOGETHER = 50
+_BATCH_SIZE = 50
 _SENTENCES = 100
-_LOOK_SECONDS = 0.01
+_POLL_SECONDS = 0.01
 
 
 def measure_pages(corpus: Corpus) -> Figures:
@@ -50,7 +50,9 @@ def measure_pages(corpus: Corpus) -> Figures:
     Rules are drawn uniformly, sides and words from them. So words are drawn by their frequency in rules. Frequent
     words, which take longest, are drawn most often.
     """
-    return {name: {"rules": made["rules"], **_ask_all(url, corpus.seed)} for name, url, made in _generated(corpus)}
+    return {
+        name: {"rules": made["rules"], **_measure_pages(url, corpus.seed)} for name, url, made in _generated(corpus)
+    }
 
 
 def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
@@ -84,27 +86,27 @@ def browsed(store: str) -> str:
     return addresses.get().rstrip("/")
 
 
-def _ask_all(url: str, seed: int) -> Figures:
+def _measure_pages(url: str, seed: int) -> Figures:
     draw = random.Random(seed)
     with Reader(url) as reader:
         with reader.read() as transaction:
             last = transaction.row("SELECT last_rule_id FROM store_state")
-            ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _ASKED)) if last else "0"
+            ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _REQUESTS)) if last else "0"
             rows = transaction.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
         connection = http.client.HTTPConnection(urlsplit(browsed(url)).netloc)
-        questions = list(_questions([(row[0], row[1]) for row in rows], random.Random(seed)))
+        page_requests = list(_page_requests([(row[0], row[1]) for row in rows], random.Random(seed)))
         times: dict[str, list[float]] = {}
         # The first requests compile templates and fill the database's cache.
-        for _, address in questions[: len(questions) // 10]:
-            _ask(connection, "GET", address, **_HTML)
-        for name, address in questions:
-            times.setdefault(name, []).append(_ask(connection, "GET", address, **_HTML))
+        for _, address in page_requests[: len(page_requests) // 10]:
+            _request(connection, "GET", address, **_HTML)
+        for name, address in page_requests:
+            times.setdefault(name, []).append(_request(connection, "GET", address, **_HTML))
     every = [seconds for route_times in times.values() for seconds in route_times]
     return {
         name: {
             **_summary(route_times),
-            "most_ms": max(route_times),
-            "share_within_300_ms": float(np.mean(np.array(route_times) <= _PATIENCE_MS)),
+            "max_ms": max(route_times),
+            "share_within_300_ms": float(np.mean(np.array(route_times) <= _MAX_WAIT_MS)),
         }
         for name, route_times in {**times, "all": every}.items()
     }
@@ -114,7 +116,7 @@ def _summary(milliseconds: list[float]) -> Figures:
     return {"median_ms": float(np.median(milliseconds)), "95_percent_ms": float(np.percentile(milliseconds, 95))}
 
 
-def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
+def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
     """Yield kinds of pages and their URLs in turn: words, phrases and whole sides in each order; rules; words."""
     requests = 0
     for source, target in draw.sample(rules, len(rules)):
@@ -134,11 +136,11 @@ def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tu
         yield "rule", build_url("/rule", source=source, target=target)
         yield "word", build_url("/word", side=side, token=word)
         requests += 1
-        if requests == _ASKED:
+        if requests == _REQUESTS:
             return
 
 
-class _Quiet:
+class _PagesDaemon:
     """Daemon that only serves pages, without pairs to change."""
 
     def __init__(self, store: Store) -> None:
@@ -159,15 +161,15 @@ class _Quiet:
 
 
 @contextmanager
-def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
+def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
     """Yield a connection to a server of the store, which ends afterwards."""
-    loop = HttpLoop(cast("Daemon", _Quiet(store)))
+    loop = HttpLoop(cast("Daemon", _PagesDaemon(store)))
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
     thread.start()
     try:
         while loop.address is None:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         host, port = loop.address
         connection = http.client.HTTPConnection(host, port)
         yield connection
@@ -195,11 +197,11 @@ def _measure_evidence(corpus: Corpus) -> Figures:
     sentences = _sentences(corpus)
     addresses = [build_url("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
     for name, url, made in _generated(corpus):
-        with open_store(url) as store, _asked(store) as connection:
+        with open_store(url) as store, _serve(store) as connection:
             # The first requests load data into memory.
             for request_path in addresses[: len(addresses) // 5]:
-                _ask(connection, "GET", request_path)
-            times = [_ask(connection, "GET", request_path) for request_path in addresses]
+                _request(connection, "GET", request_path)
+            times = [_request(connection, "GET", request_path) for request_path in addresses]
         figures[name] = {
             "rules": made["rules"],
             "pairs": made["pairs"],
@@ -223,18 +225,18 @@ def _sentences(corpus: Corpus) -> list[str]:
 def _measure_aligning(store: Store) -> Figures:
     rows = store.pairs(limit=_PAIRS)
     pairs = [{"source": row.source, "target": row.target} for row in rows]
-    batches = [pairs[k : k + _TOGETHER] for k in range(0, len(pairs), _TOGETHER)]
-    with _asked(store) as connection:
+    batches = [pairs[k : k + _BATCH_SIZE] for k in range(0, len(pairs), _BATCH_SIZE)]
+    with _serve(store) as connection:
         # The first request loads kernels.
-        _ask(connection, "POST", "/v1/align", **_pairs(pairs[:1]))
-        single_times = [_ask(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
-        together = [_ask(connection, "POST", "/v1/align", **_pairs(batch)) / len(batch) for batch in batches]
+        _request(connection, "POST", "/v1/align", **_pairs(pairs[:1]))
+        single_times = [_request(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
+        batch_times = [_request(connection, "POST", "/v1/align", **_pairs(batch)) / len(batch) for batch in batches]
     return {
         "pairs": len(pairs),
         "words_a_side": float(np.mean([row.source.count(" ") + 1 for row in rows])),
         "ms_a_pair_alone": float(np.median(single_times)),
         "ms_a_pair_alone_95_percent": float(np.percentile(single_times, 95)),
-        "ms_a_pair_of_fifty": float(np.mean(together)),
+        "ms_a_pair_of_fifty": float(np.mean(batch_times)),
     }
 
 
@@ -243,7 +245,7 @@ def _pairs(pairs: list[dict[str, str]]) -> dict[str, Any]:
     return {"body": body, "headers": {"Content-Type": "application/json"}}
 
 
-def _ask(connection: http.client.HTTPConnection, method: str, path: str, **request: Any) -> float:
+def _request(connection: http.client.HTTPConnection, method: str, path: str, **request: Any) -> float:
     """Return the milliseconds until the complete response."""
     started = time.perf_counter()
     connection.request(method, path, **request)

@@ -34,7 +34,7 @@ from hierogram.tools.lab.measures.sampling import model_over, read_batch
 
 _THINNING = 10
 _DRAWS = (8, 16, 32, 64)
-_LEAST = 0.5
+_MIN_USES = 0.5
 _HALF, _MULTIPLIER = np.uint64(32), np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -76,7 +76,7 @@ def _keys_of(source: NDArray[np.uint64], target: NDArray[np.uint64], keys: NDArr
 
 
 def averaged_uses(averages: Averages) -> Uses:
-    """Return the expected uses of all pairs together, counting all entries."""
+    """Return the expected uses over all pairs, counting all entries."""
     pairs, entry = _entries(averages, averages.taken)
     means = entry["uses"] / (averages.sweeps[pairs] * float(ONE_USE))
     keys = np.zeros((len(entry), 2), np.uint64)
@@ -84,8 +84,8 @@ def averaged_uses(averages: Averages) -> Uses:
     return sum_uses([Uses(keys, means)])
 
 
-def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return both means of each rule in the union."""
+def align_means(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return both means of each rule that is in either set; 0 if it is missing."""
     keys, rule = _numbered(np.concatenate((one.keys, other.keys)))
     first, second = np.zeros(len(keys)), np.zeros(len(keys))
     first[rule[: len(one.keys)]] = one.means
@@ -93,10 +93,10 @@ def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.fl
     return first, second
 
 
-def shared(one: Uses, other: Uses) -> tuple[float, float, float]:
+def overlap(one: Uses, other: Uses) -> tuple[float, float, float]:
     """Return the overlap of two grammars for rules with at least half a use: rules, uses, and Jaccard."""
-    first, second = together(one, other)
-    here, there = first >= _LEAST, second >= _LEAST
+    first, second = align_means(one, other)
+    here, there = first >= _MIN_USES, second >= _MIN_USES
     both = here & there
     uses = (first[both].sum() + second[both].sum()) / (first[here].sum() + second[there].sum())
     jaccard = both.sum() / (here | there).sum()
@@ -152,17 +152,17 @@ def _pair_uses(averages: Averages) -> Uses:
 
 
 def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact: bool) -> tuple[Averages, Uses]:
-    """Return the averages of a chain at its end, and its sums; `exact`: reset before a rule is dropped, and summed."""
+    """Return the final averages of a chain, and its sums. `exact`: sum averages before rules are dropped."""
     room = 4 * np.diff(empty_averages(batch).first)
     parts: list[Uses] = []
 
-    def begun_again(averages: Averages) -> Averages:
+    def reset_averages(averages: Averages) -> Averages:
         if not exact or averages.sweeps.max() != SWEEPS_PER_PRUNING - 1:
             return averages
         parts.append(_pair_uses(averages))
         return empty_averages(batch, room)
 
-    for _, state, _ in sweeping(batch, corpus, seed, sweeps, begun_again):
+    for _, state, _ in sweeping(batch, corpus, seed, sweeps, reset_averages):
         averages = state.averages
     return averages, sum_uses([*parts, _pair_uses(averages)])
 
@@ -172,7 +172,7 @@ def _print_kept_uses(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> No
     _, exact = sums_of_chain(batch, corpus, seed, sweeps, exact=True)
     size = len(write_averages(averages).content) / batch.size
     typer.echo(f"{averages.taken.mean():.1f} entries and {size:.0f} bytes a pair after {sweeps} sweeps")
-    sums, same = together(exact, kept)
+    sums, same = align_means(exact, kept)
     typer.echo("| exact means | rules of pairs | kept of their uses | rules without an entry |")
     typer.echo("|---|---:|---:|---:|")
     for least, most in ((SHARED_STEP, STEP), (STEP, None)):
@@ -203,9 +203,9 @@ def main(
     typer.echo("| | squared error | two chains share: rules | uses | Jaccard | with the long run: Jaccard |")
     typer.echo("|---|---:|---:|---:|---:|---:|")
     for name, uses in one.items():
-        rules, of_uses, jaccard = shared(uses, other[name])
-        mean, true = together(uses, truth)
-        cells = f"{rules:.1%} | {of_uses:.1%} | {jaccard:.3f} | {shared(uses, truth)[2]:.3f}"
+        rules, of_uses, jaccard = overlap(uses, other[name])
+        mean, true = align_means(uses, truth)
+        cells = f"{rules:.1%} | {of_uses:.1%} | {jaccard:.3f} | {overlap(uses, truth)[2]:.3f}"
         typer.echo(f"| {name} | {((mean - true) ** 2).sum():,.0f} | {cells} |")
 
 

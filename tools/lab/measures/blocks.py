@@ -20,7 +20,7 @@ from hierogram.samplers.counts.table import COUNT, KEY_LOW
 from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.tools.lab.measures.results import BitextFile, Corpus, drawn, write_table
+from hierogram.tools.lab.measures.results import BitextFile, Corpus, save_figure, write_table
 from hierogram.tools.lab.measures.sampling import SETTINGS, MeasuredChain, read_rows
 
 _BLOCKS = Blocks(1, 64)
@@ -116,7 +116,7 @@ def summary(differences: Sequence[BlockDifference], size: int) -> dict[str, floa
 
 def draw(table: Sequence[dict[str, float]], path: Path) -> None:
     """Draw the difference in log-likelihood and the distances against the number of pairs, as PNG."""
-    with drawn(path, 1, 2, size=(11, 4.2)) as (first_panel, second_panel):
+    with save_figure(path, 1, 2, size=(11, 4.2)) as (first_panel, second_panel):
         columns = {name: np.array([row[name] for row in table]) for name in table[0]}
         size = columns["pairs"]
         first_panel.errorbar(size, columns["excess"], 2 * columns["excess_error"], fmt="o-", capsize=3)

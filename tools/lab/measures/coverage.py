@@ -20,7 +20,7 @@ from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.forests.records import list_fragments, write_averages
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.storage.records.uncertainty import standard_errors
-from hierogram.tools.lab.measures.averages import Uses, averaged_uses, sum_uses, sweeping, together
+from hierogram.tools.lab.measures.averages import Uses, align_means, averaged_uses, sum_uses, sweeping
 from hierogram.tools.lab.measures.results import Corpus
 from hierogram.tools.lab.measures.sampling import read_batch
 
@@ -46,7 +46,7 @@ class Coverage(NamedTuple):
     contains the true uses, and share of rules that are reported.
     """
 
-    least: float
+    min_uses: float
     rules: int
     reported: float
     real: float
@@ -76,13 +76,13 @@ def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
         if len(parts) == _PARTS_AT_ONCE:
             parts[:] = [sum_uses(parts)]
 
-    def begun_again(averages: Averages) -> Averages:
+    def reset_averages(averages: Averages) -> Averages:
         if averages.sweeps.max() != SWEEPS_PER_PRUNING - 1:
             return averages
         add(averages)
         return empty_averages(batch, room)
 
-    for _, state, _ in sweeping(batch, corpus, seed, sweeps, begun_again):
+    for _, state, _ in sweeping(batch, corpus, seed, sweeps, reset_averages):
         averages = state.averages
     add(averages)
     return sum_uses(parts)
@@ -94,8 +94,8 @@ def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
     counts = [np.zeros((len(found), 5)) for _ in BOUNDS[1:]]
     for k, (one, own) in enumerate(zip(found, truths, strict=True)):
         others = sum_uses([total, own._replace(means=-own.means)])
-        means, truth = together(Uses(one.keys, one.means), others)
-        errors, _ = together(Uses(one.keys, one.errors), others)
+        means, truth = align_means(Uses(one.keys, one.means), others)
+        errors, _ = align_means(Uses(one.keys, one.errors), others)
         truth = truth / (len(found) - 1)
         # The true uses are also means of chains, so differences include their error.
         held = np.abs(means - truth) <= _NOMINAL * errors * np.sqrt(len(found) / (len(found) - 1))
@@ -119,7 +119,7 @@ def main(
     source: Annotated[Path, typer.Argument(help="Source sides, a sentence a line.")],
     target: Annotated[Path, typer.Argument(help="Target sides.")],
     alignment: Annotated[Path, typer.Argument(help="Links.")],
-    pairs: Annotated[int, typer.Option(help="Pairs to take.")] = 300,
+    pairs: Annotated[int, typer.Option(help="Use only the first N pairs.")] = 300,
     seeds: Annotated[int, typer.Option(min=3, help="Chains.")] = 8,
     ages: Annotated[str, typer.Option(help="Averaged sweeps of the stores, in ascending order.")] = "50,250,1000",
 ) -> None:
@@ -137,7 +137,7 @@ def main(
         for row in rows(of_age, truths):
             if row.rules:
                 cells = f"{row.rules:,} | {row.reported:.3f} | {row.real:.3f} | {row.covered:.1%} | {row.shown:.1%}"
-                typer.echo(f"| {batch.size:,} | {age:,} | {share:.1%} | {row.least:g} | {cells} |")
+                typer.echo(f"| {batch.size:,} | {age:,} | {share:.1%} | {row.min_uses:g} | {cells} |")
 
 
 if __name__ == "__main__":

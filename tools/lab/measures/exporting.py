@@ -21,7 +21,7 @@ from hierogram.samplers.grammar.rules import Rule, escape_terminal
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import open_store
-from hierogram.tools.lab.measures.results import Corpus, Figures, measured, temporary_folder
+from hierogram.tools.lab.measures.results import Corpus, Figures, measure_in_process, temporary_folder
 from hierogram.tools.lab.measures.sampling import read_rows
 
 _RULES_PER_COMMIT = 100_000
@@ -37,9 +37,9 @@ _CASES = {
 _FILTERED = {"parquet for a test set": 2_500, "parquet for two sentences": 2}
 """Exports for a test set, and the number of its sentences."""
 _WORDS = 30_000
-_ASKED = 50
+_LOOKUPS = 50
 
-_QUESTIONS = {
+_QUERIES = {
     "by_source_side": "SELECT * FROM rule_table WHERE source = :side ORDER BY count DESC LIMIT 20",
     "by_target_side": "SELECT * FROM rule_table WHERE target = :side ORDER BY count DESC LIMIT 20",
     "all_of_a_source_side": "SELECT * FROM current_sample_by_source WHERE source = :side",
@@ -92,18 +92,18 @@ def measure_exporting(corpus: Corpus) -> Figures:
     """
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
-        made = measured(partial(generate, url), corpus)
+        made = measure_in_process(partial(generate, url), corpus)
         figures: Figures = {name: made[name] for name in ("pairs", "rules")}
         for name, (format, features) in _CASES.items():
             path = folder / format
             options = ExportOptions(format=format, features=features, max_scope=None)
-            figures[name] = measured(partial(_export, url, path, options), corpus)
+            figures[name] = measure_in_process(partial(_export, url, path, options), corpus)
         sources = [f"{row.source}\n" for row in read_rows(corpus)]
         test_set = folder / "test.source"
         for name, sentences in _FILTERED.items():
             test_set.write_text("".join(sources[:sentences]), encoding="utf-8")
             options = ExportOptions(format="parquet", features=_PLAIN, max_scope=None, filter_for=test_set)
-            figures[name] = measured(partial(_export, url, folder / "filtered.parquet", options), corpus)
+            figures[name] = measure_in_process(partial(_export, url, folder / "filtered.parquet", options), corpus)
     return figures
 
 
@@ -193,7 +193,7 @@ def _rule(random: np.random.Generator) -> MadeRule:
     return MadeRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, count)
 
 
-def measure_asking(corpus: Corpus) -> Figures:
+def measure_queries(corpus: Corpus) -> Figures:
     """Measure queries by side or word (ms), and dumps (rules per second), on SQLite with many artificial rules.
 
     Sides are drawn uniformly by rule from a million rules by default.
@@ -210,17 +210,17 @@ def measure_asking(corpus: Corpus) -> Figures:
         engine = make_engine(parse_url(url))
         with engine.connect() as connection:
             result = connection.execute(
-                text("SELECT source, target FROM rules WHERE id % :step = 0 LIMIT :asked"),
-                {"step": max(rules // _ASKED, 1), "asked": _ASKED},
+                text("SELECT source, target FROM rules WHERE id % :step = 0 LIMIT :lookups"),
+                {"step": max(rules // _LOOKUPS, 1), "lookups": _LOOKUPS},
             ).all()
-            for name, question in _QUESTIONS.items():
+            for name, query in _QUERIES.items():
                 seconds = []
                 for source, target in result:
                     side = target if "target" in name else source.split(" ")[0] if name == "by_word" else source
                     started = time.perf_counter()
-                    connection.execute(text(question), {"side": side}).all()
+                    connection.execute(text(query), {"side": side}).all()
                     seconds.append(time.perf_counter() - started)
-                figures[name] = {"median_ms": float(np.median(seconds)) * 1e3, "most_ms": max(seconds) * 1e3}
+                figures[name] = {"median_ms": float(np.median(seconds)) * 1e3, "max_ms": max(seconds) * 1e3}
             for view in ("current_sample_grammar", "averaged_grammar", "current_sample_by_source"):
                 started = time.perf_counter()
                 dumped = sum(len(rows) for rows in connection.execute(text(f"SELECT * FROM {view}")).partitions(10_000))

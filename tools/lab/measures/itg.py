@@ -12,7 +12,7 @@ from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgPlan, build, make_plan
-from hierogram.tools.lab.measures.results import Corpus, Figures, timed
+from hierogram.tools.lab.measures.results import Corpus, Figures, time_call
 
 _LONGEST = 40
 _SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
@@ -53,7 +53,7 @@ def measure_itg(corpus: Corpus) -> Figures:
             sweeps = np.zeros(batch.size, np.int64)
             sweeps[chosen] = number
             sweep = partial(kernel.step, corpus.seed, state, ItgPlan(number, sweeps))
-            spent, (state, info) = timed(sweep, time.process_time)
+            spent, (state, info) = time_call(sweep, time.process_time)
             seconds.append(spent)
             acceptance.append(info.accepted / info.proposed if info.proposed else 1.0)
         spent = float(np.mean(seconds[rounds // 2 :]))
@@ -72,7 +72,7 @@ def measure_itg(corpus: Corpus) -> Figures:
                 number += 1
                 plan = make_plan(batch, number)
                 plan.sweeps[(lengths < low) | (lengths > high)] = 0
-                spent, (state, info) = timed(partial(kernel.step, corpus.seed, state, plan), time.process_time)
+                spent, (state, info) = time_call(partial(kernel.step, corpus.seed, state, plan), time.process_time)
                 figures[name][f"microseconds_of_{low}_to_{high}_words"] = 1e6 * spent / len(in_range)
     figures[f"pair_of_{_LONG}_words"] = {
         f"{method}_{shape:.2f}": _long_pair(batch, method, shape) for method, shape in _SLICES[1:]
@@ -100,7 +100,7 @@ def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
     tracemalloc.start()
     kernel = build(pair, ItgSettings(slice_shape=shape), method, model1)
     state = kernel.init(1)
-    spent, (_, info) = timed(lambda: kernel.step(1, state, make_plan(pair, 1)), time.process_time)
+    spent, (_, info) = time_call(lambda: kernel.step(1, state, make_plan(pair, 1)), time.process_time)
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return {

@@ -22,8 +22,8 @@ import typer
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import serving, temporary_folder
 
-_PATIENCE_SECONDS = 300.0
-_LOOK_SECONDS = 0.1
+_TIMEOUT_SECONDS = 300.0
+_POLL_SECONDS = 0.1
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -35,16 +35,16 @@ def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, s
     """
     started = time.monotonic()
     source, target = (f"{text} {word}" for text, word in zip(frame, words, strict=True))
-    _ask(url, "/v1/pairs", {"source": source, "target": target})
-    while time.monotonic() - started < _PATIENCE_SECONDS:
-        if words[1] in _ask(url, "/v1/translate", {"sentences": [words[0]]})["sentences"][0]["translation"]:
+    _request(url, "/v1/pairs", {"source": source, "target": target})
+    while time.monotonic() - started < _TIMEOUT_SECONDS:
+        if words[1] in _request(url, "/v1/translate", {"sentences": [words[0]]})["sentences"][0]["translation"]:
             return time.monotonic() - started
-        time.sleep(_LOOK_SECONDS)
-    raise TimeoutError(f"{words[0]} was not translated within {_PATIENCE_SECONDS:g} s")
+        time.sleep(_POLL_SECONDS)
+    raise TimeoutError(f"{words[0]} was not translated within {_TIMEOUT_SECONDS:g} s")
 
 
-def _ask(url: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_PATIENCE_SECONDS)
+def _request(url: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_SECONDS)
     connection.request("POST", path, json.dumps(body), _JSON)
     answer = connection.getresponse()
     read: dict[str, Any] = json.loads(answer.read())
@@ -68,13 +68,13 @@ def main(
         with open_store(f"sqlite:///{folder}/store.db") as copy:
             frames = [(row.source, row.target) for row in copy.pairs(limit=100) if row.source and row.target]
         with serving("[http]\nport = 0\n", "--store", "sqlite:///store.db", folder=folder) as url:
-            _ask(url, "/v1/translate", {"sentences": ["a"]})
+            _request(url, "/v1/translate", {"sentences": ["a"]})
             times = []
             for number in range(pairs):
                 until = time.monotonic() + rest
                 while time.monotonic() < until:
-                    _ask(url, "/v1/translate", {"sentences": [draw.choice(frames)[0]]})
-                    time.sleep(5 * _LOOK_SECONDS)
+                    _request(url, "/v1/translate", {"sentences": [draw.choice(frames)[0]]})
+                    time.sleep(5 * _POLL_SECONDS)
                 letters = "".join(draw.choice("bcdfghjklm") for _ in range(6))
                 words = f"source{letters}{number}", f"target{letters}{number}"
                 times.append(seconds_to_translation(url, draw.choice(frames), words))

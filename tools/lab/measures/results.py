@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 BitextFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
 
-_PATIENCE_SECONDS = 300.0
+_TIMEOUT_SECONDS = 300.0
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
@@ -78,7 +78,7 @@ def _with_peak(measure: Measure, corpus: Corpus) -> Figures:
     return figures | {"peak_memory_mb": round(peak / 1e6, 1)}
 
 
-def measured(measure: Measure, corpus: Corpus) -> Figures:
+def measure_in_process(measure: Measure, corpus: Corpus) -> Figures:
     """Run a measurement in a fresh process, so that its memory is separate; return figures and peak memory in MB."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_with_peak, measure, corpus).result()
@@ -89,7 +89,7 @@ def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
     """Serve a store of the folder on a free port (`port = 0`) and yield its address. Raises `RuntimeError`."""
     (folder / "serve.toml").write_text(configuration)
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", *arguments, "serve", "--config", "serve.toml"]
-    log_file, until = folder / "serve.log", time.monotonic() + _PATIENCE_SECONDS
+    log_file, until = folder / "serve.log", time.monotonic() + _TIMEOUT_SECONDS
     with log_file.open("w") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
         try:
             while not (match := _ADDRESS.search(log_file.read_text())):
@@ -108,7 +108,7 @@ def temporary_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def timed(work: Callable[[], Value], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Value]:
+def time_call(work: Callable[[], Value], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Value]:
     """Return the seconds that some work takes, and its result."""
     started = clock()
     done = work()
@@ -158,7 +158,9 @@ def _write_json(path: Path, values: Any) -> None:
 
 
 @contextmanager
-def drawn(path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **options: Any) -> Iterator[Any]:
+def save_figure(
+    path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **options: Any
+) -> Iterator[Any]:
     """Draw a figure of panels, with sizes in inches, without a display; on success it is saved as PNG."""
     import matplotlib as mpl
 

@@ -30,7 +30,7 @@ from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
 from hierogram.storage.records.pairs import WAITING, PairRow
 from hierogram.storage.records.settings import Settings
-from hierogram.tools.lab.measures.results import Corpus, Figures, timed
+from hierogram.tools.lab.measures.results import Corpus, Figures, time_call
 
 SETTINGS = Settings()
 _FULL_SWEEPS = 3
@@ -130,7 +130,8 @@ def measure_forests(corpus: Corpus) -> Figures:
     """Measure the forests built per second on one core, and their size."""
     batch = read_batch(corpus)
     seconds, forests = min(
-        (timed(lambda: build_forests(batch.bitext, SETTINGS.span_limit)) for _ in range(_REPEATS)), key=itemgetter(0)
+        (time_call(lambda: build_forests(batch.bitext, SETTINGS.span_limit)) for _ in range(_REPEATS)),
+        key=itemgetter(0),
     )
     return {
         "pairs": forests.pairs,
@@ -160,7 +161,7 @@ def random_read_seconds(table: CountTable) -> float:
     rows = np.zeros(table.rows.shape, np.uint64)
     rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
     _random_reads(rows, 1000, 1)
-    return min(timed(partial(_random_reads, rows, _READS, repeat))[0] for repeat in range(_REPEATS)) / _READS
+    return min(time_call(partial(_random_reads, rows, _READS, repeat))[0] for repeat in range(_REPEATS)) / _READS
 
 
 class MeasuredChain:
@@ -176,7 +177,7 @@ class MeasuredChain:
     def sweep(self, number: int, stages: NDArray[np.int16]) -> tuple[float, int, int]:
         """Run one sweep; return seconds, rules scored, and rules read from the table."""
         plan = SweepPlan(np.full(self.batch.size, number, np.int64), stages)
-        seconds, (self.state, info) = timed(lambda: self.kernel.step(self.seed, self.state, plan))
+        seconds, (self.state, info) = time_call(lambda: self.kernel.step(self.seed, self.state, plan))
         return seconds, info.evaluations, info.reads
 
     def log_likelihood(self) -> float:
@@ -290,7 +291,7 @@ def measure_starting(corpus: Corpus) -> Figures:
         command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--help"]
         start = partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL, env=environment)
         return {
-            "help_seconds": min(timed(start)[0] for _ in range(_STARTS)),
+            "help_seconds": min(time_call(start)[0] for _ in range(_STARTS)),
             "first_sweep_cold_seconds": _first_sweep(files, environment),
             "first_sweep_warm_seconds": min(_first_sweep(files, environment) for _ in range(_STARTS)),
         }

@@ -17,7 +17,7 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.records.pairs import NewPairs
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, timed
+from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, time_call
 from hierogram.tools.lab.measures.sampling import read_rows
 
 _INGEST_ROUNDS = 3
@@ -31,7 +31,7 @@ _SECONDS_PER_LIKELIHOOD = 60.0
 
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
     with Input(paths) as source:
-        seconds, done = timed(lambda: ingest(store, source))
+        seconds, done = time_call(lambda: ingest(store, source))
         return done.totals.accepted, seconds
 
 
@@ -68,7 +68,7 @@ def measure_learning(corpus: Corpus) -> Figures:
             learner.sweep(batch, batch.sweeps + 1)
             status = store.status()
             options = ExportOptions(max_scope=99, current_sample=True)
-            export_seconds, manifest = timed(lambda: export(store, folder / "grammar", options))
+            export_seconds, manifest = time_call(lambda: export(store, folder / "grammar", options))
         return {
             "pairs": pairs,
             "ingest_seconds": ingest_seconds,

@@ -13,7 +13,7 @@ from hierogram.samplers.forests.forest import Bitext
 from hierogram.storage.records.pairs import PairRow
 from hierogram.tools.lab.comparison.bitexts import Numbering, to_bitext
 from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, rule_lines
-from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, timed
+from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, time_call
 from hierogram.tools.lab.measures.sampling import read_rows
 from hierogram.tools.translation.fixed_words import Glossary
 from hierogram.tools.translation.grammars import open_grammar, write_grammar
@@ -81,10 +81,10 @@ def measure_translating(corpus: Corpus) -> Figures:
         small = folder / "small.cdec"
         small.write_text("[X] ||| a ||| b ||| EGivenF=-1 ||| 0-0\n")
         _read(small)
-        reading, grammar = timed(lambda: _read(path))
+        reading, grammar = time_call(lambda: _read(path))
         packed = folder / "grammar.packed"
         write_grammar(packed, grammar)
-        mapping, grammar = timed(lambda: _read(packed))
+        mapping, grammar = time_call(lambda: _read(packed))
         with progress("read the language model", "n-grams") as bar:
             opened = {order: open_language_model(str(model), bar) for order, model in models.items()}
         figures: Figures = {
@@ -96,7 +96,7 @@ def measure_translating(corpus: Corpus) -> Figures:
         sentences = [row.source for row in rows if row.source.count(" ") == _WORDS - 1][:_SENTENCES]
         for order, model in opened.items():
             resources = TranslationResources(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
-            weighing, translator = timed(partial(resources.translator, grammar))
+            weighing, translator = time_call(partial(resources.translator, grammar))
             figures[f"weighing_seconds_{order}_grams"] = weighing
             figures[f"seconds_a_sentence_{order}_grams"] = _seconds(translator, sentences, 1)
             figures[f"seconds_a_sentence_{order}_grams_100_best"] = _seconds(translator, sentences, 100)
@@ -107,7 +107,7 @@ def measure_translating(corpus: Corpus) -> Figures:
 def _seconds(translator: Translator, sentences: list[str], best: int) -> float:
     for line in sentences[:2]:
         translator.translate(line, best)
-    seconds, _ = timed(lambda: [translator.translate(line, best) for line in sentences])
+    seconds, _ = time_call(lambda: [translator.translate(line, best) for line in sentences])
     return seconds / max(len(sentences), 1)
 
 

@@ -18,7 +18,7 @@ from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree, w
 from hierogram.samplers.forests.derivations import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import BASES, JOINED, UNIFORM
-from hierogram.tools.lab.measures.results import Corpus, Figures, timed
+from hierogram.tools.lab.measures.results import Corpus, Figures, time_call
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.grammars import Prior, TreeGrammar
 from hierogram.tools.treebanks.parsing import Parser
@@ -78,7 +78,7 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
     for method in (MPD, MER):
         seconds = []
         for number, words in enumerate([*chosen[:1], *chosen]):
-            seconds.append(timed(partial(parser.parse, words, number, (method,)), time.process_time)[0])
+            seconds.append(time_call(partial(parser.parse, words, number, (method,)), time.process_time)[0])
         # The first sentence includes compilation.
         figures[f"{method}_median_seconds"] = float(np.median(seconds[1:])) if chosen else None
     return figures

@@ -36,7 +36,7 @@ from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.storage.options import Option
 from hierogram.tools.alignment_scores import read_links
 from hierogram.tools.lab.comparison.aligners import EFLOMAL, FAST_ALIGN, read_directions, run_eflomal, run_fast_align
-from hierogram.tools.lab.measures.results import ResultCache, drawn
+from hierogram.tools.lab.measures.results import ResultCache, save_figure
 from hierogram.tools.lab.papers.translations import (
     HIERO,
     START,
@@ -85,7 +85,7 @@ class LinksRow:
 
 
 def installed(aligner: str) -> bool:
-    """Return whether an aligner is installed."""
+    """Check if an aligner is installed."""
     if aligner == EFLOMAL:
         return find_spec(EFLOMAL) is not None
     return aligner != FAST_ALIGN or shutil.which(FAST_ALIGN) is not None
@@ -109,7 +109,7 @@ class _Figure:
         source, target = map(Path, experiment.parts.files)
         self._files = source, target
         self._sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
-        self._kept = ResultCache(options.work / "aligners.json")
+        self._cache = ResultCache(options.work / "aligners.json")
         self._scopes = {PHRASES: 0, HIERO: options.max_scope}
 
     def rows(self, aligner: str) -> list[LinksRow]:
@@ -117,7 +117,7 @@ class _Figure:
         paths = {
             symmetrization: self._options.work / f"{aligner}-{symmetrization}.align" for symmetrization in (ONE, BOTH)
         }
-        seconds = self._kept.find(f"{aligner}: seconds", partial(self._align, aligner, paths), paths[BOTH])
+        seconds = self._cache.find(f"{aligner}: seconds", partial(self._align, aligner, paths), paths[BOTH])
         return [self._row(aligner, symmetrization, path, seconds) for symmetrization, path in paths.items()]
 
     def _align(self, aligner: str, paths: dict[str, Path]) -> float:
@@ -147,11 +147,11 @@ class _Figure:
             files = [*map(str, self._files), str(path)]
             return self._experiment.write(system, learned_store(folder, START, files, self._options.threads), grammar)
 
-        by_scope = self._kept.find(f"{system.name}: rules by scope", extract, grammar)
+        by_scope = self._cache.find(f"{system.name}: rules by scope", extract, grammar)
         made = GrammarFile(system, grammar, by_scope, 0.0)
         bleu = {
             name: [
-                self._kept.find(f"{system.name}, {name}, seed {seed}: BLEU", partial(self._bleu, made, scope, seed))
+                self._cache.find(f"{system.name}, {name}, seed {seed}: BLEU", partial(self._bleu, made, scope, seed))
                 for seed in range(1, self._options.seeds + 1)
             ]
             for name, scope in self._scopes.items()
@@ -230,7 +230,7 @@ def _shown(values: Sequence[float]) -> str:
 
 def draw(rows: Sequence[LinksRow], path: Path) -> None:
     """Draw BLEU by aligner, of phrases and of all rules, as PNG; lines are deviations between tuning seeds."""
-    with drawn(path, 1, 2, size=(11, 4)) as panels:
+    with save_figure(path, 1, 2, size=(11, 4)) as panels:
         for panel, name in zip(panels, (PHRASES, HIERO), strict=True):
             for symmetrization, marker in ((ONE, "o"), (BOTH, "s")):
                 chosen_rows = [row for row in rows if row.symmetrization == symmetrization]

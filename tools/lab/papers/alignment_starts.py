@@ -71,7 +71,7 @@ def main(
     """Run a chain from each start, and print its progress."""
     unknown = set(starts.split(",")) - {*STARTS}
     if unknown:
-        raise typer.BadParameter(f"there is no start {min(unknown)!r}; there are {', '.join(STARTS)}")
+        raise typer.BadParameter(f"unknown start {min(unknown)!r}: expected {', '.join(STARTS)}")
     sides = [read_side(read_sentences(str(path))[:pairs]) for path in (source, target)]
     direction = make_direction(sides[1], sides[0])
     options = options_for("bhmm", pairs, sweeps, candidates=candidates)

@@ -289,7 +289,7 @@ EXPERIMENTS = (
         "papers.slice_sampling",
         lambda data: _bitext(
             data, *("--work", data.path("slices"), "--pairs", "30", "--sweeps", "60"),
-            *("--exhaustive", "0", "--least-a", "0.15"),
+            *("--exhaustive", "0", "--min-a", "0.15"),
         ),
         _slices,
     ),

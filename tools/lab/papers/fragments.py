@@ -15,7 +15,7 @@ import typer
 
 from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.text.treebanks.trees import Tree, list_words, preorder
-from hierogram.tools.lab.measures.results import drawn
+from hierogram.tools.lab.measures.results import save_figure
 from hierogram.tools.treebanks.grammars import read_grammar
 
 AUXILIARIES = {
@@ -41,7 +41,7 @@ AUXILIARIES = {
 }
 """Words whose verb phrases Table 3 omits."""
 _LARGEST = 9
-"""Fragments of this size and larger are counted together."""
+"""Size from which fragments are counted as one group."""
 
 Counted = Sequence[tuple[Tree, float]]
 """Fragments with their counts."""
@@ -95,7 +95,7 @@ def histograms(fragments: Counted) -> dict[str, Counter[int]]:
 
 def draw(histograms_by_label: dict[str, Counter[int]], path: Path) -> None:
     """Draw the histograms side by side, as PNG."""
-    with drawn(path, 1, len(histograms_by_label), size=(11, 3.2), sharey=True) as panels:
+    with save_figure(path, 1, len(histograms_by_label), size=(11, 3.2), sharey=True) as panels:
         for panel, (name, counts) in zip(panels, histograms_by_label.items(), strict=True):
             panel.bar(range(_LARGEST + 1), [counts[value] for value in range(_LARGEST + 1)])
             panel.set_xlabel(f"{name} ({_LARGEST}: or more)")

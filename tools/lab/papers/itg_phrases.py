@@ -27,7 +27,7 @@ from hierogram.samplers.grammar.settings import ITG
 from hierogram.storage.options import Option
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
-from hierogram.tools.lab.measures.results import timed
+from hierogram.tools.lab.measures.results import time_call
 from hierogram.tools.lab.papers.translations import (
     Experiment,
     ExperimentOptions,
@@ -70,12 +70,12 @@ def made(experiment: Experiment, phrase: int, phrase_options: PhraseOptions) -> 
                 ingest(store, source)
             with progress(f"learn, {system.name}", "pairs") as bar:
                 options = LearnOptions(1, lambda now: bar.update(now.done, now.total, now.done))
-                seconds, _ = timed(
+                seconds, _ = time_call(
                     lambda: learn(store, sweeps=phrase_options.sweeps, options=options), time.process_time
                 )
         return [experiment.write(system, url, path), seconds]
 
-    return GrammarFile(system, path, *experiment.kept.find(f"{system.name}: rules by scope, seconds", make, path))
+    return GrammarFile(system, path, *experiment.cache.find(f"{system.name}: rules by scope, seconds", make, path))
 
 
 def translate(experiment: Experiment, grammar: GrammarFile, phrase_options: PhraseOptions) -> float:
@@ -92,7 +92,7 @@ def translate(experiment: Experiment, grammar: GrammarFile, phrase_options: Phra
         write_lines(grammar.output, lines)
         return seconds
 
-    mean_seconds: float = experiment.kept.find(f"{grammar.system.name}: seconds a sentence", make, grammar.output)
+    mean_seconds: float = experiment.cache.find(f"{grammar.system.name}: seconds a sentence", make, grammar.output)
     return mean_seconds
 
 

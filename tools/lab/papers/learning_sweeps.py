@@ -21,7 +21,7 @@ from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.text.lines import write_lines
 from hierogram.storage.options import Option
-from hierogram.tools.lab.measures.results import Figures, timed
+from hierogram.tools.lab.measures.results import Figures, time_call
 from hierogram.tools.lab.papers.translations import Experiment, ExperimentOptions, aligned, begin, timed_translations
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
@@ -57,7 +57,7 @@ def main(
 def measure_chain(experiment: Experiment, bitext: Sequence[str], wanted: SweepOptions, chain: int) -> list[Figures]:
     """Return the figures of one store after each number of sweeps; missing figures are measured."""
     names = [f"chain {chain}, {number} sweeps" for number in wanted.numbers]
-    if not all(name in experiment.kept for name in names):
+    if not all(name in experiment.cache for name in names):
         path = wanted.work / f"chain-{chain}.db"
         for old in wanted.work.glob(f"{path.name}*"):
             old.unlink()
@@ -66,11 +66,11 @@ def measure_chain(experiment: Experiment, bitext: Sequence[str], wanted: SweepOp
             before = 0
             for name, number in zip(names, wanted.numbers, strict=True):
                 learning = store.learn(number - before, threads=wanted.threads, likelihood_every=1_000)
-                seconds, report = timed(learning.run)
+                seconds, report = time_call(learning.run)
                 before = number
                 learned: Figures = {"learning_seconds": seconds, "log_likelihood": report.log_likelihood_after}
-                experiment.kept.find(name, partial(measure_store, experiment, store, wanted, name, learned))
-    return [experiment.kept.find(name, dict) for name in names]
+                experiment.cache.find(name, partial(measure_store, experiment, store, wanted, name, learned))
+    return [experiment.cache.find(name, dict) for name in names]
 
 
 def measure_store(

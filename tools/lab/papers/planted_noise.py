@@ -37,14 +37,14 @@ OTHER, JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, NEGATED, REPLACED = KINDS =
     "other language",
     "junk",
     "cut short",
-    "targets changed places",
+    "targets exchanged",
     "sides swapped",
     "copied source",
     "numbers changed",
     "negation",
     "a fifth of the words replaced",
 )
-TOGETHER = "all but the last two"
+MOST_KINDS = "all except the last two"
 _MIN_WORDS = 4
 _NEGATIONS = frozenset(["not", "n't", "never", "don't", "doesn't", "didn't", "can't", "won't", "isn't"])
 _VERBS = frozenset(["is", "are", "was", "were", "do", "does", "did", "can", "will", "would", "have", "has", "had"])
@@ -59,13 +59,13 @@ class Planted(NamedTuple):
     kind: NDArray[np.int64]
 
 
-def area(doubt: NDArray[np.float64], spoiled: NDArray[np.bool_]) -> float:
+def area(doubt: NDArray[np.float64], corrupted: NDArray[np.bool_]) -> float:
     """Return the probability that a corrupted pair is more doubtful than another one; ties count half."""
     order = np.unique(doubt, return_inverse=True)[1]
-    of_spoiled = np.bincount(order[spoiled], minlength=order.max() + 1)
-    unspoiled = np.bincount(order[~spoiled], minlength=order.max() + 1)
-    below = np.cumsum(unspoiled) - unspoiled
-    return float((of_spoiled * (below + unspoiled / 2)).sum() / (of_spoiled.sum() * unspoiled.sum()))
+    of_corrupted = np.bincount(order[corrupted], minlength=order.max() + 1)
+    intact = np.bincount(order[~corrupted], minlength=order.max() + 1)
+    below = np.cumsum(intact) - intact
+    return float((of_corrupted * (below + intact / 2)).sum() / (of_corrupted.sum() * intact.sum()))
 
 
 def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[str]], each: int, seed: int) -> Planted:
@@ -180,8 +180,8 @@ def areas(doubts: dict[str, NDArray[np.float64]], kind: NDArray[np.int64]) -> di
     """Return the area of each score for each kind of corruption, and for all except the last two."""
     area_by_kind = {}
     last = KINDS.index(NEGATED)
-    spoiled = [(way, kind == number) for number, way in enumerate(KINDS)]
-    for way, chosen in [*spoiled, (TOGETHER, (kind >= 0) & (kind < last))]:
+    corrupted = [(way, kind == number) for number, way in enumerate(KINDS)]
+    for way, chosen in [*corrupted, (MOST_KINDS, (kind >= 0) & (kind < last))]:
         if chosen.any():
             compared = chosen | (kind < 0)
             area_by_kind[way] = [area(doubt[compared], chosen[compared]) for doubt in doubts.values()]
@@ -209,7 +209,7 @@ def main(
     with temporary_folder() as folder:
         doubts = score_doubts(learned_from(extended, folder), len(planted.kind))
     doubts["Model 1"] = model1_doubt(extended)[: len(planted.kind)]
-    print("spoiled by", *doubts, sep="\t")
+    print("corruption", *doubts, sep="\t")
     for noise, values in areas(doubts, planted.kind).items():
         print(noise, *(f"{value:.3f}" for value in values), sep="\t", flush=True)
 

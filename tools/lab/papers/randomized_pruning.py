@@ -22,7 +22,7 @@ from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
 from hierogram.samplers.charts.hypergraph import score, total_weight
 from hierogram.samplers.charts.pairs import PairTask, span_of, unmasked
 from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighed_mean
-from hierogram.tools.lab.measures.results import drawn, write_table
+from hierogram.tools.lab.measures.results import save_figure, write_table
 from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, LinkedCorpus, itg_edges, read_corpus
 
 _cell = cast("Callable[[int, int], int]", span_of)
@@ -65,7 +65,7 @@ def _divided(
 
 
 def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
-    """Return whether each bispan has a figure of merit within `log_ratio` of the best with the same source span.
+    """Return a mask of the bispans with a figure of merit within `log_ratio` of the best of their source span.
 
     The layout is the same as in `PairTask.kept`; the whole pair is kept.
     """
@@ -155,13 +155,13 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
         steps += pruned
         work += [pruned_chart.edges for pruned_chart in pruned]
     spent = first + np.array(list(accumulate(work)))
-    # All steps of one number together: the masks of all chains.
+    # Count whole steps. A step has one mask of each chain.
     half = min(len(work), (int(np.searchsorted(spent[chains - 1 :: chains], edges / 2)) + 1) * chains)
     made = np.array(work[:half]) > 0
 
     @cache
     def error_after(done: int) -> float:
-        """Return the squared error of the first masks."""
+        """Return the squared error of the first `done` masks."""
         averaged_steps = steps[:done]
         mean = np.mean([step.features for step in averaged_steps], axis=0) if uniform else weighed_mean(averaged_steps)
         return float(((mean - exact) ** 2).sum())
@@ -289,7 +289,7 @@ def by_work(rows: Sequence[PrunedPair]) -> tuple[NDArray[np.float64], NDArray[np
 
 def draw(rows: Sequence[PrunedPair], path: Path) -> None:
     """Draw the figure: a, seconds; b, ratio of work; c, errors by size; d, errors by work."""
-    with drawn(path, 2, 2, size=(10, 8)) as axes:
+    with save_figure(path, 2, 2, size=(10, 8)) as axes:
         for grammar in GRAMMARS:
             grammar_rows = [row for row in rows if row.grammar == grammar]
             if not grammar_rows:

@@ -66,7 +66,7 @@ class RivalRow:
 
     `rules` is the number of rules of the whole grammar up to the scope, `bytes` the size of the file filtered for the
     held-out text. Seconds are for writing that file, and processor seconds for translating a sentence. `untuned`: BLEU
-    with the built-in weights, `once` with weights tuned with the first grammar. `start_won`: number of times that
+    with the built-in weights, `once` with weights tuned with the first grammar. `start_is_best`: number of times that
     tuning did not improve the initial weights. `p`: probability that its BLEU differs from the first row's by chance,
     over sentences and chains; `p_of_means`: the same, compared with posterior means.
     """
@@ -83,7 +83,7 @@ class RivalRow:
     chrf: float
     once: float
     untuned: float
-    start_won: int
+    start_is_best: int
     p: float | None = None
     p_of_means: float | None = None
 
@@ -178,7 +178,7 @@ class RivalTable:
             mean("chrf"),
             mean("once"),
             mean("untuned"),
-            sum(int(figures["start_won"]) for figures in bleu_rows),
+            sum(int(figures["start_is_best"]) for figures in bleu_rows),
         )
 
     def compared(self, rows: Sequence[RivalRow]) -> list[RivalRow]:
@@ -222,8 +222,8 @@ class RivalTable:
                 once = by_once[0]
                 figures += [by_once] * (not rival_options.seeds)
             for seed in range(rival_options.seeds or int(once is None), 0, -1):
-                weights, start_won = self._experiment.tuned(resources, made, rival_options.iterations, seed)
-                won += start_won
+                weights, start_is_best = self._experiment.tuned(resources, made, rival_options.iterations, seed)
+                won += start_is_best
                 figures.append(scores(weights))
             write_weights(made.file.with_suffix(".toml"), weights)
             if once is None:
@@ -236,10 +236,10 @@ class RivalTable:
                 "chrf": chrf,
                 "seconds": seconds,
                 "tuned": bleu,
-                "start_won": float(won),
+                "start_is_best": float(won),
             }
 
-        return self._experiment.kept.find(f"{made.system.named}: translations", find, made.output)
+        return self._experiment.cache.find(f"{made.system.named}: translations", find, made.output)
 
 
 def bootstrap_p_value(
@@ -294,12 +294,12 @@ def print_rivals(rows: Sequence[RivalRow], parts: Split, options: RivalOptions) 
     ]
     print_table(columns, cells, numeric=range(1, len(columns)))
     print()
-    won = sum(row.start_won for row in rows)
+    won = sum(row.start_is_best for row in rows)
     tuned = f"for each grammar, {plural(options.seeds, 'seed')}" if options.seeds else "once"
     print(
         f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
         f"{len(parts.test.sources):,} to test with; weights tuned {tuned}, "
-        f"`once` with {rows[0].name} alone, `untuned` as built in; the weights that tuning began with won "
+        f"`once` with {rows[0].name} alone, `untuned` as built in; the starting weights were best "
         f"{plural(won, 'time')}"
     )
 

@@ -29,7 +29,7 @@ from hierogram.samplers.synchronous.sweeps import sweep_pairs
 from hierogram.storage.records.pairs import WAITING, PairRow
 from hierogram.tools.lab.baselines.metropolis import propose_pairs
 from hierogram.tools.lab.measures import results
-from hierogram.tools.lab.measures.results import BitextFile, Corpus, drawn, timed
+from hierogram.tools.lab.measures.results import BitextFile, Corpus, save_figure, time_call
 from hierogram.tools.lab.measures.sampling import SETTINGS, PhraseTrial, TrialOptions, model_over, read_batch
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
@@ -91,7 +91,7 @@ def _chain(batch: Batch, model: Model, setup: SamplerSetup, seed: int, sweeps: i
     seconds = 0.0
     yield Point(setup.label, seed, 0, 0.0, trial.log_likelihood())
     for sweep in range(1, min(sweeps, setup.max_sweeps) + 1):
-        seconds += timed(trial.sweep, time.process_time)[0]
+        seconds += time_call(trial.sweep, time.process_time)[0]
         yield Point(setup.label, seed, sweep, seconds, trial.log_likelihood())
     trial.close()
 
@@ -120,13 +120,13 @@ class Reached(NamedTuple):
 
 
 def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
-    """Find when the chains of a setup first reach a goal, or one each; sweeps before `counted_from` do not count."""
+    """Find when the chains first reach a goal, or each its own goal. Ignores sweeps before `counted_from`."""
     goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
     firsts = []
     for chain, chain_goal in zip(curve, goals, strict=True):
-        stands = np.flatnonzero(chain[counted_from:, 1] >= chain_goal)
-        if len(stands):
-            firsts.append((counted_from + int(stands[0]), chain))
+        sweeps_at_goal = np.flatnonzero(chain[counted_from:, 1] >= chain_goal)
+        if len(sweeps_at_goal):
+            firsts.append((counted_from + int(sweeps_at_goal[0]), chain))
     if not firsts:
         return Reached(float("nan"), float("nan"), 0)
     sweeps = [sweep for sweep, _ in firsts]
@@ -135,7 +135,7 @@ def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_f
 
 def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) -> None:
     """Draw means over the seeds, with the range of all, against sweeps and seconds, as PNG; omit earlier sweeps."""
-    with drawn(path, 1, 2, size=(11, 4.2), sharey=True) as panels:
+    with save_figure(path, 1, 2, size=(11, 4.2), sharey=True) as panels:
         for (label, curve), style in zip(group_curves(points).items(), cycle(("-", "--", "-.", ":")), strict=False):
             shown_curve = curve[:, first_sweep:]
             middle, low, high = (

@@ -41,7 +41,7 @@ from hierogram.storage.options import Option
 from hierogram.storage.records.pairs import parse_links
 from hierogram.tools.alignment_scores import GoldLinks, read_gold
 from hierogram.tools.alignment_scores import evaluate as evaluate_links
-from hierogram.tools.lab.measures.results import ResultCache, check_settings, drawn, write_table
+from hierogram.tools.lab.measures.results import ResultCache, check_settings, save_figure, write_table
 from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, split
 from hierogram.tools.translation.options import TranslateOptions
 
@@ -132,11 +132,13 @@ class SliceOptions:
     pairs: Annotated[int | None, Option("Use only the first N pairs.", min=1)] = None
     sweeps: Annotated[int, Option("Sweeps of the slice and local samplers.", min=1)] = 100
     exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 omits it.", min=0)] = 20
-    least_shape: Annotated[
-        float, Option("Omit slices of a smaller a, which take longest.", min=0, flags=("--least-a",))
+    min_shape: Annotated[
+        float, Option("Omit slices of a smaller a, which take longest.", min=0, flags=("--min-a",))
     ] = 0.0
     seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 1
-    phrases: Annotated[int, Option("Maximum words on each side of a phrase.", min=1, max=MAX_ITG_PHRASE_LENGTH)] = 1
+    phrases: Annotated[
+        int, Option("Maximum number of words on each side of a phrase.", min=1, max=MAX_ITG_PHRASE_LENGTH)
+    ] = 1
     gold: Annotated[Path | None, Option("Manual links of all pairs.", metavar="FILE")] = None
     test: Annotated[int, Option("Number of test sentences; 0 omits BLEU.", min=0)] = 0
     tuning: Annotated[int, Option("Number of tuning sentences.", min=1)] = 200
@@ -147,7 +149,7 @@ class SliceOptions:
 
     def result_settings(self) -> dict[str, Any]:
         """Return the options on which results depend, as plain values."""
-        beside = ("work", "least_shape", "seeds", "threads", "figure")
+        beside = ("work", "min_shape", "seeds", "threads", "figure")
         return {name: str(value) for name, value in asdict(self).items() if name not in beside}
 
 
@@ -214,7 +216,7 @@ def begin(bitext: SampledBitext, chain: ItgVariant, seed: int) -> tuple[ItgKerne
     kernel = build(bitext.of_words if chain.words else bitext.batch, settings, method, bitext.model1)
     state = kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
     if chain.words:
-        # The phrase model, for which words are phrases of one length.
+        # In the phrase model, words are phrases of length 1.
         base = make_base(bitext.batch, bitext.model1, settings)
         of_words = base._replace(lexical=base.lexical[: len(bitext.of_words.type_source)].copy())
         state = kernel.resume(state.derivations, of_words)
@@ -289,7 +291,7 @@ def draw(runs: Sequence[Run], path: Path) -> None:
     """Draw ln P against sweeps and against seconds, a line for each sampler and start (its first seed), as PNG."""
     from matplotlib import colormaps
 
-    with drawn(path, 1, 2, size=(12, 4.6), sharey=True) as panels:
+    with save_figure(path, 1, 2, size=(12, 4.6), sharey=True) as panels:
         first = {run.chain.name: run for run in reversed(runs) if len(run.seconds) > 1}
         colors = {name: colormaps["tab20"](number) for number, name in enumerate(sorted(first))}
         for name, run in sorted(first.items()):
@@ -343,7 +345,7 @@ def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run]
     links: dict[str, Path] = {}
     for chain in CHAINS if options.phrases == 1 else WITH_PHRASES:
         sweeps = {START: 0, EXHAUSTIVE: options.exhaustive}.get(chain.sampler, options.sweeps)
-        if (chain.sampler == EXHAUSTIVE and not sweeps) or chain.shape < options.least_shape:
+        if (chain.sampler == EXHAUSTIVE and not sweeps) or chain.shape < options.min_shape:
             continue
         sample(tiny, chain, 1, min(sweeps, 1))
         of_chain = []

@@ -31,7 +31,7 @@ from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.storage.options import Option
 from hierogram.storage.records.settings import MAX_BPE_MERGES
-from hierogram.tools.lab.measures.results import Figures, ResultCache, check_settings, drawn
+from hierogram.tools.lab.measures.results import Figures, ResultCache, check_settings, save_figure
 from hierogram.tools.translation.text_translator import TextTranslator
 
 ENGLISH = "en"
@@ -48,7 +48,7 @@ METHODS: dict[str, tuple[int | None, int | None] | None] = {
     PARTS: (MAX_BPE_MERGES, MAX_BPE_MERGES),
     CHOSEN: (None, None),
 }
-"""Number of merges of each side by method. None for a side: chosen automatically; without any: a store of words."""
+"""Merges of each side by method, chosen automatically if None. A method without merges uses a store of words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class SmallOptions:
     book: Annotated[str, Option("Book to translate.")] = "ACT"
     test: Annotated[int, Option("Number of its verses, evenly spaced.", min=1)] = 350
     seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
-    draft: Annotated[int, Option("Draft N verses of the book, learning each corrected block; 0: none.", min=0)] = 0
+    draft: Annotated[int, Option("Draft N verses of the book, learning each corrected block; 0 omits it.", min=0)] = 0
     block: Annotated[int, Option("Verses of a block, which are corrected and learned together.", min=1)] = 10
     figure: Annotated[Path | None, Option("PNG file of the drafting curves.", metavar="FILE")] = None
     threads: Annotated[int, Option("Threads of each process.", min=1)] = 1
@@ -115,7 +115,7 @@ def divided(folder: Path, cell: Cell, options: SmallOptions, in_order: bool = Fa
     book = [name for name in shared_verses if name.startswith(f"{options.book}.")]
     training_verses = [name for name in shared_verses if not name.startswith(f"{options.book}.")]
     if not book or len(training_verses) < cell.train:
-        raise UsageError(f"{cell}: there are {len(book)} verses of {options.book}, and {len(training_verses)} others")
+        raise UsageError(f"{cell}: only {len(book)} verses of {options.book} and {len(training_verses)} of other books")
     random.Random(options.seed).shuffle(training_verses)
     test_size = min(options.test, len(book))
     evenly = book[: options.draft] if in_order else [book[k * len(book) // test_size] for k in range(test_size)]
@@ -144,7 +144,7 @@ def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
     return sum(is_known) / max(len(is_known), 1)
 
 
-class _Learned:
+class _LearnedStore:
     """A store that has learned verses by one of the methods, and the resources for translation."""
 
     def __init__(self, cell: Cell, options: SmallOptions, train: Sequence[tuple[str, str]], stack: ExitStack) -> None:
@@ -194,7 +194,7 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
     test, references = ([pair[side] for pair in verses.test] for side in (0, 1))
     started = time.process_time()
     with ExitStack() as stack:
-        learned = _Learned(cell, options, verses.train, stack)
+        learned = _LearnedStore(cell, options, verses.train, stack)
         done_learning, learning_peak = time.process_time(), _peak_mb()
         lines = [translation.text for translation in learned.translator().translate_all(test, threads=options.threads)]
         done = time.process_time()
@@ -223,17 +223,17 @@ def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
     verses = divided(folder, cell, options, in_order=True)
     book, references = verses.test, [target for _, target in verses.test]
     blocks = [book[k : k + options.block] for k in range(0, len(book), options.block)]
-    growing, standing, seconds = list[str](), list[str](), list[float]()
+    updated, unchanged, seconds = list[str](), list[str](), list[float]()
     with ExitStack() as stack:
-        learned = _Learned(cell, options, verses.train, stack)
+        learned = _LearnedStore(cell, options, verses.train, stack)
         first = translator = learned.translator()
 
         def lines(translator: TextTranslator, block: Sequence[tuple[str, str]]) -> list[str]:
             return [translator.translate(source).text for source, _ in block]
 
-        standing += [line for block in blocks for line in lines(first, block)]
+        unchanged += [line for block in blocks for line in lines(first, block)]
         for block in blocks:
-            growing += lines(translator, block)
+            updated += lines(translator, block)
             started = time.process_time()
             learned.learn(block)
             translator = learned.translator()
@@ -241,10 +241,10 @@ def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
     ends = [min(k + options.block, len(book)) for k in range(0, len(book), options.block)]
     return {
         "verses": ends,
-        "growing": [score_plain_text(growing[:end], references[:end])[0] for end in ends],
-        "standing": [score_plain_text(standing[:end], references[:end])[0] for end in ends],
-        "growing_saved": saved(growing, references),
-        "standing_saved": saved(standing, references),
+        "updated": [score_plain_text(updated[:end], references[:end])[0] for end in ends],
+        "unchanged": [score_plain_text(unchanged[:end], references[:end])[0] for end in ends],
+        "updated_saved": saved(updated, references),
+        "unchanged_saved": saved(unchanged, references),
         "seconds": seconds,
     }
 
@@ -312,10 +312,10 @@ def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
         "verses",
         "method",
         "drafted",
-        "chrF++ growing",
-        "standing",
-        "saved growing",
-        "standing",
+        "chrF++ updated",
+        "unchanged",
+        "saved updated",
+        "unchanged",
         "s",
     ]
     cells = [
@@ -324,8 +324,8 @@ def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
             f"{cell.train:,}",
             cell.method,
             f"{figures['verses'][-1]:,}",
-            *(f"{figures[name][-1]:.2f}" for name in ("growing", "standing")),
-            *(f"{100 * figures[name]:.1f} %" for name in ("growing_saved", "standing_saved")),
+            *(f"{figures[name][-1]:.2f}" for name in ("updated", "unchanged")),
+            *(f"{100 * figures[name]:.1f} %" for name in ("updated_saved", "unchanged_saved")),
             f"{np.median(figures['seconds']):.1f}",
         ]
         for cell, figures in rows
@@ -335,10 +335,10 @@ def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
 
 def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
     """Draw chrF++ of the drafts by block, a panel for each direction."""
-    with drawn(path, 1, len(rows), size=(3 * len(rows), 3), squeeze=False, sharex=True) as panels:
+    with save_figure(path, 1, len(rows), size=(3 * len(rows), 3), squeeze=False, sharex=True) as panels:
         for panel, (cell, figures) in zip(panels[0], rows, strict=True):
-            panel.plot(figures["verses"], figures["growing"], label="learns each block")
-            panel.plot(figures["verses"], figures["standing"], label="stands still", linestyle="--")
+            panel.plot(figures["verses"], figures["updated"], label="learns each block")
+            panel.plot(figures["verses"], figures["unchanged"], label="stands still", linestyle="--")
             panel.set_title(f"{cell.source} to {cell.target}, {cell.train:,} verses", fontsize=9)
             panel.set_xlabel("verses drafted")
         panels[0][0].set_ylabel("chrF++ so far")

@@ -19,7 +19,7 @@ from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exports.options import CountKind
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.storage.options import Option
-from hierogram.tools.lab.measures.results import drawn
+from hierogram.tools.lab.measures.results import save_figure
 from hierogram.tools.lab.papers.translations import (
     AVERAGED,
     DIRICHLETS,
@@ -59,7 +59,7 @@ SYSTEMS = (
 class TableOptions(ExperimentOptions):
     """Options of the table."""
 
-    span: Annotated[int, Option("Maximum words covered by a rule.", min=1)] = 20
+    span: Annotated[int, Option("Maximum number of words covered by a rule.", min=1)] = 20
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
     without_dirichlet: Annotated[
         bool, Option("Omit both Dirichlet processes, which take as long to learn as the rest.")
@@ -161,7 +161,7 @@ def _shown(p: float | None) -> str:
 
 def draw(rows: Sequence[SystemRow], path: Path, title: str) -> None:
     """Draw BLEU with its 95 % interval against the number of rules, as PNG."""
-    with drawn(path, size=(8, 4.6)) as panel:
+    with save_figure(path, size=(8, 4.6)) as panel:
         for row, marker in zip(rows, cycle("os^vD<>PhXp*"), strict=False):
             panel.errorbar(row.rules, row.bleu, row.plus_minus, fmt=marker, capsize=3, label=row.name)
         panel.set_xscale("log")

@@ -63,7 +63,7 @@ def main(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of trees and chains, starting at 1.")] = 10,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps while the temperature falls from 3 to 1.")] = 2000,
 ) -> None:
-    """Learn from 50 trees for each seed; print the recovered rules, and those that are not the grammar's."""
+    """Learn from 50 trees for each seed; print the recovered rules, and rules that are not in the grammar."""
     exact = 0
     for seed in range(1, seeds + 1):
         counts = learn_fragments(seed, sweeps)

@@ -38,7 +38,7 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.comparison.pruning import Pruning
-from hierogram.tools.lab.measures.results import ResultCache, check_settings, timed
+from hierogram.tools.lab.measures.results import ResultCache, check_settings, time_call
 from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, toml_table
 from hierogram.tools.translation.language_models.files import make as make_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
@@ -82,11 +82,11 @@ class ExperimentOptions:
     work: Annotated[Path, Option("Folder of all results; existing ones are reused.", metavar="FOLDER")]
     tuning: Annotated[int, Option("Number of tuning sentences.", min=1)] = 400
     test: Annotated[int, Option("Number of test sentences.", min=1)] = 400
-    longest: Annotated[int, Option("Maximum words of a held-out sentence.", min=1)] = 29
-    references: Annotated[int, Option("Minimum references of a test sentence.", min=1)] = 1
+    longest: Annotated[int, Option("Maximum number of words of a held-out sentence.", min=1)] = 29
+    references: Annotated[int, Option("Minimum number of references of a test sentence.", min=1)] = 1
     pairs: Annotated[int | None, Option("Number of pairs to use, evenly spaced.", min=1, shown="all")] = None
     max_scope: Annotated[int, Option("Omit rules of a larger scope.", min=0)] = 2
-    pops: Annotated[int, Option("Places popped for each span.", min=0)] = 200
+    pops: Annotated[int, Option("Hypotheses popped for each span.", min=0)] = 200
     threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
 
     def result_settings(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
     tuned = _spaced([source for source in suited if source not in chosen], tuning)
     if len(tested) < test or len(tuned) < tuning:
         raise InputError(
-            f"{files[0]}: only {len(several):,} and {len(suited):,} sentences can be held out: ask for less"
+            f"{files[0]}: only {len(several):,} and {len(suited):,} sentences can be held out: hold out fewer"
         )
     chosen.update(tuned)
     remaining = [number for number, line in enumerate(columns[0]) if line not in chosen]
@@ -286,7 +286,7 @@ def _by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
 def timed_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
     """Return the translations of sentences, and processor seconds per sentence, once kernels are loaded."""
     translator.translate(sources[0])
-    seconds, lines = timed(
+    seconds, lines = time_call(
         lambda: [translation.text for translation in translator.translate_all(sources, threads=threads)],
         time.process_time,
     )
@@ -301,7 +301,7 @@ class Experiment:
     ) -> None:
         """Start or continue; `cache_name` is the file of cached results."""
         self.parts, self.folder, self.max_scope, self.threads = parts, folder, max_scope, threads
-        self.kept = ResultCache(folder / cache_name)
+        self.cache = ResultCache(folder / cache_name)
         self._held_out = folder / "held-out.source"
         write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
 
@@ -312,11 +312,11 @@ class Experiment:
 
         def make() -> list[Any]:
             url = learned_store(self.folder, system.store, bitext, self.threads, system.chain)
-            seconds, by_scope = timed(lambda: self.write(system, url, path))
+            seconds, by_scope = time_call(lambda: self.write(system, url, path))
             print_note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
             return [by_scope, seconds]
 
-        return GrammarFile(system, path, *self.kept.find(f"{system.named}: rules by scope, seconds", make, path))
+        return GrammarFile(system, path, *self.cache.find(f"{system.named}: rules by scope, seconds", make, path))
 
     def write(self, system: TranslationSystem, url: str, path: Path) -> list[int]:
         """Write a grammar of a store, and return the number of its rules by scope."""
@@ -384,7 +384,7 @@ class Experiment:
         seconds_by_system = {}
         for grammar in made:
             name, translate = grammar.system.name, partial(self._translate, resources, grammar)
-            seconds, words = self.kept.find(f"{name}: seconds a sentence, weight of words", translate, grammar.output)
+            seconds, words = self.cache.find(f"{name}: seconds a sentence, weight of words", translate, grammar.output)
             seconds_by_system[name] = seconds, words
         return seconds_by_system
 

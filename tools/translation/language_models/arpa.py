@@ -56,7 +56,7 @@ class TextCursor:
         self._ended = False
 
     def refill(self) -> bool:
-        """Append the next block to the unread rest. Returns whether there was one."""
+        """Append the next block to the unread rest. Returns False at the end of the file."""
         rest = self.text[self.cursor[AT] :].tobytes()
         if len(rest) > MAX_LINE_BYTES:
             raise self.fault(f"the line exceeds {MAX_LINE_BYTES:,} bytes")
@@ -73,7 +73,7 @@ class TextCursor:
         return True
 
     def line(self) -> bytes | None:
-        """Return the next nonempty line, stripped, or None at the end. The cursor stays at its beginning."""
+        """Return the next nonempty line, stripped, or None at the end. The cursor stays before the line."""
         while True:
             start = int(self.cursor[AT])
             ends = np.flatnonzero(self.text[start : start + MAX_LINE_BYTES + 1] == ord("\n"))
@@ -199,7 +199,11 @@ def _read_counts(source: TextCursor) -> list[int]:
 
 
 def _read_section(
-    source: TextCursor, order: int, counts: list[int], taker: "_Unigrams | ModelBuilder", vocabulary: GrowingVocabulary
+    source: TextCursor,
+    order: int,
+    counts: list[int],
+    receiver: "_Unigrams | ModelBuilder",
+    vocabulary: GrowingVocabulary,
 ) -> None:
     line = source.line()
     match = _TITLE.fullmatch(line or b"")
@@ -221,7 +225,7 @@ def _read_section(
                 raise source.fault(f"the file ends within the {order}-grams: it is incomplete")
         elif outcome in (ENOUGH, SECTION):
             n = int(source.cursor[ROWS])
-            twice = taker.add(rows.words[:n], rows.log10[:n], rows.backoff[:n])
+            twice = receiver.add(rows.words[:n], rows.log10[:n], rows.backoff[:n])
             if twice is not None:
                 raise source.fault(f"duplicate {order}-gram", int(rows.lines[twice]))
             source.cursor[ROWS] = 0

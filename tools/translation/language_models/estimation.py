@@ -101,7 +101,7 @@ class KneserNey:
         return estimate_discounts([int(number) for number in numbers])
 
     def smooth(self, n: int, vocabulary: int, discounts: tuple[float, float, float]) -> None:
-        """Compute the probabilities of order `n`. Those of the lower order must be computed."""
+        """Compute the probabilities of order `n`. The lower order must have been smoothed."""
         discount_1, discount_2, discount_3 = discounts
         discount = f"CASE count WHEN 1 THEN {discount_1!r} WHEN 2 THEN {discount_2!r} ELSE {discount_3!r} END"
         context = _columns(n - 1)
@@ -404,14 +404,14 @@ class BinaryWriter:
             self._log10[words[:, 0]] = log10
             self._backoff[words[:, 0]] = backoff
             return
-        twice = self._begun().add(words, log10, backoff)
+        twice = self._get_builder().add(words, log10, backoff)
         assert twice is None
 
     def finish(self) -> None:
         """Pass the complete model to the callback."""
-        self._take(NamedModel(self._begun().finish(), self._vocabulary))
+        self._take(NamedModel(self._get_builder().finish(), self._vocabulary))
 
-    def _begun(self) -> ModelBuilder:
+    def _get_builder(self) -> ModelBuilder:
         if self._builder is None:
             self._builder = ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])
         return self._builder

@@ -40,7 +40,7 @@ def open_language_model(path: str, bar: Progress) -> NamedModel:
 
 
 def is_binary(path: str) -> bool:
-    """Return whether a file is in our binary form. False if it cannot be read."""
+    """Check if a file is in our binary form. False if it cannot be read."""
     return path != STANDARD_INPUT and has_kind(path, _KIND)
 
 

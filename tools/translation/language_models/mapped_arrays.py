@@ -28,7 +28,7 @@ def first_line(kind: str, version: int) -> bytes:
 
 
 def has_kind(path: str, kind: str) -> bool:
-    """Return whether a file is of a kind, of any version; False if the file cannot be read."""
+    """Check if a file is of a kind, of any version; False if the file cannot be read."""
     start = first_line(kind, 0).rpartition(b" ")[0]
     try:
         with open(path, "rb") as file:

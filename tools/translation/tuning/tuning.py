@@ -191,7 +191,7 @@ def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 def rescale_weights(
     trained: NDArray[np.float64], last: NDArray[np.float64], differences: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the trained weights, scaled so that neither margins nor size exceed those of the last weights.
+    """Return the trained weights, scaled so that margins and size do not exceed the last weights' values.
 
     Margins are the root mean square of w · x over the pairs x, `differences` float64[n, F]. Size is the sum of absolute
     weights: a feature that hardly varies in the pairs may get a huge weight, although it varies in other translations.
@@ -220,7 +220,7 @@ _WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
 _MAX_LOST = 2.0
 """Maximum loss of BLEU points in a round against the start. With more, the round stops."""
 _FEW = 0.5
-"""Minimum new candidates per sentence of a round without improvement. With fewer, tuning restarts."""
+"""Minimum number of new candidates per sentence of a round without improvement. With fewer, tuning restarts."""
 _STEP_HALVINGS = 6
 """Maximum number of times that a step is halved before it is skipped."""
 _SCALES = (1.0, 0.5, 2.0, 4.0, 8.0, 16.0)
@@ -294,7 +294,7 @@ class _Pool:
         return np.array([self.statistics[kept[consensus(similarity, scale * scores[kept])]] for scale in _SCALES])
 
     def differences(self, random: np.random.Generator) -> NDArray[np.float64]:
-        """Return features of better candidates minus those of worse candidates, float64[n, F]."""
+        """Return features of better candidates minus features of worse candidates, float64[n, F]."""
         features = np.array(self.features)
         better, worse = draw_pairs(random, sentence_bleu(np.array(self.statistics)))
         return features[better] - features[worse]

@@ -43,7 +43,7 @@ def put(store: Store, first: int, last: int) -> None:
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
-    """Pairs 1 to 20 were ingested with an alignment, the others were aligned; all are learned."""
+    """Learned store. Pairs 1 to 20 were ingested with an alignment, later pairs were aligned."""
     with open_store(store_url, create=True, settings=QUICK) as opened:
         put(opened, 0, PAIRS)
         align_pending(opened, threads=1)
@@ -104,7 +104,7 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
 
 
 @pytest.mark.slow
-def test_human_links_survive_rejuvenation_and_are_deleted_with_their_pair(store: Store) -> None:
+def test_human_links_survive_realignment_and_are_deleted_with_their_pair(store: Store) -> None:
     pairs = [GIVEN + 1, GIVEN + 2, GIVEN + 3]
     known = {pair: wrong(store, pair) for pair in pairs}
     for pair in pairs:

@@ -110,7 +110,7 @@ def test_links_of_other_pairs_are_counted_by_type() -> None:
         columns = np.array(conditioning, np.int32), np.array(emitted, np.int32), np.array(number)
         return PriorCounts(*columns, links, *nothing, 3)
 
-    # Word 2 of two source words, and word 3 of three target words, stand for no word; pair (1, 9) is not in the batch.
+    # Word 2 of two source words, and word 3 of three target words, are not words; pair (1, 9) is not in the batch.
     forward = counts([0, 1, 2, 1], [0, 2, 1, 9], [4, 6, 50, 7], 2)
     backward = counts([0, 2, 3], [0, 1, 0], [2, 10, 80], 3)
     uses = count_link_uses(batch, (forward, backward))

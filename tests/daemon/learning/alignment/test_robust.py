@@ -1,4 +1,4 @@
-"""Pairs that are no translations, and copies of a pair, do not change the links of other pairs."""
+"""Pairs that are not translations, and copies of a pair, do not change the links of other pairs."""
 
 from pathlib import Path
 from random import Random
@@ -30,7 +30,7 @@ def test_an_empty_side_and_an_extreme_length_set_a_pair_apart() -> None:
     )
 
 
-def test_lengths_are_compared_with_those_of_the_corpus() -> None:
+def test_lengths_are_compared_with_the_corpus() -> None:
     # A text without spaces: each sentence is one word.
     pairs = [(f"s{k}", " ".join(f"t{j}" for j in range(k, k + 20))) for k in range(9)]
     assert roles(*pairs)[:2] == (list(range(9)), [])
@@ -99,7 +99,7 @@ def test_pairs_set_apart_change_no_link_of_the_others_and_are_aligned(corpus: Co
     assert found[210]
 
 
-def test_copies_of_a_pair_have_its_links_and_cost_few_errors(corpus: Corpus) -> None:
+def test_copies_of_a_pair_have_its_links_and_cause_few_errors(corpus: Corpus) -> None:
     source, target, gold = corpus
     wrong = " ".join(reversed(target[1].split()))
     many = [*source, *[source[0]] * 3_000], [*target, *[wrong] * 3_000]

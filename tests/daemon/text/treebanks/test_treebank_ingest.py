@@ -155,7 +155,7 @@ def test_sentences_are_parsed_with_a_store_named_in_any_way(
     assert (missing.code, "hierogram.db" in missing.err) == (3, True)
     monkeypatch.setenv("HIEROGRAM_STORE", uniform)
     assert hierogram("parse", "text").out == expected
-    # A value given as a store is one, whatever it looks like.
+    # The value of --store is a store, even if it looks like a file.
     assert hierogram("parse", "text", "--store", "trees").code == 2
     monkeypatch.setenv("HIEROGRAM_STORE", "sqlite:///none.db")
     assert hierogram("parse", uniform, "text").out == expected

@@ -91,7 +91,7 @@ def test_a_fragment_may_end_in_labels() -> None:
         ("(S (NP ) b)", "(NP) at offset 7 has no children"),
     ],
 )
-def test_bad_brackets_are_explained(text: str, message: str) -> None:
+def test_invalid_brackets_are_explained(text: str, message: str) -> None:
     with pytest.raises(RejectionError) as rejection:
         read_tree(text)
     assert message in str(rejection.value)

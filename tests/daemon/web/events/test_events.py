@@ -1,4 +1,4 @@
-"""`GET /v1/events`: pages, and streams that resume where a client left off."""
+"""`GET /v1/events`: pages, and streams that resume after the last event of a client."""
 
 import json
 import socket
@@ -70,7 +70,7 @@ def running(streamed: Store) -> Iterator[Running]:
 
 
 class Stream:
-    """The events of a stream, parsed as its specification says."""
+    """Events of a stream, parsed by the specification of server-sent events."""
 
     def __init__(self, running: Running, query: str = "", **headers: str) -> None:
         host, port = running.loop.address or ("", 0)

@@ -1,4 +1,4 @@
-"""Stored values are shown as text, whatever they contain."""
+"""Stored values are shown as text, even if they contain markup."""
 
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -94,7 +94,7 @@ def test_odd_tokens_are_inert(odd_client: TestClient) -> None:
 
 
 def test_rules_and_answers_with_odd_tokens(odd_client: TestClient) -> None:
-    rules = odd_client.get("/ask.json", params={"sql": "SELECT source, target FROM rules WHERE count > 0"}).json()
+    rules = odd_client.get("/sql.json", params={"sql": "SELECT source, target FROM rules WHERE count > 0"}).json()
     for source, target in rules["rows"][::7]:
         for path in ("/rule", "/rule/pairs"):
             answer = odd_client.get(path, params={"source": source, "target": target}, headers=HTML)
@@ -102,9 +102,9 @@ def test_rules_and_answers_with_odd_tokens(odd_client: TestClient) -> None:
             seen = Reading(answer.text)
             assert seen.tags <= ALLOWED
             assert seen.scripts == SCRIPTS
-    answer = odd_client.get("/ask", params={"sql": 'SELECT source AS "<script>" FROM rules'}, headers=HTML)
+    answer = odd_client.get("/sql", params={"sql": 'SELECT source AS "<script>" FROM rules'}, headers=HTML)
     assert Reading(answer.text).scripts == SCRIPTS
-    wrong = odd_client.get("/ask", params={"sql": "SELECT '<script>alert(1)</script>' FROM <script>"}, headers=HTML)
+    wrong = odd_client.get("/sql", params={"sql": "SELECT '<script>alert(1)</script>' FROM <script>"}, headers=HTML)
     assert (wrong.status_code, Reading(wrong.text).scripts) == (422, SCRIPTS)
     lost = odd_client.get("/<script>alert(1)</script>", headers=HTML)
     assert (lost.status_code, Reading(lost.text).scripts) == (404, SCRIPTS)

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 from starlette.testclient import TestClient
-from tests.conftest import ask_url_of
+from tests.conftest import sql_role_url_of
 from tests.daemon.learning.treebanks import put
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import pair, pairs_of, query
@@ -35,7 +35,7 @@ PAGES = [
     "/", "/search?q=maison", "/search?q=ne+_+pas", "/search?q=maison&order=surprise&min_count=1&max_scope=3",
     "/search?q=house&match=whole", "/search?q=nowhere", f"/rule?{RULE}", "/rule?source=none&target=none",
     f"/rule/pairs?{RULE}", "/rule/pairs?source=none&target=none", "/pairs/1", "/word?token=maison",
-    "/word?token=house&side=target", "/word?token=nowhere", "/now", "/ask", "/ask?sql=SELECT+1+AS+one",
+    "/word?token=house&side=target", "/word?token=nowhere", "/now", "/sql", "/sql?sql=SELECT+1+AS+one",
 ]  # fmt: skip
 
 
@@ -70,7 +70,7 @@ class Checked(HTMLParser):
 def browser(reading_url: str) -> Iterator[TestClient]:
     """A client of the pages of a store without a daemon."""
     with Reader(reading_url) as reader:
-        app = build_browser(reader, HttpConfiguration(sql_url=ask_url_of(reading_url)))
+        app = build_browser(reader, HttpConfiguration(sql_url=sql_role_url_of(reading_url)))
         yield TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
 
 
@@ -93,7 +93,7 @@ def test_every_page_has_a_json_version_and_shows_its_sql(reading_client: TestCli
     statements: list[str] = []
     for path in PAGES:
         page = reading_client.get(path, headers=HTML).text
-        if path.startswith("/ask"):
+        if path.startswith("/sql"):
             continue
         [twin] = re.findall(r'<a href="([^"]*)">This page as JSON', page) or [None]
         assert twin, path
@@ -111,7 +111,7 @@ def rows_found(client: TestClient, statements: list[str]) -> list[int]:
     for first in range(0, len(statements), AT_ONCE):
         part = statements[first : first + AT_ONCE]
         counts = ", ".join(f"(SELECT count(*) FROM ({sql.rstrip().rstrip(';')}\n) AS found)" for sql in part)
-        answer = client.get("/ask.json", params={"sql": f"SELECT {counts}"})
+        answer = client.get("/sql.json", params={"sql": f"SELECT {counts}"})
         assert answer.status_code == 200, answer.text
         [rows] = answer.json()["rows"]
         assert len(rows) == len(part)
@@ -132,8 +132,8 @@ def test_contents_of_pages(reading_client: TestClient) -> None:
     lines = reading_client.get(f"/rule/pairs.json?{RULE}").json()
     assert len(lines["lines"]) == rule["rule"]["count"]
     for line in lines["lines"]:
-        assert [line["source"].split(" ")[place] for place in line["source_words"]] == ["ne", "pas"]
-        assert [line["target"].split(" ")[place] for place in line["target_words"]] == ["not"]
+        assert [line["source"].split(" ")[place] for place in line["source_positions"]] == ["ne", "pas"]
+        assert [line["target"].split(" ")[place] for place in line["target_positions"]] == ["not"]
     pair = reading_client.get("/pairs/1.json").json()
     assert pair["pair"]["source"] == "la maison blanche"
     assert pair["rules"][0]["number"] == 1
@@ -148,8 +148,8 @@ def test_contents_of_pages(reading_client: TestClient) -> None:
     assert word["dispersion"]["pairs_read"] == sum(now_stored(reading_client).values())
     assert len(word["lines"]) == 6
     for line in word["lines"]:
-        assert [line["source"].split(" ")[place] for place in line["source_words"]] == ["maison"]
-        assert [line["target"].split(" ")[place] for place in line["target_words"]] == ["house"]
+        assert [line["source"].split(" ")[place] for place in line["source_positions"]] == ["maison"]
+        assert [line["target"].split(" ")[place] for place in line["target_positions"]] == ["house"]
     assert "la" in {entry["token"] for entry in word["collocates"]}
     now = reading_client.get("/now.json").json()
     assert now["store"]["sweeps"] == len(now["sweeps"])
@@ -187,8 +187,8 @@ def test_the_pages_of_an_empty_store_show_the_next_step(empty_client: TestClient
         ("/search?qq=a", 400), ("/search?q=a&q=b", 400), ("/search?q=a&order=up", 422), ("/search?min_count=-1", 422),
         ("/search?q=%FF", 400), ("/search?q=a%00b", 422), ("/word?side=middle&token=a", 422),
         ("/static/../site.py", 404), ("/static/vendor/htmx.js", 404),
-        ("/search?q=a&max_scope=99999999999999999999", 422), ("/ask?sql=SELEC", 422),
-        ("/ask.json?sql=DELETE+FROM+rules", 422), ("/ask.csv?sql=", 422), ("/search?q=a&after=1.2.3.4", 200),
+        ("/search?q=a&max_scope=99999999999999999999", 422), ("/sql?sql=SELEC", 422),
+        ("/sql.json?sql=DELETE+FROM+rules", 422), ("/sql.csv?sql=", 422), ("/search?q=a&after=1.2.3.4", 200),
     ],
 )  # fmt: skip
 def test_errors_are_shown(reading_client: TestClient, path: str, status: int) -> None:
@@ -196,7 +196,7 @@ def test_errors_are_shown(reading_client: TestClient, path: str, status: int) ->
     assert answer.status_code == status, answer.text
     if "." not in path.split("?")[0]:
         assert Checked(answer.text).wrong == []
-    if status != 200 and not path.startswith("/ask?"):
+    if status != 200 and not path.startswith("/sql?"):
         problem = reading_client.get(path)
         assert problem.headers["content-type"] == "application/problem+json"
         assert problem.json()["status"] == status
@@ -261,7 +261,7 @@ def test_words_are_found_in_any_spelling(reading_client: TestClient) -> None:
         assert found["rules"] == reading_client.get("/search.json?q=maison").json()["rules"]
         assert "ignoring accents" in reading_client.get("/search", params={"q": typed}, headers=HTML).text
     missed = reading_client.get("/search.json?q=maisson").json()
-    assert (missed["rules"], missed["unknown_words"], missed["like_words"]) == (
+    assert (missed["rules"], missed["unknown_words"], missed["similar_words"]) == (
         [],
         ["maisson"],
         {"maisson": ["maison"]},
@@ -269,16 +269,16 @@ def test_words_are_found_in_any_spelling(reading_client: TestClient) -> None:
     page = reading_client.get("/search?q=maisson", headers=HTML).text
     assert 'href="/search?q=maison"' in page
     begun = reading_client.get("/search.json?q=mais").json()
-    assert begun["like_words"] == {"mais": ["maison"]}
-    assert reading_client.get("/word.json?token=Maison").json()["like_words"] == ["maison"]
+    assert begun["similar_words"] == {"mais": ["maison"]}
+    assert reading_client.get("/word.json?token=Maison").json()["similar_words"] == ["maison"]
 
 
 def test_queries_as_csv_and_json(reading_client: TestClient) -> None:
     sql = "SELECT source, count FROM rules WHERE count > 0 ORDER BY count DESC, source, target"
-    page = reading_client.get("/ask", params={"sql": sql}, headers=HTML).text
-    rows = reading_client.get("/ask.json", params={"sql": sql}).json()
+    page = reading_client.get("/sql", params={"sql": sql}, headers=HTML).text
+    rows = reading_client.get("/sql.json", params={"sql": sql}).json()
     assert rows["columns"] == ["source", "count"]
-    text = reading_client.get("/ask.csv", params={"sql": sql})
+    text = reading_client.get("/sql.csv", params={"sql": sql})
     assert text.headers["content-disposition"].startswith("attachment")
     assert list(csv.reader(text.text.splitlines())) == [
         rows["columns"], *([source, str(count)] for source, count in rows["rows"])
@@ -291,14 +291,14 @@ def test_truncation_is_shown(learned: Store, connect: Connect) -> None:
     learned_client = connect(FakeService(learned), sql_seconds=300)
     long = "hex(zeroblob(20000))" if learned.engine.dialect.name == "sqlite" else "repeat('00', 20000)"
     sql = f"SELECT {long} AS long, 1 AS one UNION ALL SELECT 'short', 2"
-    page = learned_client.get("/ask", params={"sql": sql}, headers=HTML).text
+    page = learned_client.get("/sql", params={"sql": sql}, headers=HTML).text
     assert "1 long value truncated to 10,000 characters" in page
-    found = learned_client.get("/ask.json", params={"sql": sql}).json()
-    assert (found["more"], found["cut"], [len(str(row[0])) for row in found["rows"]]) == (False, 1, [10_001, 5])
-    headers = learned_client.get("/ask.csv", params={"sql": sql}).headers
-    assert (headers["x-more-rows"], headers["x-cut-values"]) == ("False", "1")
+    found = learned_client.get("/sql.json", params={"sql": sql}).json()
+    assert (found["more"], found["truncated"], [len(str(row[0])) for row in found["rows"]]) == (False, 1, [10_001, 5])
+    headers = learned_client.get("/sql.csv", params={"sql": sql}).headers
+    assert (headers["x-more-rows"], headers["x-truncated-values"]) == ("False", "1")
     all_of_them = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT n FROM a LIMIT 100001"
-    found = learned_client.get("/ask.json", params={"sql": all_of_them}).json()
+    found = learned_client.get("/sql.json", params={"sql": all_of_them}).json()
     assert (len(found["rows"]), found["more"]) == (100_000, True)
 
 
@@ -306,7 +306,7 @@ def test_truncation_is_shown(learned: Store, connect: Connect) -> None:
 def test_slow_queries_free_their_slot(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), sql_seconds=0.3)
     endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT count(*) FROM a"
-    for path in ("/ask", "/ask.json", "/ask.csv"):
+    for path in ("/sql", "/sql.json", "/sql.csv"):
         answer = client.get(path, params={"sql": endless}, headers=HTML)
         assert answer.status_code == 422
         assert "canceled after 0.3 s" in answer.text
@@ -314,11 +314,11 @@ def test_slow_queries_free_their_slot(learned: Store, connect: Connect) -> None:
 
 def test_queries_on_postgres_need_a_separate_role(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), sql_url=None)
-    page = client.get("/ask", headers=HTML)
+    page = client.get("/sql", headers=HTML)
     assert page.status_code == 200
     on_postgres = learned.engine.dialect.name != "sqlite"
     assert ("sql_url" in page.text) == on_postgres
-    for path in ("/ask", "/ask.json", "/ask.csv"):
+    for path in ("/sql", "/sql.json", "/sql.csv"):
         answer = client.get(path, params={"sql": "SELECT 1"}, headers=HTML)
         assert answer.status_code == (403 if on_postgres else 200)
         assert ("sql_url" in answer.text) == on_postgres
@@ -339,7 +339,7 @@ def test_the_cookbook_matches_the_document() -> None:
 
 @pytest.mark.slow
 def test_example_queries_fit_the_store(reading_client: TestClient) -> None:
-    response = reading_client.get("/ask.json").json()
+    response = reading_client.get("/sql.json").json()
     ours = [recipe["sql"] for recipe in response["cookbook"]]
     assert len(ours) == len(cookbook())
     # Queries with a word or phrase of this store find something.
@@ -351,13 +351,13 @@ def test_example_queries_fit_the_store(reading_client: TestClient) -> None:
     assert "folded" in tables["vocabulary"]
     assert "p_target_given_source" in tables["rule_table"]
     beside = " ".join(f"LEFT JOIN (SELECT * FROM {name} LIMIT 1) AS t{n} ON 1 = 1" for n, name in enumerate(tables))
-    answer = reading_client.get("/ask.json", params={"sql": f"SELECT * FROM (SELECT 0 AS zero) AS zero {beside}"})
+    answer = reading_client.get("/sql.json", params={"sql": f"SELECT * FROM (SELECT 0 AS zero) AS zero {beside}"})
     found = iter(answer.json()["columns"][1:])
     for columns in tables.values():
         # A column that a migration added is last on Postgres.
         assert sorted(islice(found, len(columns))) == sorted(columns)
     assert list(found) == []
-    page = reading_client.get("/ask", headers=HTML).text
+    page = reading_client.get("/sql", headers=HTML).text
     assert "<code>p_target_given_source</code>" in page
 
 
@@ -402,7 +402,7 @@ def test_trees_are_called_trees(tree_client: TestClient) -> None:
     sides = f"source={quote(rule['source'])}&target={quote(rule['target'])}"
     paths = ["/", "/search?q=NP", "/search?q=nowhere", f"/rule?{sides}", f"/rule/pairs?{sides}", "/word?token=dog",
              "/word?token=nowhere", "/now", "/pairs/1", "/pairs/1/withdraw", "/withdrawn/1", "/pairs/99",
-             "/ask"]  # fmt: skip
+             "/sql"]  # fmt: skip
     for path in paths:
         page = tree_client.get(path, headers=HTML).text
         page = re.sub(r"(?s)<details class=\"behind\">.*?</details>|<dl class=\"tables\">.*?</dl>", "", page)
@@ -436,7 +436,7 @@ def test_the_curve_compares_only_comparable_values(store: Store, connect: Connec
 @pytest.mark.database("sqlite")
 def test_forms_of_other_sites_are_refused(learned_client: TestClient, learned: Store) -> None:
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example.org"}, {"Origin": "null"}):
-        assert learned_client.get("/ask?sql=SELECT+1", headers=HTML | headers).status_code == 403
+        assert learned_client.get("/sql?sql=SELECT+1", headers=HTML | headers).status_code == 403
         action = "/pairs/1/withdraw"
         page = learned_client.get(action, headers=HTML).text
         [token] = re.findall(r'name="form_token" value="(\w+)"', page)
@@ -482,12 +482,12 @@ def test_the_token_is_entered_once(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), token=TOKEN)
     assert client.get("/search?q=maison").status_code == 401
     response = client.get("/search?q=maison", headers=HTML, follow_redirects=False)
-    assert (response.status_code, response.headers["location"]) == (303, "/enter?next=%2Fsearch%3Fq%3Dmaison")
-    assert client.get("/enter", headers=HTML).status_code == 200
+    assert (response.status_code, response.headers["location"]) == (303, "/login?next=%2Fsearch%3Fq%3Dmaison")
+    assert client.get("/login", headers=HTML).status_code == 200
     assert client.get("/static/style.css").status_code == 200
-    wrong = client.post("/enter", data={"token": "wrong", "next": "/now"}, headers=HTML)
+    wrong = client.post("/login", data={"token": "wrong", "next": "/now"}, headers=HTML)
     assert (wrong.status_code, wrong.headers.get("set-cookie")) == (401, None)
-    right = client.post("/enter", data={"token": TOKEN, "next": "/now"}, follow_redirects=False)
+    right = client.post("/login", data={"token": TOKEN, "next": "/now"}, follow_redirects=False)
     assert (right.status_code, right.headers["location"]) == (303, "/now")
     cookie = right.headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
@@ -497,10 +497,10 @@ def test_the_token_is_entered_once(learned: Store, connect: Connect) -> None:
     assert client.get("/v1/status").status_code == 401
     assert client.request("DELETE", "/v1/pairs/1").status_code == 401
     assert client.get("/now", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
-    page = client.get("/leave", headers=HTML).text
-    assert client.post("/leave", data={"form_token": "x"}).status_code == 403
+    page = client.get("/logout", headers=HTML).text
+    assert client.post("/logout", data={"form_token": "x"}).status_code == 403
     [token] = re.findall(r'name="form_token" value="(\w+)"', page)
-    assert client.post("/leave", data={"form_token": token}, follow_redirects=False).status_code == 303
+    assert client.post("/logout", data={"form_token": token}, follow_redirects=False).status_code == 303
     assert client.get("/now").status_code == 401
 
 
@@ -508,12 +508,12 @@ def test_the_token_is_entered_once(learned: Store, connect: Connect) -> None:
 @pytest.mark.parametrize("place", ["//evil.example.org", "https://evil.example.org", "/\\evil", "evil", "/a\nb"])
 def test_redirects_stay_on_the_site(learned: Store, connect: Connect, place: str) -> None:
     client = connect(FakeService(learned), token=TOKEN)
-    answer = client.post("/enter", data={"token": TOKEN, "next": place}, follow_redirects=False)
+    answer = client.post("/login", data={"token": TOKEN, "next": place}, follow_redirects=False)
     assert answer.headers["location"] == "/"
 
 
 def test_a_cookie_expires_and_cannot_be_forged() -> None:
-    from hierogram.daemon.web.protocol.sessions import LASTS_SECONDS, Sessions
+    from hierogram.daemon.web.protocol.sessions import SESSION_SECONDS, Sessions
 
     now = time.time()
     sessions = Sessions(SecretStr(TOKEN), lambda: now)
@@ -521,7 +521,7 @@ def test_a_cookie_expires_and_cannot_be_forged() -> None:
     assert sessions.is_valid(cookie)
     assert Sessions(SecretStr(TOKEN), lambda: now).is_valid(cookie)
     assert not Sessions(SecretStr(TOKEN + "!"), lambda: now).is_valid(cookie)
-    assert not Sessions(SecretStr(TOKEN), lambda: now + LASTS_SECONDS).is_valid(cookie)
+    assert not Sessions(SecretStr(TOKEN), lambda: now + SESSION_SECONDS).is_valid(cookie)
     name, until, signature = cookie.split(".")
     later = f"{name}.{int(until) + 1}.{signature}"
     for wrong in (None, "", ".", "..", later, f"{name}.{until}.", cookie + "0", "ä.ö.ü"):
@@ -537,8 +537,8 @@ def test_pages_can_be_switched_off(learned: Store, connect: Connect) -> None:
     assert client.get("/", headers=HTML).status_code == 404
     assert client.get("/v1/status").status_code == 200
     without_asking = connect(FakeService(learned), sql=False)
-    assert without_asking.get("/ask", headers=HTML).status_code == 404
-    assert "/ask" not in without_asking.get("/", headers=HTML).text
+    assert without_asking.get("/sql", headers=HTML).status_code == 404
+    assert "/sql" not in without_asking.get("/", headers=HTML).text
 
 
 def test_the_history_of_a_rule_is_a_curve(learned: Store, learned_client: TestClient, learned_url: str) -> None:

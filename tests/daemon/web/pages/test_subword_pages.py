@@ -67,7 +67,7 @@ def test_pages_show_words(client: TestClient, parts: hg.GrammarStore) -> None:
     holding = [source for source, _ in VERSES if word in source.split()]
     assert words["count"] == len(holding) == words["dispersion"]["pairs_with_word"]
     assert words["lines"]
-    assert all(line["source"].split()[line["source_words"][0]] == word for line in words["lines"])
+    assert all(line["source"].split()[line["source_positions"][0]] == word for line in words["lines"])
     assert client.get("/word.json", params={"side": "source", "token": word[:-1]}).json()["count"] is None
 
 

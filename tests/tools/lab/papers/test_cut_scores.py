@@ -1,4 +1,4 @@
-"""The command that compares scores of cut pairs with those of whole pairs."""
+"""The command that compares scores of cut pairs with scores of whole pairs."""
 
 from pathlib import Path
 

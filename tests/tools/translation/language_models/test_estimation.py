@@ -151,7 +151,7 @@ def test_discounts_of_a_text_that_is_too_small() -> None:
         (b"la\n" * 100_000 + b"ma\xc3", "line 100001: not UTF-8"),
     ],
 )
-def test_bad_texts_are_named(tmp_path: Path, text: bytes, reason: str) -> None:
+def test_invalid_texts_are_named(tmp_path: Path, text: bytes, reason: str) -> None:
     path = tmp_path / "text"
     path.write_bytes(text)
     with pytest.raises(InputError, match=reason):

@@ -1,4 +1,4 @@
-"""The binary format: a mapped file equals what was written, and other files are refused."""
+"""The binary format: a mapped file contains the written arrays, and other files are refused."""
 
 from pathlib import Path
 from random import Random

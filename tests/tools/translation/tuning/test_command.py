@@ -70,7 +70,7 @@ def test_tuned_weights_translate_better(hierogram: Run, inputs: Path) -> None:
     }
     first = written["rounds"][0]["weights"]
     assert first["p_target_given_source"] == DEFAULT_WEIGHTS["p_target_given_source"]
-    assert (made["best_round"], made["start_won"]) == (scores.index(max(scores)) + 1, False)
+    assert (made["best_round"], made["start_is_best"]) == (scores.index(max(scores)) + 1, False)
     assert written["tuning"]["best_round"] == made["best_round"]
     assert written["tuning"]["references"] == ["dev.en", "dev2.en"]
     assert written["tuning"]["seed"] == 1
@@ -94,7 +94,7 @@ def test_it_is_reported_if_the_starting_weights_win(hierogram: Run, inputs: Path
     (inputs / "best.toml").write_text("[weights]\nGood = 1.0\nBad = -1.0\n")
     arguments = ("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-o", "w.toml", "--weights", "best.toml")
     made = json.loads(hierogram(*arguments, "--json").out)
-    assert (made["best_round"], made["start_won"]) == (1, True)
+    assert (made["best_round"], made["start_is_best"]) == (1, True)
     assert "no round improved on the starting weights" in hierogram(*arguments).err
     assert read_weights("w.toml")["Good"] == 1.0
 

@@ -58,7 +58,7 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     assert not np.array_equal(one.history[-1].weights, third.history[-1].weights)
 
 
-def test_it_ends_if_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuning_ends_without_new_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     decode = ListDecoder(PLANTED, sentences=5, candidates=20, seed=1, noise=0.3)
     options = TuningOptions(iterations=50)
     monkeypatch.setattr(tuning, "DRAWN_PAIRS", 20_000)
@@ -332,7 +332,7 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
         change = fit_length(lists, 5.0, ratio)
         assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
         assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
-    # In these lists all candidates are as long as their references: there is nothing to fit.
+    # All candidates of these lists are as long as their references, so no length is fitted.
     oov_similarity = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
     assert fit_length(oov_similarity, 5.0, 1.0) == 0
     # At most half of the largest weight.

@@ -15,7 +15,7 @@ from hierogram.samplers.itg.batch import make_batch
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.tools.alignment_scores import read_links
 
-_LEAST = 0.1
+_MIN_PROBABILITY = 0.1
 """Minimum probability of a link that is a variable."""
 
 
@@ -108,7 +108,8 @@ def _one_to_one(links: list[str], scores: list[str]) -> NDArray[np.int32]:
     probability = dict(zip(pairs, map(float, scores), strict=True)) if scores else dict.fromkeys(pairs, 1.0)
     chosen: list[tuple[int, int]] = []
     for i, x in sorted(
-        (link for link in probability if probability[link] >= _LEAST), key=lambda link: (-probability[link], link)
+        (link for link in probability if probability[link] >= _MIN_PROBABILITY),
+        key=lambda link: (-probability[link], link),
     ):
         if all(i != a and x != b for a, b in chosen):
             chosen.append((i, x))

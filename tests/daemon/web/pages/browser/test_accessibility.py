@@ -51,7 +51,7 @@ def paths(store: Store) -> list[str]:
     return [
         "/", f"/search?q={quote('הבית')}", f"/search?q={quote('红')}&order=surprise", "/search?q=nowhere",
         f"/rule?{sides}", f"/rule/pairs?{sides}", "/pairs/1", "/pairs/7", f"/word?token={quote('我')}", "/now",
-        "/ask?sql=SELECT+source,+count+FROM+rules+LIMIT+9", "/pairs/1/withdraw",
+        "/sql?sql=SELECT+source,+count+FROM+rules+LIMIT+9", "/pairs/1/withdraw",
         f"/translate?q={quote(TEXT)}", f"/translate/near?q={quote(TEXT)}", f"/translate?q={quote('a' * 5001)}",
     ]  # fmt: skip
 
@@ -98,7 +98,7 @@ def test_pages_are_accessible_in_every_appearance(many: Store, serve: Serve, vis
     ]
     words = [f"/word?token={quote(word)}" for word in ("הבית", "red", LONG.split()[7], *odd_tokens(60, 3)[::6])]
     pairs = [f"/pairs/{number}" for number in range(2, 17)]
-    recipes = [f"/ask?sql={quote(recipe.sql)}" for recipe in cookbook()[::4]]
+    recipes = [f"/sql?sql={quote(recipe.sql)}" for recipe in cookbook()[::4]]
     look_everywhere(visit(serve(many), **MOODS[mood]), [*paths(many), *rules, *words, *pairs, *recipes])
 
 
@@ -127,7 +127,7 @@ def look_everywhere(page: Any, places: list[str]) -> None:
 def test_error_pages_are_accessible(many: Store, serve: Serve, chromium: Any) -> None:
     address = serve(many)
     page = chromium.new_page()
-    for path in ("/nowhere", "/ask?sql=SELEC", "/search?min_count=x"):
+    for path in ("/nowhere", "/sql?sql=SELEC", "/search?min_count=x"):
         assert page.goto(address + path).status >= 400
         assert violations(page) == [], path
     page.close()

@@ -152,7 +152,7 @@ def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> N
 
 @pytest.mark.slow
 def test_a_cookbook_query_with_the_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:
-    page = visit(f"{serve(learned)}/ask")
+    page = visit(f"{serve(learned)}/sql")
     tab_to(page, ".recipes a")
     while page.evaluate("document.activeElement.textContent") != "How many pairs are in each state of sampling?":
         page.keyboard.press("Tab")
@@ -165,7 +165,7 @@ def test_a_cookbook_query_with_the_keyboard(learned: Store, serve: Serve, visit:
 @pytest.mark.slow
 def test_a_typed_query(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
-    page = visit(f"{address}/ask")
+    page = visit(f"{address}/sql")
     page.locator("#sql").fill("SELECT 2 + 3 AS sum")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("#answer")

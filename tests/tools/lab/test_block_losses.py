@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.daemon.learning.stores import some_pairs
 from tests.tools.lab.programs import printed
 
-from hierogram.tools.lab.measures.prices import SEQUENTIAL, prices
+from hierogram.tools.lab.measures.block_losses import SEQUENTIAL, block_losses
 
 
 def bitext(folder: Path, pairs: int) -> list[str]:
@@ -30,14 +30,14 @@ def run(module: str, folder: Path, *arguments: str) -> str:
 def test_prices_are_printed_and_stored(tmp_path: Path) -> None:
     names = bitext(tmp_path, 40)
     options = ["--schemes", "2x4", "--sweeps", "3", "--seeds", "2"]
-    output = run("prices", tmp_path, *names, *options)
+    output = run("block_losses", tmp_path, *names, *options)
     assert [line.split(":")[0] for line in output.splitlines()] == [SEQUENTIAL, "2x4"]
-    before = (tmp_path / "prices.json").read_text()
+    before = (tmp_path / "block_losses.json").read_text()
     assert len(json.loads(before)) == 4
-    assert run("prices", tmp_path, *names, *options) == output
-    assert (tmp_path / "prices.json").read_text() == before
+    assert run("block_losses", tmp_path, *names, *options) == output
+    assert (tmp_path / "block_losses.json").read_text() == before
 
 
-def test_a_price_is_in_standard_deviations_of_sequential_sampling() -> None:
+def test_a_loss_is_in_standard_deviations_of_sequential_sampling() -> None:
     ends = {SEQUENTIAL: (-10.0, -14.0, -12.0), "1x2": (-15.0, -17.0, -16.0)}
-    assert list(prices(ends)) == [(SEQUENTIAL, -12.0, 2.0, 0.0), ("1x2", -16.0, 1.0, -2.0)]
+    assert list(block_losses(ends)) == [(SEQUENTIAL, -12.0, 2.0, 0.0), ("1x2", -16.0, 1.0, -2.0)]

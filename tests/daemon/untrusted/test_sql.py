@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.conftest import ask_url_of
+from tests.conftest import sql_role_url_of
 from tests.daemon.campaigns.daemon import Daemon, assert_consistent, wait_until
 from tests.storage.building import query
 
@@ -102,7 +102,7 @@ ON_POSTGRES = [
 @contextmanager
 def attacked(url: str, folder: Path) -> Iterator[Daemon]:
     """A daemon with few descriptors, on a store with pairs that are sampled forever."""
-    role = {"HIEROGRAM_HTTP__SQL_URL": found} if (found := ask_url_of(url)) else {}
+    role = {"HIEROGRAM_HTTP__SQL_URL": found} if (found := sql_role_url_of(url)) else {}
     daemon = Daemon(url, folder, HIEROGRAM_HTTP__SQL_SECONDS=f"{SECONDS:g}", **role)
     daemon.start()
     try:
@@ -148,7 +148,7 @@ def ask(daemon: Daemon, question: str, form: str) -> int:
     """Send a query until it is answered, and return the status; a truncated response is accepted."""
     until = time.monotonic() + 300
     while True:
-        with httpx2.stream("GET", daemon.address(f"/ask{form}"), params={"sql": question}, timeout=120) as answer:
+        with httpx2.stream("GET", daemon.address(f"/sql{form}"), params={"sql": question}, timeout=120) as answer:
             size = sum(len(piece) for piece in answer.iter_bytes())
         if answer.status_code != 503:
             assert size < 64 << 20
@@ -178,7 +178,7 @@ class Watch:
 
 
 def attack(daemon: Daemon, questions: list[str]) -> dict[str, int]:
-    """Send all queries, some at a time, in all three formats; return the response statuses."""
+    """Send all queries in rounds, in all three formats; return the response statuses."""
     watch = Watch(daemon)
     found: dict[str, int] = {}
     _, before = status(daemon)
@@ -206,7 +206,7 @@ def command(process: int) -> str:
 
 def count_sessions(url: str, which: str) -> int:
     """Return the number of Postgres sessions used for queries."""
-    [(found,)] = query(url, f"SELECT count(*) FROM pg_stat_activity WHERE usename = 'hierogram_ask' AND {which}")
+    [(found,)] = query(url, f"SELECT count(*) FROM pg_stat_activity WHERE usename = 'hierogram_sql' AND {which}")
     return int(str(found))
 
 
@@ -244,7 +244,7 @@ def test_answers_that_are_not_read(learned_url: str, tmp_path: Path) -> None:
             until = time.monotonic() + 600
             form = (".csv", ".json")[number % 2]
             while True:
-                request = client.build_request("GET", daemon.address(f"/ask{form}"), params={"sql": much})
+                request = client.build_request("GET", daemon.address(f"/sql{form}"), params={"sql": much})
                 answer = client.send(request, stream=True)
                 if answer.status_code != 503:
                     return answer.status_code

@@ -1,6 +1,6 @@
 """Measure the loss of likelihood by blocks: compare chains of several seeds in blocks with sequential chains.
 
-    python -m hierogram.tools.lab.measures.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.json
+    python -m hierogram.tools.lab.measures.block_losses corpus.zh corpus.en align.gdfa --pairs 5000 -o block_losses.json
 
 Each chain is recorded when it is done; recorded chains are not run again.
 """
@@ -39,7 +39,7 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
     return end
 
 
-def prices(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
+def block_losses(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
     """Yield each scheme with mean and standard deviation of its chains' log-likelihoods, and its gain.
 
     The gain is over sequential sampling, in its standard deviations.
@@ -54,7 +54,7 @@ def main(
     target: BitextFile,
     alignment: BitextFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON file of final log-likelihoods.")] = Path(
-        "prices.json"
+        "block_losses.json"
     ),
     schemes: Annotated[str, typer.Option(help="Blocks, separated by commas.")] = "4x64,20x16,313x16",
     pairs: Annotated[int, typer.Option(min=2, help="Use only the first N pairs.")] = 5000,
@@ -71,7 +71,7 @@ def main(
         ]
         for scheme in (SEQUENTIAL, *schemes.split(","))
     }
-    for scheme, middle, deviation, excess in prices(ends):
+    for scheme, middle, deviation, excess in block_losses(ends):
         print(
             f"{scheme}: log-likelihood {middle:,.0f} ± {deviation:,.0f}, "
             f"{excess:+.2f} standard deviations of sequential sampling"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.conftest import ask_url_of
+from tests.conftest import sql_role_url_of
 from tests.storage.building import commit, delta, query
 
 from hierogram.storage.browsing import sql_runner
@@ -29,7 +29,7 @@ WRITES = [
     "CREATE TABLE mine (a integer)",
     "DROP TABLE rules",
     "SELECT 1; DELETE FROM rules",
-    "SELECT 1) AS asked(c0); COMMIT; DELETE FROM rules; --",
+    "SELECT 1) AS result(c0); COMMIT; DELETE FROM rules; --",
     "COMMIT",
     "ROLLBACK; DELETE FROM rules",
     "WITH gone AS (DELETE FROM rules RETURNING id) SELECT * FROM gone",
@@ -57,7 +57,7 @@ WRITES = [
 @pytest.fixture
 def runner(store: Store, store_url: str) -> Iterator[SqlRunner]:
     commit(store, [], [delta("la maison", "the house", 4, 8), delta("ne [X,1] pas", "not [X,1]", 2)])
-    with closing(SqlRunner(store_url, ask_url_of(store_url))) as made:
+    with closing(SqlRunner(store_url, sql_role_url_of(store_url))) as made:
         yield made
 
 
@@ -66,8 +66,8 @@ def on_sqlite(url: str) -> bool:
 
 
 def plain(answer: SpooledResult) -> tuple[list[str], list[list[object]], bool, int]:
-    with answer.kept:
-        return answer.columns, [list(row) for row in answer.rows], answer.more, answer.cut
+    with answer.file:
+        return answer.columns, [list(row) for row in answer.rows], answer.more, answer.truncated
 
 
 @pytest.mark.slow
@@ -185,15 +185,16 @@ def test_long_values_are_cut_and_counted(runner: SqlRunner, store_url: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("statement", "message"),
     [
         ("", "empty query"), (" ; ", "empty query"), ("SELEC", "database error"), ("x" * 10_001, "10,000 characters"),
-        ("SELECT '\0'", "with NUL"), ("SELECT nothing FROM rules", "nothing"), ("SELECT * FROM absent", "absent"),
+        ("SELECT '\0'", "with NUL"), ("SELECT absent FROM rules", r"absent.* \(SELECT \* FROM catalog lists"),
+        ("SELECT * FROM grammar", r"grammar.* \(SELECT \* FROM catalog lists .*relations\.md"),
     ],
 )  # fmt: skip
-def test_invalid_queries_are_rejected(runner: SqlRunner, question: str, said: str) -> None:
-    with pytest.raises(QueryError, match=said):
-        runner.query(question, 5.0, 10)
+def test_invalid_queries_are_rejected(runner: SqlRunner, statement: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        runner.query(statement, 5.0, 10)
 
 
 def open_descriptors() -> set[tuple[str, str]]:
@@ -277,7 +278,7 @@ def test_queries_end_with_their_client(runner: SqlRunner, store_url: str) -> Non
         "import sys; from hierogram.storage.browsing.sql_runner import SqlRunner;"
         " print(flush=True); SqlRunner(sys.argv[1], sys.argv[2] or None).query(sys.argv[3], 90, 1)"
     )
-    arguments = [sys.executable, "-c", program, store_url, ask_url_of(store_url) or "", slow]
+    arguments = [sys.executable, "-c", program, store_url, sql_role_url_of(store_url) or "", slow]
     parent = subprocess.Popen(arguments, stdout=subprocess.PIPE)
     try:
         until = time.monotonic() + 60
@@ -308,7 +309,7 @@ def alive(process: int) -> bool:
 
 
 def busy(process: int, store_url: str) -> bool:
-    """Return whether its query is running."""
+    """Check if its query is running."""
     if not on_sqlite(store_url):
         return bool(sessions_of(store_url))
     used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11]
@@ -316,7 +317,7 @@ def busy(process: int, store_url: str) -> bool:
 
 
 def sessions_of(store_url: str) -> list[tuple[object, ...]]:
-    active = "SELECT pid FROM pg_stat_activity WHERE usename = 'hierogram_ask' AND state = 'active'"
+    active = "SELECT pid FROM pg_stat_activity WHERE usename = 'hierogram_sql' AND state = 'active'"
     return query(store_url, f"{active} AND query LIKE 'FETCH%'")
 
 
@@ -357,7 +358,7 @@ ATTACKS = [
 def role(store: Store, store_url: str) -> str:
     if on_sqlite(store_url):
         return ""
-    return ask_url_of(store_url) or ""
+    return sql_role_url_of(store_url) or ""
 
 
 @pytest.mark.database("postgres")
@@ -393,13 +394,13 @@ def test_postgres_queries_require_a_separate_role(store: Store, store_url: str, 
     with closing(SqlRunner(store_url, store_url)) as own, pytest.raises(QueryError, match="is a superuser"):
         own.query("SELECT 1", 5, 1)
     with psycopg.connect(store_url, autocommit=True) as connection:
-        connection.execute("GRANT EXECUTE ON FUNCTION pg_notify(text, text) TO hierogram_ask")
+        connection.execute("GRANT EXECUTE ON FUNCTION pg_notify(text, text) TO hierogram_sql")
     try:
         with closing(SqlRunner(store_url, role)) as loose, pytest.raises(QueryError, match="may execute pg_notify"):
             loose.query("SELECT 1", 5, 1)
     finally:
         with psycopg.connect(store_url, autocommit=True) as connection:
-            connection.execute("REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM hierogram_ask")
+            connection.execute("REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM hierogram_sql")
     for wrong in ("postgresql://a:secret@[::1/x", "sqlite:///x.db"):
         refusal = SqlRunner(store_url, wrong).refusal
         assert refusal == sql_runner.WRONG
