@@ -206,7 +206,6 @@ def strip_suffix(name: str) -> str:
 
 
 def _compressor(compression: Compression, level: int | None) -> Any:
-    """Return a compressor, or None for no compression."""
     if compression is Compression.ZSTD:
         # A late import, for commands that compress nothing.
         import zstandard
@@ -224,13 +223,7 @@ class CompressedFile:
     The same content gives the same bytes.
     """
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        compression: Compression,
-        *,
-        level: int | None = None,
-    ) -> None:
+    def __init__(self, file: BinaryIO, compression: Compression, *, level: int | None = None) -> None:
         self.bytes = 0
         self._file = file
         self._digest = hashlib.sha256()

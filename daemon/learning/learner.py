@@ -201,14 +201,14 @@ class Learner(AbstractContextManager["Learner"]):
                 break
             if time.monotonic() - last_commit > commit_interval and (batch.sweeps < target_sweeps).any():
                 started = time.monotonic()
-                batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
+                batch.state, batch.averages = self.chain.gather(batch.state, batch.averages)
                 batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first_sweep))
                 records = []
                 last_commit = time.monotonic()
                 # Limit the share of time spent on committing, since a commit of a large batch is slow.
                 commit_interval = max(commit_interval, _MIN_INTERVAL_PER_COMMIT * (last_commit - started))
         if records:
-            batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
+            batch.state, batch.averages = self.chain.gather(batch.state, batch.averages)
             if records[-1].log_likelihood is None and self._may_measure():
                 records[-1] = records[-1]._replace(log_likelihood=self.measure())
             if leave_open and not ended and time.monotonic() - last_commit <= commit_interval:

@@ -28,18 +28,18 @@ _FIRST_PART_DIVISOR = 2
 
 @dataclass(slots=True)
 class ResidentBatch:
-    """Pairs in memory: batch, state, averages (read on first use), sweeps, and the last committed samples."""
+    """Pairs in memory: batch, state, averages, sweeps, and the last committed samples."""
 
     rows: list[PairRow]
     loaded: LoadedBatch
     state: State
+    averages: Averages
     sweeps: NDArray[np.int64]
     committed_state: State | None
     committed: NDArray[np.bool_]
     committed_averages: Blobs
     committed_sweeps: NDArray[np.int64]
     settings: Settings
-    present_averages: Averages | None = None
 
     @classmethod
     def from_rows(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
@@ -48,7 +48,7 @@ class ResidentBatch:
         sweeps = np.array([row.sweep for row in rows], np.int64)
         committed_state = state.copy() if is_committed.any() else None
         return cls(
-            rows, loaded, state, sweeps, committed_state, is_committed, records, sweeps.copy(), settings, averages
+            rows, loaded, state, averages, sweeps, committed_state, is_committed, records, sweeps.copy(), settings
         )
 
     @property
@@ -56,19 +56,11 @@ class ResidentBatch:
         """Ids of the pairs, ascending."""
         return np.array([row.id for row in self.rows], np.int64)
 
-    @property
-    def averages(self) -> Averages:
-        """Averaged expected uses of the pairs. Raises `DerivationError` if the stored bytes do not fit."""
-        if self.present_averages is None:
-            self.present_averages = self.loaded.read_averages(self.committed_averages)
-        return self.present_averages
-
     def commit(
         self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
         """Write derivations, averages, changes of counts, records and the progress of a `run` in one transaction."""
-        present = self.present_averages
-        averages = self.committed_averages if present is None else self.loaded.write_averages(present)
+        averages = self.loaded.write_averages(self.averages)
         with closing(prefetch(self._parts(averages))) as parts:
             store.commit(parts, records, labels, run)
         self.committed_state = self.state.copy()

@@ -217,32 +217,20 @@ def read_blobs(rows: Sequence[LinkRow]) -> Links:
         ([row.forward or b"" for row in rows], sizes[:, 1], sizes[:, 0]),
         ([row.backward or b"" for row in rows], sizes[:, 0], sizes[:, 1]),
     ):
-        lengths = np.array(list(map(len, blobs)), np.int64)
-        is_damaged |= lengths != _LINK.itemsize * emitted_sizes
-        if not is_damaged.any():
-            links = np.frombuffer(b"".join(blobs), _LINK).astype(np.int16)
-            out_of_range = (links < -1) | (links >= np.repeat(conditioning_sizes, emitted_sizes))
-            is_damaged[np.repeat(np.arange(len(rows)), emitted_sizes)[out_of_range]] = True
-            directions.append(links)
+        lengths = _LINK.itemsize * emitted_sizes
+        for k in np.flatnonzero(np.array(list(map(len, blobs)), np.int64) != lengths).tolist():
+            is_damaged[k] = True
+            # Links to word 0 keep the place of the others, which are still checked.
+            blobs[k] = bytes(int(lengths[k]))
+        links = np.frombuffer(b"".join(blobs), _LINK).astype(np.int16)
+        out_of_range = (links < -1) | (links >= np.repeat(conditioning_sizes, emitted_sizes))
+        is_damaged[np.repeat(np.arange(len(rows)), emitted_sizes)[out_of_range]] = True
+        directions.append(links)
     if is_damaged.any():
-        if len(directions) < len(DIRECTIONS) and not is_damaged.all():
-            # The links of other pairs have not been checked yet.
-            further = [damage for k in np.flatnonzero(~is_damaged).tolist() for damage in _find_link_damage([rows[k]])]
-        else:
-            further = []
-        damaged = [
-            Damage(rows[k].id, "its links do not fit its words", LINKS) for k in np.flatnonzero(is_damaged).tolist()
-        ]
-        raise DamagedPairsError(sorted(damaged + further))
+        reason = "its links do not fit its words"
+        damaged = [Damage(rows[k].id, reason, LINKS) for k in np.flatnonzero(is_damaged).tolist()]
+        raise DamagedPairsError(sorted(damaged))
     return directions[0], directions[1]
-
-
-def _find_link_damage(rows: Sequence[LinkRow]) -> list[Damage]:
-    try:
-        read_blobs(rows)
-    except DamagedPairsError as error:
-        return list(error.damaged)
-    return []
 
 
 def check_alignments(rows: Sequence[LinkRow | PairRow]) -> None:

@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from hierogram.daemon.learning.residents import PAIRS_PER_TRANSACTION, ResidentB
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
-from hierogram.daemon.workers.chain import chain_factory, check_workers, start_workers
+from hierogram.daemon.workers.chain import check_workers, start_workers
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
@@ -85,10 +84,6 @@ class DaemonAligner:
             raise StoppedError
 
 
-SetAside = Callable[[DamagedPairsError], set[int]]
-"""Function that sets damaged pairs aside and returns their ids."""
-
-
 def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
     """Exclude damaged pairs from sampling and log them; return their ids."""
     for pair in store.set_aside([DamagedPair(damage.pair_id, damage.reason) for damage in error.damaged]):
@@ -96,14 +91,25 @@ def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
     return {damage.pair_id for damage in error.damaged}
 
 
+def open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentBatch | None:
+    """Return a batch of the pairs (None: no pairs). Damaged pairs are set aside."""
+    while rows:
+        try:
+            return learner.open(rows)
+        except DamagedPairsError as error:
+            damaged = set_aside(learner.store, log, error)
+        rows = [row for row in rows if row.id not in damaged]
+    return None
+
+
 class IncrementalResidency:
     """Pairs in memory for kinds that sample a few pairs at a time. A batch of new pairs is dropped after burn-in."""
 
-    def __init__(self, learner: Learner, section: SamplingSection, set_aside: "SetAside") -> None:
+    def __init__(self, learner: Learner, log: Log, pairs_at_once: int) -> None:
         self.queue: deque[ResidentBatch] = deque()
         self._learner = learner
-        self._set_aside = set_aside
-        self._pairs_at_once = section.pairs_at_once
+        self._log = log
+        self._pairs_at_once = pairs_at_once
         self._resumed_to = 0
         self._all_resumed = False
 
@@ -123,24 +129,16 @@ class IncrementalResidency:
             rows = [row for row in rows if row.id not in open_ids]
         # Pairs in memory have been committed since they were read, so their state is not WAITING.
         rows += store.pairs(limit=room - len(rows), states=(WAITING,), sound=True)
-        return self._open(rows)
-
-    def _open(self, rows: list[PairRow]) -> ResidentBatch | None:
-        while rows:
-            try:
-                return self._learner.open(rows)
-            except DamagedPairsError as error:
-                damaged = self._set_aside(error)
-            rows = [row for row in rows if row.id not in damaged]
-        return None
+        return open_undamaged(self._learner, rows, self._log)
 
     def stalest(self, pairs: int) -> ResidentBatch | None:
         """Return the pairs that were sampled longest ago, as a batch for one turn."""
-        return self._open(self._learner.store.stalest_pairs(min(pairs, self._pairs_at_once)))
+        rows = self._learner.store.stalest_pairs(min(pairs, self._pairs_at_once))
+        return open_undamaged(self._learner, rows, self._log)
 
     def restart(self, ids: Sequence[int]) -> None:
         """Open the pairs as a new batch."""
-        batch = self._open(self._learner.store.pairs_by_id(ids))
+        batch = open_undamaged(self._learner, self._learner.store.pairs_by_id(ids), self._log)
         if batch is not None:
             self.queue.append(batch)
 
@@ -158,40 +156,32 @@ class IncrementalResidency:
 class FullResidency:
     """Pairs in memory for kinds that need all pairs at once. Adding or dropping pairs reloads the whole store."""
 
-    def __init__(self, learner: Learner, set_aside: "SetAside") -> None:
+    def __init__(self, learner: Learner, log: Log) -> None:
         self.queue: deque[ResidentBatch] = deque()
         self._learner = learner
-        self._set_aside = set_aside
+        self._log = log
         self._batch: ResidentBatch | None = None
 
     def open_new(self) -> ResidentBatch | None:
         """Return all pairs if some are new, or on the first call if some have not burned in; else None."""
         if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
-        batch = self._load()
-        return batch if batch is not None and (batch.sweeps < self._learner.schedule.burn_in).any() else None
-
-    def _load(self) -> ResidentBatch | None:
-        self.queue.clear()
-        self._batch = None
-        while rows := next(read_batches(self._learner.store, sound=True), None):
-            try:
-                self._batch = self._learner.open(rows)
-            except DamagedPairsError as error:
-                self._set_aside(error)
-            else:
-                break
-        return self._batch
+        self.restart()
+        if self._batch is not None and (self._batch.sweeps < self._learner.schedule.burn_in).any():
+            return self._batch
+        return None
 
     def stalest(self, pairs: int) -> ResidentBatch | None:
         """Return all pairs, since all were sampled at the same time."""
         return self._batch
 
-    def restart(self, ids: Sequence[int]) -> None:
+    def restart(self, ids: Sequence[int] = ()) -> None:
         """Reload all pairs."""
-        self._load()
+        self.drop()
+        rows = next(read_batches(self._learner.store, sound=True), [])
+        self._batch = open_undamaged(self._learner, rows, self._log)
 
-    def drop(self, ids: Collection[int]) -> None:
+    def drop(self, ids: Collection[int] = ()) -> None:
         """Drop all pairs."""
         self.queue.clear()
         self._batch = None
@@ -250,7 +240,7 @@ class SamplingLoop:
         workers, block_sizes = configuration.workers.parsed()
         threads = section.threads or (None if workers is None else 1)
         with ExitStack() as stack:
-            chain = chain_factory(stack.enter_context(start_workers(self._store, workers, threads or 1)))
+            chain = stack.enter_context(start_workers(self._store, workers, threads or 1))
             blocks = None if block_sizes is None else Blocks(*block_sizes)
             seconds = section.likelihood_seconds
             options = LearnOptions(
@@ -285,11 +275,10 @@ class SamplingTurns:
         self._section = section
         self._stop = stop
         self._health = health
-        exclude_damaged = partial(set_aside, learner.store, log)
         self._residency: Residency = (
-            FullResidency(learner, exclude_damaged)
+            FullResidency(learner, log)
             if learner.kind.needs_all_pairs
-            else IncrementalResidency(learner, section, exclude_damaged)
+            else IncrementalResidency(learner, log, section.pairs_at_once)
         )
         self._rate = _INITIAL_RATE
         # Seconds of sampling that burned-in pairs are owed for the time spent on new pairs.

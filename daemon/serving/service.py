@@ -198,8 +198,7 @@ def serve(
     limit_malloc_arenas()
     log = open_log(configuration.log)
     service = Daemon(store, configuration, log, make_loops)
-    lease = holding_lease(store.store, "hierogram serve", report=service.record_lease)
-    with lease:
+    with holding_lease(store.store, "hierogram serve", report=service.record_lease):
         with _name_file_in_errors(file):
             check_files(configuration)
             service.supervisor.prepare(configuration)

@@ -78,11 +78,6 @@ class SpoolInput:
         return self.paths[0].parent if self.subfolder is None else self.paths[0].parent.parent
 
     @property
-    def relative_folder(self) -> tuple[str, ...]:
-        """Path of the files' folder below the spool folder."""
-        return () if self.subfolder is None else (self.subfolder,)
-
-    @property
     def corpus(self) -> str | None:
         """Corpus named by the subfolder."""
         return None if self.subfolder is None else printable(self.subfolder)
@@ -154,7 +149,8 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
             missing = tuple(suffix for suffix in PARALLEL_SUFFIXES if suffix not in parts)
             if missing == (".alignment",):
                 changed = max(max(files[path].st_mtime, files[path].st_ctime) for path in parts.values())
-                if marker or (unaligned_after is not None and not _is_recent(changed, unaligned_after)):
+                # The clock may have been set back since the change.
+                if marker or (unaligned_after is not None and abs(time.time() - changed) >= unaligned_after):
                     missing = ()
             if missing:
                 names = sorted(path.name for path in (*parts.values(), marker) if path is not None)
@@ -165,11 +161,6 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
             inputs.append((max(files[path].st_mtime_ns for path in paths), SpoolInput(paths, name, marker)))
     inputs.sort(key=lambda item: (item[0], item[1].name))
     return [spool_input for _, spool_input in inputs], sorted(incomplete, key=lambda files: files.files)
-
-
-def _is_recent(moment: float, seconds: float) -> bool:
-    """Return True if a time differs from the present by less than `seconds`, in the past or in the future."""
-    return abs(time.time() - moment) < seconds
 
 
 def _subfolders(folder: Path) -> list[str]:
@@ -241,18 +232,19 @@ def ingest_input(
         return ingest_trees_in_sandbox(store, reader, treebank, corpus, check_stop, check_stop)
 
 
-def move(folder: Path, spool_input: SpoolInput, reason: str | None = None) -> str:
+def move(spool_input: SpoolInput, reason: str | None = None) -> str:
     """Move files to `done/` or, with a `reason`, to `failed/` with a `.reason` file beside each.
 
     Files in a subfolder are moved to a subfolder of the same name, if possible. Returns the new path of the first file.
     Raises `FileMoveError` if these files cannot be moved, and `SpoolError` if no file can be moved.
     """
-    target = folder / (DONE if reason is None else FAILED)
+    target = spool_input.folder / (DONE if reason is None else FAILED)
+    names = () if spool_input.subfolder is None else (spool_input.subfolder,)
     moved: list[str] = []
     with (
-        _convert_move_error(folder, target, spool_input),
-        folder_within(folder, *spool_input.relative_folder) as folder_descriptor,
-        _target_folder(folder, target.name, spool_input) as (target_descriptor, display_path),
+        _convert_move_error(target, spool_input),
+        folder_within(spool_input.folder, *names) as folder_descriptor,
+        _target_folder(target, spool_input.subfolder) as (target_descriptor, display_path),
     ):
         for path in spool_input.files:
             if not exists_in(folder_descriptor, path.name):
@@ -260,8 +252,8 @@ def move(folder: Path, spool_input: SpoolInput, reason: str | None = None) -> st
             free_name = _unused_path(target_descriptor, path.name)
             # Write the reason first, so that it exists when the file appears.
             if reason is not None:
-                reason_path = _reason_path(target_descriptor, free_name)
-                write_in(target_descriptor, reason_path, (printable(reason) + "\n").encode())
+                reason_name = shorten_name(target_descriptor, free_name, REASON)
+                write_in(target_descriptor, reason_name, (printable(reason) + "\n").encode())
             # Another process may have removed the file.
             with suppress(FileNotFoundError):
                 os.rename(path.name, free_name, src_dir_fd=folder_descriptor, dst_dir_fd=target_descriptor)
@@ -280,39 +272,39 @@ def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
 
 
 @contextmanager
-def _target_folder(folder: Path, target: str, spool_input: SpoolInput) -> Iterator[tuple[int, Path]]:
-    """Open the target folder. A subfolder has the name of the input's subfolder, with a number if a file has it."""
-    with folder_within(folder, target) as target_descriptor:
-        if spool_input.subfolder is None:
-            yield target_descriptor, folder / target
+def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path]]:
+    """Open the target folder, or its subfolder of the wanted name, with a number if a file has this name."""
+    with folder_within(target.parent, target.name) as target_descriptor:
+        if wanted is None:
+            yield target_descriptor, target
             return
-        name, number = spool_input.subfolder, 0
+        name, number = wanted, 0
         while True:
             try:
                 os.mkdir(name, dir_fd=target_descriptor)
             except FileExistsError:
                 if not stat.S_ISDIR(os.stat(name, dir_fd=target_descriptor, follow_symlinks=False).st_mode):
                     number += 1
-                    name = shorten_name(target_descriptor, spool_input.subfolder, f".{number}")
+                    name = shorten_name(target_descriptor, wanted, f".{number}")
                     continue
             break
         descriptor = subfolder(target_descriptor, name)
         try:
-            yield descriptor, folder / target / name
+            yield descriptor, target / name
         finally:
             os.close(descriptor)
 
 
 @contextmanager
-def _convert_move_error(folder: Path, target: Path, spool_input: SpoolInput) -> Iterator[None]:
+def _convert_move_error(target: Path, spool_input: SpoolInput) -> Iterator[None]:
     """Convert an `OSError` to `SpoolError` if no file can be moved within the spool, else to `FileMoveError`."""
     try:
         yield
     except OSError as error:
         message = f"{spool_input.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
         for names in ((), (target.name,)):
-            if problem := _folder_problem(folder, *names):
-                path = printable(str(folder.joinpath(*names)))
+            if problem := _folder_problem(spool_input.folder, *names):
+                path = printable(str(spool_input.folder.joinpath(*names)))
                 raise SpoolError(f"spool: {message}; {path} cannot be written: {problem}") from error
         raise FileMoveError(message) from error
 
@@ -336,14 +328,10 @@ def _folder_problem(folder: Path, *names: str) -> str | None:
     return None
 
 
-def _reason_path(folder: int, name: str) -> str:
-    return shorten_name(folder, name, REASON)
-
-
 def _unused_path(folder: int, name: str) -> str:
     free_name = name
     number = 1
-    while exists_in(folder, free_name) or exists_in(folder, _reason_path(folder, free_name)):
+    while exists_in(folder, free_name) or exists_in(folder, shorten_name(folder, free_name, REASON)):
         free_name = shorten_name(folder, name, f".{number}")
         number += 1
     return free_name
@@ -402,8 +390,7 @@ class SpoolLoop:
         configuration = self._configuration()
         section = configuration.spool
         folder = section.folder
-        child = WorkerProcess(MEMORY_BYTES)
-        with closing(child):
+        with closing(WorkerProcess(MEMORY_BYTES)) as child:
             if folder is not None:
                 create_spool(folder)
                 options = self._ingest_options(configuration)
@@ -411,10 +398,8 @@ class SpoolLoop:
                     ingest_input, corpus=section.corpus, options=options, stopped=stop.is_set, beat=beat, child=child
                 )
             while not stop.is_set():
-                if folder is not None:
-                    busy = self._poll(folder, section.unaligned_after, stop, beat)
-                    if not busy:
-                        child.close()
+                if folder is not None and not self._poll(folder, section.unaligned_after, stop, beat):
+                    child.close()
                 beat.ok()
                 stop.wait(section.poll_seconds)
 
@@ -433,7 +418,7 @@ class SpoolLoop:
             if stop.is_set():
                 return True
             try:
-                self._ingest(folder, spool_input, identities[spool_input])
+                self._ingest(spool_input, identities[spool_input])
             except FileMoveError as error:
                 # Otherwise, the file would be ingested again in every round.
                 self._unmovable[identities[spool_input]] = PendingFiles((spool_input.name,), str(error))
@@ -452,7 +437,7 @@ class SpoolLoop:
         self._logged = now & (self._logged | self._waiting)
         self._waiting = now
 
-    def _ingest(self, folder: Path, spool_input: SpoolInput, key: object) -> None:
+    def _ingest(self, spool_input: SpoolInput, key: object) -> None:
         try:
             report = self._ingest_input(self._store, spool_input)
         except FileNotFoundError:
@@ -460,16 +445,16 @@ class SpoolLoop:
         except StoppedError:
             self._log.info("file postponed to the next start", file=spool_input.name)
         except (InputError, UsageError) as error:
-            self._reject(folder, spool_input, str(error))
+            self._reject(spool_input, str(error))
         except StoreRefusedError as error:
-            self._retry_or_reject(folder, spool_input, key, error)
+            self._retry_or_reject(spool_input, key, error)
         except _STORE_ERRORS:
             raise
         except Exception as error:
-            self._retry_or_reject(folder, spool_input, key, error)
+            self._retry_or_reject(spool_input, key, error)
         else:
             self._failures.pop(key, None)
-            move(folder, spool_input)
+            move(spool_input)
             self._health.spool = replace(self._health.spool, done=self._health.spool.done + 1)
             self._log.info(
                 "file ingested",
@@ -484,7 +469,7 @@ class SpoolLoop:
             for note in report.notes:
                 self._log.warning("note on file", file=spool_input.name, note=note.code, reason=note.text)
 
-    def _retry_or_reject(self, folder: Path, spool_input: SpoolInput, key: object, error: Exception) -> None:
+    def _retry_or_reject(self, spool_input: SpoolInput, key: object, error: Exception) -> None:
         """Retry a file once if reading or storing failed for reasons other than its content."""
         times = self._failures.get(key, 0) + 1
         message = printable(str(error) or type(error).__name__)
@@ -496,13 +481,13 @@ class SpoolLoop:
         else:
             self._failures.pop(key, None)
             reason = f"{printable(str(spool_input.paths[0]))}: {message} ({times} times)"
-            self._reject(folder, spool_input, reason, trace)
+            self._reject(spool_input, reason, trace)
 
-    def _reject(self, folder: Path, spool_input: SpoolInput, reason: str, trace: Exception | None = None) -> None:
+    def _reject(self, spool_input: SpoolInput, reason: str, trace: Exception | None = None) -> None:
         if not all(os.path.lexists(path) for path in spool_input.paths):
             self._log.warning("file disappeared while it was read", file=spool_input.name)
             return
         name, corpus = spool_input.name, spool_input.corpus or self._configuration().spool.corpus
-        self._store.record_failed_file(name, corpus, printable(reason), lambda: move(folder, spool_input, reason))
+        self._store.record_failed_file(name, corpus, printable(reason), lambda: move(spool_input, reason))
         self._health.spool = replace(self._health.spool, failed=self._health.spool.failed + 1)
         self._log.warning("file failed", file=name, reason=printable(reason), exc_info=trace)

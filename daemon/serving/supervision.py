@@ -213,18 +213,11 @@ class Supervisor:
     def health(self) -> tuple[LoopHealth, ...]:
         """Return the state of all loops."""
         timeout_seconds = self._section.stall_seconds
-        ages = {name: supervised.heartbeat.age for name, supervised in self._supervised.items()}
-        return tuple(
-            LoopHealth(
-                name,
-                ages[name],
-                timeout_seconds,
-                ages[name] <= timeout_seconds,
-                supervised.heartbeat.restarts,
-                supervised.heartbeat.error,
-            )
-            for name, supervised in self._supervised.items()
-        )
+        states = []
+        for name, supervised in self._supervised.items():
+            beat, age = supervised.heartbeat, supervised.heartbeat.age
+            states.append(LoopHealth(name, age, timeout_seconds, age <= timeout_seconds, beat.restarts, beat.error))
+        return tuple(states)
 
     def problem(self) -> str | None:
         """Return the first current problem of a loop, or None."""

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Coroutine
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from hierogram.daemon.serving.logs import Log
@@ -130,10 +130,13 @@ class WebhookLoop(Loop):
             self._log.warning("webhook failed, will be retried", about=delivery.event_id, error=error, attempts=attempt)
 
 
-_Result = TypeVar("_Result")
+_Outcome = tuple[int | None, str | None]
+"""Outcome of an attempt: status of the response (None: no response), error (None: success)."""
 
 
-async def _await_with_heartbeat(work: Coroutine[Any, Any, _Result], stop: StopFlag, beat: Heartbeat) -> _Result | None:
+async def _await_with_heartbeat(
+    work: Coroutine[Any, Any, _Outcome], stop: StopFlag, beat: Heartbeat
+) -> _Outcome | None:
     """Await the work, calling `beat` often; return its result, or None if `stop` is set first."""
     task = asyncio.create_task(work)
     while not stop.is_set():
@@ -145,10 +148,8 @@ async def _await_with_heartbeat(work: Coroutine[Any, Any, _Result], stop: StopFl
     return None
 
 
-async def send(
-    client: "httpx2.AsyncClient", section: "WebhooksSection", delivery: Delivery
-) -> tuple[int | None, str | None]:
-    """Make one attempt; return the response status (None: no response) and the error (None: success).
+async def send(client: "httpx2.AsyncClient", section: "WebhooksSection", delivery: Delivery) -> _Outcome:
+    """Make one attempt.
 
     The section's timeout covers the whole attempt, from name resolution to the last byte: a receiver that sends its
     headers byte by byte would never exceed a timeout per read.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,10 @@ _PAIRS_PER_ROUND = 24_576
 _MIN_ROUNDS = 2
 
 
-def check_supported(settings: Settings) -> None:
-    """Raise `DaemonError` if workers cannot sample a store with these settings."""
+def check_workers(settings: Settings) -> None:
+    """Raise `DaemonError` if Ray is not installed or workers cannot sample a store with these settings."""
+    if find_spec("ray") is None:
+        raise DaemonError(f"workers require Ray: {install_extra('cluster')}")
     if find_kind(settings).name != SYNCHRONOUS:
         raise DaemonError(
             f"workers support word-aligned pairs only, but the grammar of this store is {settings.grammar}: learn "
@@ -46,28 +49,11 @@ def check_supported(settings: Settings) -> None:
         )
 
 
-def chain_factory(cluster: "RayCluster | None") -> Callable[[Store, ChainConfig], Chain] | None:
-    """Return a factory of chains that the cluster's workers sample (None: no cluster). Raises `DaemonError`."""
-    if cluster is None:
-        return None
-
-    def make(store: Store, config: ChainConfig) -> Chain:
-        check_supported(store.settings())
-        return ClusterChain(store, config, cluster)
-
-    return make
-
-
-def check_workers(settings: Settings) -> None:
-    """Raise `DaemonError` if Ray is not installed or workers cannot sample a store with these settings."""
-    if find_spec("ray") is None:
-        raise DaemonError(f"workers require Ray: {install_extra('cluster')}")
-    check_supported(settings)
-
-
 @contextmanager
-def start_workers(store: Store, workers: Workers | None, threads: int) -> "Iterator[RayCluster | None]":
-    """Run the workers; yield the cluster, or None if no workers are requested."""
+def start_workers(
+    store: Store, workers: Workers | None, threads: int
+) -> Iterator[Callable[[Store, ChainConfig], Chain] | None]:
+    """Run the workers; yield the factory of chains that they sample, or None if no workers are requested."""
     if workers is None:
         yield None
         return
@@ -76,7 +62,7 @@ def start_workers(store: Store, workers: Workers | None, threads: int) -> "Itera
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
     with ray_cluster(workers, threads) as cluster:
-        yield cluster
+        yield partial(ClusterChain, cluster=cluster)
 
 
 def choose_blocks(pairs: int) -> Blocks | None:

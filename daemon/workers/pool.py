@@ -100,7 +100,8 @@ class WorkerPool:
         workers = usable_workers(self._cluster, self._setup.blocks.blocks_a_round)
         if not workers:
             raise DaemonError("cannot start a worker: no free CPU in the cluster")
-        self._plans = self._plan_shards(len(workers))
+        work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
+        self._plans = plan_shards(work, self._setup.blocks, len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
         rules = None if self._in_sync.issuperset(workers) else self._cluster.put(list_rules(self._table))
         calls = [
@@ -113,10 +114,6 @@ class WorkerPool:
         ]
         for call in calls:
             self._cluster.result(call)
-
-    def _plan_shards(self, shards: int) -> list[ShardPlan]:
-        work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
-        return plan_shards(work, self._setup.blocks, shards)
 
     def _shard_contents(self, number: int) -> ShardContents:
         """Return a shard with its last collected variables."""

@@ -291,8 +291,8 @@ class Forest:
 
     def count(self, key: SentenceKey, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the uses of each edge if sample k counts `times[k]` times; requires a previous `draw`."""
-        counts = np.zeros(self.edges)
-        count_edges(key, self.graph, times, counts, self._stack())
+        counts, stack = np.zeros(self.edges), self._stack()
+        count_edges(key, self.graph, times, counts, np.zeros(len(stack), np.int64), stack)
         return counts
 
     def derivation(self, key: SentenceKey, draw: int) -> NDArray[np.int64]:
@@ -432,28 +432,6 @@ def count_stays(key, log_ratio, times):
 
 
 @njit
-def count_edges(key, graph, times, counts, stack):
-    """Redraw samples and add their multiplicities to the edges that they use."""
-    items = graph.items
-    for draw in range(len(times)):
-        if times[draw] == 0:
-            continue
-        state = stream(key.seed, key.sentence, draw)
-        stack[0, 0] = graph.root
-        stack[0, 1] = 0
-        stack[0, 2] = graph.grammar.words
-        top = 1
-        while top > 0:
-            top -= 1
-            row = _find(graph, stack[top])
-            state = advance(state)
-            item = items.item[row]
-            chosen = choose_edge(uniform(state), item, items.edge)
-            counts[chosen] += times[draw]
-            top = _push_parts(stack, top, items.edge[chosen], item)
-
-
-@njit
 def walk(key, draw, best, graph, edges, stack):
     """Write the edges of one derivation, sampled or best; returns their number, -1 without room."""
     items = graph.items
@@ -478,6 +456,15 @@ def walk(key, draw, best, graph, edges, stack):
         number += 1
         top = _push_parts(stack, top, items.edge[chosen], item)
     return number
+
+
+@njit
+def count_edges(key, graph, times, counts, edges, stack):
+    """Redraw samples and add their multiplicities to the edges that they use."""
+    for draw in range(len(times)):
+        if times[draw] > 0:
+            for k in range(walk(key, draw, False, graph, edges, stack)):
+                counts[edges[k]] += times[draw]
 
 
 @njit

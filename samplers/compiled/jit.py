@@ -48,9 +48,7 @@ def source_digest(root: Path) -> str:
     return digest.hexdigest()
 
 
-@cache
-def _folder_digest(folder: Path) -> str:
-    return source_digest(folder)
+_folder_digest = cache(source_digest)
 
 
 def cache_folder() -> Path:

@@ -5,8 +5,8 @@ added and removed trees of a pair are combined before counting.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from hierogram.samplers.forests.derivations import (
     next_rule,
     walk_space,
 )
-from hierogram.samplers.forests.forest import NO_TAIL, node_label, tail_range, view_pair
+from hierogram.samplers.forests.forest import NO_TAIL, longer, node_label, tail_range, view_pair
 from hierogram.samplers.forests.fragments import summary_key, summary_scope, summary_size
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
@@ -43,10 +43,6 @@ class Change:
     count: int
     sampled: int
     variance: int = 0
-
-    def of_pairs(self, first: int) -> "Change":
-        """Return the change with `first` added to all pair indices."""
-        return replace(self, trees=self.trees._replace(pairs=self.trees.pairs + first))
 
 
 class WeightedTrees(NamedTuple):
@@ -396,18 +392,6 @@ def _refill(rows, keys, entries):
         rows[row, KEY_HIGH] = keys[entry, 0]
         rows[row, KEY_LOW] = keys[entry, 1]
         rows[row, ENTRY] = np.uint64(entry)
-
-
-Scalar = TypeVar("Scalar", bound=np.generic)
-
-
-def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
-    """Return the array if it has `size` rows, else a longer copy padded with zeros."""
-    if size <= len(array):
-        return array
-    grown = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
-    grown[: len(array)] = array
-    return grown
 
 
 def _with_room(deltas: CountDeltas, rules: int, symbols: int) -> CountDeltas:

@@ -33,17 +33,13 @@ class Overlap(NamedTuple):
     uses: float
 
 
-def _keys(pairs: NDArray[np.uint64]) -> NDArray[np.void]:
-    keys = np.empty(len(pairs), KEY)
-    keys["high"], keys["low"] = pairs[:, 0], pairs[:, 1]
-    return keys
-
-
 def count_uses(table: CountTable) -> GrammarCounts:
     """Return the rules of a table."""
     rows = table.rows[np.flatnonzero(table.tags)]
     rows = rows[np.lexsort((rows[:, KEY_LOW], rows[:, KEY_HIGH]))]
-    return GrammarCounts(_keys(rows[:, [KEY_HIGH, KEY_LOW]]), rows[:, COUNT].astype(np.float64))
+    keys = np.empty(len(rows), KEY)
+    keys["high"], keys["low"] = rows[:, KEY_HIGH], rows[:, KEY_LOW]
+    return GrammarCounts(keys, rows[:, COUNT].astype(np.float64))
 
 
 def mean_counts(grammars: Sequence[GrammarCounts]) -> GrammarCounts:

@@ -230,10 +230,10 @@ class Trees(NamedTuple):
     ends: NDArray[np.int64]
 
 
-def select_trees(blobs: Blobs, chosen: NDArray[np.bool_] | None = None) -> Trees:
-    """Return one tree per chosen pair (all pairs if None) from the output of `encode_trees`."""
-    pairs = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
-    return Trees(blobs.content, pairs, blobs.offsets[pairs], blobs.offsets[pairs + 1])
+def select_trees(blobs: Blobs, chosen: NDArray[np.bool_] | None = None, first: int = 0) -> Trees:
+    """Return one tree per chosen pair (all pairs if None) from the output of `encode_trees` for pairs from `first`."""
+    rows = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
+    return Trees(blobs.content, first + rows, blobs.offsets[rows], blobs.offsets[rows + 1])
 
 
 @njit

@@ -6,7 +6,7 @@ ITG charts.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,16 +244,16 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
     return last
 
 
-def _with_room(forests: Forests, nodes: int, tails: int) -> Forests:
-    """Return the forests, content unchanged, with capacity for this many nodes and tails."""
-    node, tail = forests.node, forests.tails
-    if nodes > len(node):
-        node = np.empty(max(nodes, 2 * len(node)), NODE)
-        node[: len(forests.node)] = forests.node
-    if tails > len(tail):
-        tail = np.empty(max(tails, 2 * len(tail)), np.uint16)
-        tail[: len(forests.tails)] = forests.tails
-    return forests._replace(node=node, tails=tail)
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
+    """Return the array if it has `size` rows, else a longer copy padded with zeros."""
+    if size <= len(array):
+        return array
+    grown = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown
 
 
 def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
@@ -288,7 +288,10 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
         # Upper bounds: one phrase per span, and two tails per split of each span.
         words = int(source_words[pair])
         spans = words * (words + 1) // 2
-        forests = _with_room(forests, int(taken[0]) + max(1, spans), int(taken[1]) + spans * (words + 2))
+        forests = forests._replace(
+            node=longer(forests.node, int(taken[0]) + max(1, spans)),
+            tails=longer(forests.tails, int(taken[1]) + spans * (words + 2)),
+        )
     nodes, tails = int(taken[0]), int(taken[1])
     return forests._replace(node=forests.node[:nodes].copy(), tails=forests.tails[:tails].copy())
 

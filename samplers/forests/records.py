@@ -58,10 +58,6 @@ class Fragments(NamedTuple):
     weights: NDArray[np.int64]
     variances: NDArray[np.int64]
 
-    def of_pairs(self, first: int) -> "Fragments":
-        """Return the fragments with `first` added to all pair indices."""
-        return self._replace(pairs=self.pairs + first)
-
 
 @njit
 def _begin(content, first, last):

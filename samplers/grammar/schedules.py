@@ -1,7 +1,6 @@
 """Schedules: the levels that a sweep may change [CFGŠ14 §5.3] and its temperature T [CGB09 §6]."""
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,25 +11,6 @@ EVERY_LEVEL = 0x7FFF
 
 NO_POWERS = np.zeros(0)
 """Powers of a sweep that samples every pair at T = 1."""
-
-
-def at_temperature_one(powers: NDArray[np.float64]) -> bool:
-    """Check if every pair is sampled at T = 1."""
-    return bool((powers == 1.0).all())
-
-
-class PairSchedule(Protocol):
-    """Schedule of sweeps over sentence pairs. `sweeps` int64[P] are the sweep numbers of the pairs, from 1."""
-
-    def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
-        """Return the highest level that each pair's sweep may change, int16[P]."""
-
-    def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the power 1/T of each pair's conditionals, float64[P]; `NO_POWERS` if all are 1."""
-
-    @property
-    def avoid_current(self) -> bool:
-        """True if draws avoid the current values of variables [Suwa & Todo 2010]."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,14 +34,12 @@ from hierogram.samplers.itg.derivations import (
     Derivations,
     empty_derivations,
     lay_out,
-    longest_derivation,
 )
 from hierogram.samplers.itg.gibbs import LocalMove, make_local_move, resample_locally
 from hierogram.samplers.itg.model import (
     Base,
     ItgCounts,
     ItgSettings,
-    Tables,
     add_in_turn,
     copy_emissions,
     count_derivation,
@@ -287,13 +285,6 @@ def _count_all(batch, derivations, counts, nodes):
             count_derivation(batch, pair, nodes, length, counts, 1)
 
 
-def count_all(batch: ItgBatch, derivations: Derivations) -> ItgCounts:
-    """Return the counts of derivations."""
-    counts = empty_counts(batch)
-    _count_all(batch, derivations, counts, np.zeros(longest_derivation(derivations), NODE))
-    return counts
-
-
 class ItgKernel:
     """Sampler of one batch; not thread-safe."""
 
@@ -385,11 +376,13 @@ class ItgKernel:
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
         """Return a state with the given derivations, and base distributions if given."""
+        counts = empty_counts(self.batch)
+        _count_all(self.batch, derivations, counts, self._scratch.nodes)
         source_base = base or self.first_base
         copied = source_base._replace(
             source=source_base.source.copy(), target=source_base.target.copy(), strengths=source_base.strengths.copy()
         )
-        return ItgState(derivations, count_all(self.batch, derivations), copied)
+        return ItgState(derivations, counts, copied)
 
     def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
         """Sweep over the pairs of the plan, then resample base distributions and strengths. Changes `state` in place.
@@ -403,18 +396,12 @@ class ItgKernel:
             return int(sweep_pairs((first, last), self.batch, state, self._scratch, plan, self._how, seed))
 
         self._over_pairs(visit, _PAIRS_PER_REPORT, report)
-        self.draw_base(key, state, plan.number)
-        return state, ItgInfo(*self._scratch.numbers.tolist())
-
-    def draw_base(self, key: int, state: ItgState, number: int) -> Tables:
-        """Resample the variable base distributions and strengths given the derivations; returns the tables."""
-        seed = np.uint64(key)
-        draw_tables(self.batch, state.base, state.counts, seed, number, self._tables)
+        draw_tables(self.batch, state.base, state.counts, seed, plan.number, self._tables)
         if self.settings.sampled_strengths:
-            draw_strengths(state.base, state.counts, self._tables, seed, number)
+            draw_strengths(state.base, state.counts, self._tables, seed, plan.number)
         if self.settings.sampled_words:
-            draw_words(state.base, self._tables, seed, number)
-        return self._tables
+            draw_words(state.base, self._tables, seed, plan.number)
+        return state, ItgInfo(*self._scratch.numbers.tolist())
 
     def log_likelihood(self, state: ItgState) -> float:
         """Return ln P of all derivations given the base distributions and strengths."""

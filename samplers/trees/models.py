@@ -7,7 +7,6 @@ the number of children and each child's symbol are uniform; under P_C it is the 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.counts.models import BY_COUNT, TABLE_UNIT
 from hierogram.samplers.counts.table import CountTable
-from hierogram.samplers.forests.derivations import Batch, State
+from hierogram.samplers.forests.derivations import State
 from hierogram.samplers.forests.forest import node_label, tail_range
 from hierogram.samplers.grammar.settings import BASES, PCFG, UNIFORM
 
@@ -62,20 +61,6 @@ class Expansions(NamedTuple):
     weight: NDArray[np.float64]
     # int64[N+1]: start of each node's edges.
     edge_offset: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class TreeBatch:
-    """Batch of trees or parse forests, with their productions and their labels by number (0 is unused)."""
-
-    batch: Batch
-    expansions: Expansions
-    labels: list[str]
-
-    @property
-    def size(self) -> int:
-        """Number of trees."""
-        return self.batch.size
 
 
 class TreeState(NamedTuple):

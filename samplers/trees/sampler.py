@@ -18,12 +18,11 @@ from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.compiled.variates import draw_beta, draw_normal
 from hierogram.samplers.counts.chain import CountsError, SweepInfo, log_rising
 from hierogram.samplers.counts.table import COUNT, CountTable, add, empty_table, find, with_room
-from hierogram.samplers.forests.derivations import Batch, State, initial_state
+from hierogram.samplers.forests.derivations import Batch, State
 from hierogram.samplers.forests.forest import PairView, node_label, push_tails, tail_range, view_pair
 from hierogram.samplers.forests.fragments import SUMMARY, base_powers, compose, make_summaries, summary_key
-from hierogram.samplers.grammar.settings import JOINED
 from hierogram.samplers.kernel import Report
-from hierogram.samplers.trees.models import LabelProcesses, TreeBatch, TreeModel, TreeState, log_base, set_label
+from hierogram.samplers.trees.models import LabelProcesses, TreeModel, TreeState, log_base, set_label
 
 STATISTICS = np.dtype(
     [
@@ -656,10 +655,6 @@ class TreeKernel:
     batch: Batch
     space: TreeSpace
 
-    def init(self, key: int) -> TreeState:
-        """Return the initial state: whole trees as fragments, uniformly random edges, the model's label processes."""
-        return self.resume(initial_state(key, self.batch, JOINED), self.model.labels)
-
     def resume(self, derivations: State, labels: LabelProcesses) -> TreeState:
         """Return the state with the given derivations and a copy of the given label processes."""
         table = empty_table(len(labels.strength))
@@ -712,9 +707,9 @@ class TreeKernel:
         return self.model._replace(labels=state.labels)
 
 
-def build(model: TreeModel, trees: TreeBatch) -> TreeKernel:
+def build(model: TreeModel, batch: Batch) -> TreeKernel:
     """Return the kernel of a treebank, with scratch memory for all sweeps."""
-    return TreeKernel(model, trees.batch, tree_space(trees.batch))
+    return TreeKernel(model, batch, tree_space(batch))
 
 
 def _room(batch: Batch, first: int, last: int) -> int:

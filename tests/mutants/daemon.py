@@ -435,8 +435,8 @@ DAEMON_FAULTS = (
     Fault(
         "a missing heartbeat is never reported",
         "daemon/serving/supervision.py",
-        "ages[name] <= timeout_seconds",
-        "ages[name] >= 0",
+        "age <= timeout_seconds",
+        "age >= 0",
         (_SUPERVISION, "-k", "stalled"),
     ),
     Fault(
@@ -463,8 +463,8 @@ DAEMON_FAULTS = (
     Fault(
         "an unreadable file is moved to done",
         "daemon/serving/spool.py",
-        "            self._reject(folder, spool_input, str(error))\n",
-        "            move_done(folder, spool_input)\n",
+        "            self._reject(spool_input, str(error))\n",
+        "            move(spool_input)\n",
         (_SPOOL, "-k", "sqlite and goes_to_failed"),
     ),
     Fault(

@@ -28,7 +28,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     restore_tree,
     transform_tree,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree, with_words
+from hierogram.daemon.text.treebanks.trees import Tree, list_words, with_words
 from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
@@ -99,14 +99,14 @@ def sampled_grammar(
     """Sample; return the grammar of the last sweep, its priors, and its curve: sweep, log-likelihood, fragments."""
     from hierogram.daemon.learning.kinds.trees import TreeChain
     from hierogram.samplers.grammar.schedules import Annealing
-    from hierogram.tools.lab.measures.treebanks import sample_treebank
+    from hierogram.tools.lab.measures.treebanks import count_fragments, parse_fragments, sample_treebank
 
     curve: list[tuple[int, float, int]] = []
     every = max(1, (task.annealing + task.sweeps) // 40)
 
     def report(sweep: int, chain: TreeChain) -> None:
         if sweep % every == 0:
-            curve.append((sweep, chain.log_likelihood(), len(chain.fragments())))
+            curve.append((sweep, chain.log_likelihood(), len(count_fragments(chain))))
 
     chain = sample_treebank(
         [str(tree) for tree in train],
@@ -116,8 +116,7 @@ def sampled_grammar(
         sweeps=task.sweeps,
         report=report,
     )
-    fragments = [(read_tree(counted.fragment, frontiers=True), float(counted.uses)) for counted in chain.fragments()]
-    return TreeGrammar(fragments), {label: Prior(*prior) for label, prior in chain.priors().items()}, curve
+    return TreeGrammar(parse_fragments(chain)), {label: Prior(*prior) for label, prior in chain.priors().items()}, curve
 
 
 def parsed_scores(

@@ -108,20 +108,17 @@ class ForestPairs(ABC):
                 # A pair without a record has the expected uses of its current tree.
                 without_record = np.diff(samples.records.offsets) == 0
                 chosen = np.ones(samples.trees.size, np.bool_) if samples.chosen is None else samples.chosen
+                with_record = select_trees(samples.trees, chosen & ~without_record, first)
+                others = select_trees(samples.trees, chosen & without_record, first)
                 changes += [
-                    Change(select_trees(samples.trees, chosen & ~without_record), weight, 0),
-                    Change(
-                        select_trees(samples.trees, chosen & without_record),
-                        weight,
-                        *(weight * value for value in _DRAW),
-                    ),
+                    Change(with_record, weight, 0),
+                    Change(others, weight, *(weight * value for value in _DRAW)),
                 ]
         old, new = (
             list_fragments(empty_blobs(0) if samples is None else samples.records) for samples in (before, after)
         )
         fragments = fragment_changes(old, new)
-        batch_changes = [change.of_pairs(first) for change in changes]
-        deltas = count_changes(self.batch, batch_changes, fragments.of_pairs(first))
+        deltas = count_changes(self.batch, changes, fragments._replace(pairs=first + fragments.pairs))
         if self.counts_minimal:
             # A forest has one minimal derivation, so it changes only if a pair gets its first derivation or is removed.
             derived_before, derived_after = (_derived_pairs(samples) for samples in (before, after))

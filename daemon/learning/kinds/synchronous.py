@@ -30,7 +30,6 @@ from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
 from hierogram.samplers.grammar.schedules import (
     Annealing,
     Schedule,
-    at_temperature_one,
     quick_schedule,
     stratified_schedule,
 )
@@ -138,7 +137,8 @@ class PhraseChain(Chain):
             before = ChainState(state, self.table, averages)
             plan = make_plan(request, self._schedule)
             chain, info = kernel.step(self._settings.seed, before, plan, report)
-            if types is not None and at_temperature_one(plan.powers):
+            # Type-based moves sample at T = 1 only.
+            if types is not None and (plan.powers == 1.0).all():
                 chain, _ = types.step(self._settings.seed, chain, int(request.sweeps.max(initial=0)), moves)
             state, self.table, _ = chain
             return state, info

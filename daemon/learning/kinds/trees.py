@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +16,11 @@ from hierogram.daemon.learning.kinds.kind import (
 )
 from hierogram.daemon.learning.kinds.pairs import ForestPairs, list_children, list_rule_uses
 from hierogram.samplers.counts.chain import SweepInfo
-from hierogram.samplers.counts.deltas import CountDeltas, add_state, empty_deltas
+from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.counts.texts import internal_nodes, render_fragments
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
-from hierogram.samplers.forests.averages import Averages, add_trees
+from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.derivations import Batch, State, initial_state, make_batch
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
@@ -34,7 +33,7 @@ from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import TREES
 from hierogram.samplers.kernel import Report
-from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, build_tree_model, label_processes
+from hierogram.samplers.trees.models import Expansions, TreeState, build_tree_model, label_processes
 from hierogram.samplers.trees.sampler import TreePlan, build
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.grammar import LabelRow
@@ -44,18 +43,19 @@ from hierogram.storage.records.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class LoadedTrees(ForestPairs):
-    """Trees in memory: forests and words, the words by number, and the salt of fragment keys."""
+    """Trees in memory: forests, productions, labels and words by number (label 0 is unused), salt of fragment keys."""
 
     counts_minimal = False
 
     batch: Batch
-    treebank: TreeBatch
+    expansions: Expansions
+    labels: list[str]
     words: list[str]
     key_salt: int
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
         """Return chosen entries of count deltas as rule columns. A rule's length is its number of expansions."""
-        labels, fragments = render_fragments(deltas, chosen, self.treebank.labels, self.words)
+        labels, fragments = render_fragments(deltas, chosen, self.labels, self.words)
         sides = zip(labels, fragments, strict=True)
         none = np.zeros(len(chosen), np.int32)
         return RuleDeltas(
@@ -126,21 +126,13 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
         np.array(weights),
         np.cumsum([0, *degrees], dtype=np.int64),
     )
-    return LoadedTrees(batch, TreeBatch(batch, expansions, list(labels)), list(words), key_salt)
+    return LoadedTrees(batch, expansions, list(labels), list(words), key_salt)
 
 
 Prior = tuple[float, float]
 """Dirichlet process of a root label: strength α_c, and probability β_c that the base expands the label."""
 FIRST_PRIOR: Prior = (1.0, 0.5)
 """Parameters of a label before the first sweep."""
-
-
-class CountedFragment(NamedTuple):
-    """A fragment in bracket notation, its root label, and its number of uses."""
-
-    label: str
-    fragment: str
-    uses: int
 
 
 class TreeChain:
@@ -150,11 +142,10 @@ class TreeChain:
         self, loaded: LoadedTrees, state: State, base: str, seed: int, priors: Mapping[str, Prior] | None = None
     ) -> None:
         self.loaded = loaded
-        self.trees = loaded.treebank
         self.seed = seed
-        parameters = np.array([(priors or {}).get(label, FIRST_PRIOR) for label in self.trees.labels])
+        parameters = np.array([(priors or {}).get(label, FIRST_PRIOR) for label in loaded.labels])
         labels = label_processes(parameters[:, 0].copy(), parameters[:, 1].copy())
-        self.kernel = build(build_tree_model(base, self.trees.expansions, labels), self.trees)
+        self.kernel = build(build_tree_model(base, loaded.expansions, labels), loaded.batch)
         self.chain: TreeState = self.kernel.resume(state, labels)
 
     @property
@@ -171,7 +162,7 @@ class TreeChain:
         """Return the current parameters by label."""
         labels = self.chain.labels
         values = zip(labels.strength.tolist(), labels.expansion_probability.tolist(), strict=True)
-        return dict(list(zip(self.trees.labels, values, strict=True))[1:])
+        return dict(list(zip(self.loaded.labels, values, strict=True))[1:])
 
     def step(
         self,
@@ -187,14 +178,6 @@ class TreeChain:
     def log_likelihood(self) -> float:
         """Return ln P of all fragments given the parameters."""
         return self.kernel.log_likelihood(self.chain)
-
-    def fragments(self) -> list[CountedFragment]:
-        """Return the grammar: every fragment in use, by label, most used first."""
-        deltas = add_state(empty_deltas(), self.trees.batch, self.state)
-        chosen = np.arange(deltas.entries)
-        roots, texts = render_fragments(deltas, chosen, self.trees.labels, self.loaded.words)
-        counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())
-        return sorted(counted, key=lambda fragment: (fragment.label, -fragment.uses, fragment.fragment))
 
 
 _EXAMPLE = PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))", "", WAITING, 0, 0, None, None)
@@ -257,7 +240,7 @@ class TreebankChain(Chain):
             self._sweeps += 1
             assert state is chain.state
             info = chain.step(self._sweeps, request.sweeps, temperatures, report)
-            add_trees(averages, chain.trees.batch, chain.state, request.averaged)
+            loaded.average(averages, chain.state, request.averaged)
             return chain.state, info
 
         return run_sweep
@@ -282,7 +265,7 @@ def _draw_initial_state(loaded: LoadedTrees, settings: Settings, due: NDArray[np
 
 def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     loaded = _load([row], settings)
-    forests, labels = loaded.batch.forests, loaded.treebank.labels
+    forests, labels = loaded.batch.forests, loaded.labels
     state, expansions = list_rule_uses(forests, row.current or b"")
     words = row.source.split(" ")
     uses = []

@@ -14,6 +14,7 @@ from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
 from hierogram.storage.records.grammar import LabelRow
 from hierogram.storage.store import Store, open_store
+from hierogram.tools.lab.measures.treebanks import count_fragments
 
 FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"
 
@@ -101,8 +102,8 @@ class TreeChainRun:
             own = np.full(len(TREES), number, np.int64)
             self.chain.step(number, own, self.schedule.temperatures(own))
             if number > QUICK.annealing:
-                kept.append({(f.label, f.fragment): f.uses for f in self.chain.fragments()})
-        counts = {(f.label, f.fragment): f.uses for f in self.chain.fragments()}
+                kept.append({(f.label, f.fragment): f.uses for f in count_fragments(self.chain)})
+        counts = {(f.label, f.fragment): f.uses for f in count_fragments(self.chain)}
         config = {
             rule: sum(sample.get(rule, 0) for sample in kept) / len(kept)
             for rule in {rule for sample in kept for rule in sample}

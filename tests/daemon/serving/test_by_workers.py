@@ -1,6 +1,7 @@
 """The daemon samples pairs with workers if they are configured."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -18,14 +19,14 @@ from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.sampling import SamplingLoop
-from hierogram.daemon.workers.chain import chain_factory
+from hierogram.daemon.workers.chain import ClusterChain
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.store import open_store
 
 
 def learn_in_turns(url: str, cluster: FakeCluster | None) -> object:
     """Return the contents of a store whose pairs arrive in three batches and are sampled in turns of one sweep."""
-    chain = None if cluster is None else chain_factory(cluster)
+    chain = None if cluster is None else partial(ClusterChain, cluster=cluster)
     with open_store(url, create=True, settings=QUICK) as store:
         with ManualTurns(
             store, LearnOptions(1, likelihood_seconds=1e6, blocks=Blocks(2, 3), chain=chain), **SHORT

@@ -105,7 +105,7 @@ def test_an_ingested_file_is_stored_in_its_corpus_and_moved_to_done(spool: Path,
     [offer] = find_inputs(spool)[0]
     report = ingest_input(store, offer)
     assert (report.corpus, report.totals.accepted) == ("law", 9)
-    move(spool, offer)
+    move(offer)
     assert find_inputs(spool) == ([], [])
     assert sorted(path.name for path in (spool / "done" / "law").iterdir()) == [
         "x.alignment",
@@ -133,7 +133,7 @@ def test_an_unreadable_file_is_moved_aside_with_the_reason(
     [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=reason) as raised:
         ingest_input(store, offer)
-    move(spool, offer, str(raised.value))
+    move(offer, str(raised.value))
     assert find_inputs(spool) == ([], [])
     assert (spool / "failed" / "bad.gz.reason").read_text() == f"{raised.value}\n"
     assert os.path.lexists(spool / "failed" / "bad.gz")
@@ -159,7 +159,7 @@ def test_an_unusable_folder_is_reported(spool: Path, tmp_path: Path) -> None:
     (spool / "done").rmdir()
     (spool / "done").write_text("")
     with pytest.raises(SpoolError, match=r"x\.bars cannot be moved to .*: .*done cannot be written: Not a dir"):
-        move(spool, SpoolInput((put(spool / "x.bars"),), None))
+        move(SpoolInput((put(spool / "x.bars"),), None))
 
 
 def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path, store: Store) -> None:
@@ -175,7 +175,7 @@ def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path,
     assert offer.name == "x.source + x.target"
     assert ingest_input(store, offer).totals.accepted == 2
     assert store.count_pairs(["unaligned"]) == 2
-    move(spool, offer)
+    move(offer)
     assert sorted(path.name for path in (spool / "done").iterdir()) == ["x.source", "x.target", "x.unaligned"]
     assert len(find_inputs(spool)[1]) == 1
 

@@ -140,7 +140,7 @@ def test_a_folder_that_is_replaced_before_its_file_is_moved_moves_nothing_from_o
     [offer] = find_inputs(spool)[0]
     swap_folder(spool, outside)
     with pytest.raises(spooling.FileMoveError, match=r"x\.bars cannot be moved"):
-        move(spool, offer, reason)
+        move(offer, reason)
     assert (outside / "x.bars").read_bytes() == SECRET
 
 
@@ -157,10 +157,10 @@ def test_nothing_is_moved_or_written_outside_when_a_target_folder_is_replaced(
     offer = next(offer for offer in find_inputs(spool)[0] if offer.name == "y.bars")
     if inner:
         # The link has the name of a file, so the folder gets a number.
-        assert move(spool, offer, "it is bad") == f"{spool}/failed/news.1/y.bars"
+        assert move(offer, "it is bad") == f"{spool}/failed/news.1/y.bars"
     else:
         with pytest.raises(SpoolError, match="failed cannot be written"):
-            move(spool, offer, "it is bad")
+            move(offer, "it is bad")
     assert sorted(os.listdir(outside)) == ["x.bars"]
 
 
@@ -169,7 +169,7 @@ def test_a_reason_or_a_probe_is_never_written_through_a_link(spool: Path, outsid
     with folder_within(spool, "failed") as folder, pytest.raises(FileExistsError):
         write_in(folder, "a.reason", b"why")
     (spool / "a").write_bytes(GOOD)
-    assert move(spool, SpoolInput((spool / "a",), None), "why") == f"{spool}/failed/a.1"
+    assert move(SpoolInput((spool / "a",), None), "why") == f"{spool}/failed/a.1"
     assert (outside / "x.bars").read_bytes() == SECRET
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,7 @@ from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.workers import pool
-from hierogram.daemon.workers.chain import chain_factory
+from hierogram.daemon.workers.chain import ClusterChain, check_workers
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
@@ -29,7 +30,7 @@ def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, b
     """Return the contents of a new store after learning with workers or threads."""
     with open_store(url, create=True, settings=settings) as store:
         fill(store, some_pairs(PAIRS))
-        chain = None if cluster is None else chain_factory(cluster)
+        chain = None if cluster is None else partial(ClusterChain, cluster=cluster)
         done = learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=blocks, chain=chain))
         assert verify(store).problems == []
         return contents(store), done.curve
@@ -153,10 +154,8 @@ def test_permanent_loss_of_all_workers_is_reported(tmp_path: Path) -> None:
         learned(f"sqlite:///{tmp_path}/b.db", cluster)
 
 
-def test_stores_that_cannot_be_distributed_are_refused(tmp_path: Path) -> None:
+def test_stores_that_cannot_be_distributed_are_refused() -> None:
     with pytest.raises(DaemonError, match="type-based moves"):
-        learned(f"sqlite:///{tmp_path}/a.db", FakeCluster(), replace(QUICK, model="dirichlet", type_moves=2))
-    with open_store(f"sqlite:///{tmp_path}/b.db", create=True, settings=raw_pairs.QUICK) as store:
-        raw_pairs.put(store, raw_pairs.RAW)
-        with pytest.raises(DaemonError, match="grammar of this store is itg"):
-            learn(store, sweeps=1, options=LearnOptions(1, chain=chain_factory(FakeCluster())))
+        check_workers(replace(QUICK, model="dirichlet", type_moves=2))
+    with pytest.raises(DaemonError, match="grammar of this store is itg"):
+        check_workers(raw_pairs.QUICK)

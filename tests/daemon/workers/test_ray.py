@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.workers.chain import chain_factory
+from hierogram.daemon.workers.chain import ClusterChain
 from hierogram.daemon.workers.options import Workers
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.store import open_store
@@ -43,7 +44,7 @@ def test_workers_learn_like_threads(by_threads: object, store_url: str) -> None:
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
     with ray_cluster(Workers(4), 1) as cluster:
-        assert learned(store_url, chain_factory(cluster)) == by_threads
+        assert learned(store_url, partial(ClusterChain, cluster=cluster)) == by_threads
         assert len(cluster.workers()) == 4
 
 
@@ -55,7 +56,7 @@ def test_a_worker_killed_during_a_sweep_is_replaced(by_threads: object, store_ur
 
     cluster = KillingCluster({"sample": (10, 40), "collect": (1,)})
     try:
-        assert learned(store_url, chain_factory(cluster)) == by_threads
+        assert learned(store_url, partial(ClusterChain, cluster=cluster)) == by_threads
         assert cluster.killed == 3
         assert sorted(cluster.workers()) != [0, 1]
     finally:

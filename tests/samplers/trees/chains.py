@@ -19,6 +19,6 @@ def chain(texts: Sequence[str], base: str, start: str, seed: int) -> TreeChain:
 
 
 def state_of(chain: TreeChain) -> Joint:
-    offsets = chain.trees.batch.forests.node_offset.tolist()
+    offsets = chain.loaded.batch.forests.node_offset.tolist()
     edges, cuts = chain.state.edge.tolist(), chain.state.cut.tolist()
     return tuple((tuple(edges[a:b]), tuple(cuts[a:b])) for a, b in pairwise(offsets))

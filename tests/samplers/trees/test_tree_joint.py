@@ -64,7 +64,7 @@ def test_derivations_strengths_and_expansions_have_their_joint_posterior(base: s
     kernels = chain(TEXTS, base, "random", seed=11)
     exact, *means = posterior(base, rate=1 / 1000)
     numbers = {counts: k for k, counts in enumerate(exact)}
-    label, size = kernels.trees.labels.index("A"), len(TEXTS)
+    label, size = kernels.loaded.labels.index("A"), len(TEXTS)
     samples = np.zeros((STEPS, len(exact) + 2))
     for number in range(1, STEPS + 1):
         kernels.step(number, np.full(size, number), np.ones(size))

@@ -27,6 +27,7 @@ from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import STARTS
 from hierogram.samplers.trees.models import label_processes
 from hierogram.samplers.trees.sampler import TreePlan, draw_tables, move_expansions, move_strengths
+from hierogram.tools.lab.measures.treebanks import count_fragments
 
 PAIR = ["(S (A a) (A a))", "(S (A a) (B (A a) b))"]
 NESTED = ["(A (A (A a) (A a)) (A a))"]
@@ -53,7 +54,7 @@ def treebank(texts: Sequence[str], base: str, mutant: str | None = None) -> Tree
 
 
 def set_priors(kernels: TreeChain, priors: dict[str, Prior]) -> None:
-    known = [priors.get(label, FIRST_PRIOR) for label in kernels.trees.labels]
+    known = [priors.get(label, FIRST_PRIOR) for label in kernels.loaded.labels]
     labels = label_processes(*(np.array(column) for column in zip(*known, strict=True)))
     kernels.chain = kernels.chain._replace(labels=labels)
 
@@ -111,7 +112,7 @@ def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
     assert len(seen) > 15
     counts = Counter(f for parse, v in zip(twin.parses, joint, strict=True) for f in fragments_of(parse, v))
     assert kernels.log_likelihood() == pytest.approx(twin.grammar.log_joint(counts), rel=1e-9)
-    assert {f.fragment: f.uses for f in kernels.fragments()} == {write(f): n for f, n in counts.items()}
+    assert {f.fragment: f.uses for f in count_fragments(kernels)} == {write(f): n for f, n in counts.items()}
 
 
 CHAINS = ["(A (A (A (A a))))"] * 4
@@ -135,8 +136,8 @@ def test_two_parts_that_are_the_same_fragment(base: str) -> None:
 
 def test_starts() -> None:
     joined, cut, by_coin = (chain(TREES[:2], "pcfg", start, seed=1) for start in ("joined", "cut", "random"))
-    assert [f.fragment for f in joined.fragments()] == sorted(TREES[:2], key=lambda text: text)
-    assert all(f.fragment.count("(") == 1 + f.fragment.count(" (") for f in cut.fragments())
+    assert [f.fragment for f in count_fragments(joined)] == sorted(TREES[:2], key=lambda text: text)
+    assert all(f.fragment.count("(") == 1 + f.fragment.count(" (") for f in count_fragments(cut))
     assert 0 < by_coin.state.cut.mean() < 1
     with pytest.raises(ValueError, match="joined, cut, random"):
         chain(TREES, "pcfg", "whole", seed=1)
@@ -185,11 +186,11 @@ def log_joint(twin: Treebank, counts: Counter[tuple[object, ...]], strength: flo
 @pytest.mark.slow
 def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     twin, counts = counts_of(grown)
-    label = grown.trees.labels.index("A")
+    label = grown.loaded.labels.index("A")
     model = grown.kernel.model._replace(labels=grown.chain.labels)
     drawn = []
     for number in range(1, 15_001):
-        move_strengths(5, number, grown.trees.batch, grown.chain, model, grown.kernel.space)
+        move_strengths(5, number, grown.loaded.batch, grown.chain, model, grown.kernel.space)
         if number % 30 == 0:
             drawn.append(float(grown.chain.labels.log_strength[label]))
 
@@ -205,11 +206,11 @@ def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
 def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     set_priors(grown, {label: (STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
     twin, counts = counts_of(grown)
-    label = grown.trees.labels.index("A")
+    label = grown.loaded.labels.index("A")
     model = grown.kernel.model._replace(labels=grown.chain.labels)
     drawn = []
     for number in range(1, 6001):
-        move_expansions(6, number, grown.trees.batch, grown.chain, model, grown.kernel.space)
+        move_expansions(6, number, grown.loaded.batch, grown.chain, model, grown.kernel.space)
         if number % 5 == 0:
             drawn.append(float(grown.chain.labels.expansion_probability[label]))
 
@@ -236,13 +237,13 @@ def test_expansions_are_drawn_given_every_table_of_a_likely_fragment() -> None:
     kernels = grown_under("pcfg")
     twin, counts = counts_of(kernels, "pcfg")
     assert max(exp(twin.grammar.log_base(f)) * STRENGTH[str(f[0])] for f, n in counts.items() if n > 3) > 0.02
-    label = kernels.trees.labels.index("A")
+    label = kernels.loaded.labels.index("A")
     strength = {"S": 30.0, "A": 60.0, "B": 20.0}
     set_priors(kernels, {name: (strength[name], EXPANDED[name]) for name in strength})
     model = kernels.kernel.model._replace(labels=kernels.chain.labels)
     drawn = []
     for number in range(1, 6001):
-        move_expansions(7, number, kernels.trees.batch, kernels.chain, model, kernels.kernel.space)
+        move_expansions(7, number, kernels.loaded.batch, kernels.chain, model, kernels.kernel.space)
         if number % 5 == 0:
             drawn.append(float(kernels.chain.labels.expansion_probability[label]))
 

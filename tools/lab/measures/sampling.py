@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.kind import PairSchedules
 from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.validation import DuplicateCounter, validate
@@ -25,7 +26,7 @@ from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable, empty_table
 from hierogram.samplers.forests.derivations import Batch, initial_state
 from hierogram.samplers.forests.forest import build_forests
-from hierogram.samplers.grammar.schedules import EVERY_LEVEL, PairSchedule, Schedule
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
 from hierogram.storage.records.pairs import WAITING, PairRow
@@ -92,7 +93,7 @@ class PhraseTrial:
         self,
         model: Model,
         batch: Batch,
-        schedule: PairSchedule,
+        schedule: PairSchedules,
         options: TrialOptions,
         resample: Callable[..., Any] = sweep_pairs,
     ) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from hierogram.daemon.text.treebanks.transformations import (
     transform_tree,
 )
 from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree, with_words
+from hierogram.samplers.counts.deltas import add_state, empty_deltas
+from hierogram.samplers.counts.texts import render_fragments
 from hierogram.samplers.forests.derivations import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import BASES, JOINED, UNIFORM
@@ -41,8 +44,8 @@ def sample_treebank(
 ) -> TreeChain:
     """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
 
-    Anneals, then runs `sweeps` more sweeps. `report` receives each sweep's number and the chain. The result's
-    `fragments()` returns the grammar. Raises `BracketError` and `ForestTooLargeError`.
+    Anneals, then runs `sweeps` more sweeps. `report` receives each sweep's number and the chain; `count_fragments`
+    returns its grammar. Raises `BracketError` and `ForestTooLargeError`.
     """
     schedule = annealing or Annealing()
     loaded = load_trees(texts, range(1, len(texts) + 1))
@@ -53,6 +56,29 @@ def sample_treebank(
         if report:
             report(number, chain)
     return chain
+
+
+class CountedFragment(NamedTuple):
+    """A fragment in bracket notation, its root label, and its number of uses."""
+
+    label: str
+    fragment: str
+    uses: int
+
+
+def count_fragments(chain: TreeChain) -> list[CountedFragment]:
+    """Return every fragment in use, by label, most used first."""
+    loaded = chain.loaded
+    deltas = add_state(empty_deltas(), loaded.batch, chain.state)
+    chosen = np.arange(deltas.entries)
+    roots, texts = render_fragments(deltas, chosen, loaded.labels, loaded.words)
+    counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())
+    return sorted(counted, key=lambda fragment: (fragment.label, -fragment.uses, fragment.fragment))
+
+
+def parse_fragments(chain: TreeChain) -> list[tuple[Tree, float]]:
+    """Return every fragment in use as a tree, and its number of uses."""
+    return [(read_tree(counted.fragment, frontiers=True), float(counted.uses)) for counted in count_fragments(chain)]
 
 
 def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
@@ -67,7 +93,7 @@ def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
 
 def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
     """Measure the median processor seconds of sentences of about 40 words with the chain's grammar, by method."""
-    fragments = [(read_tree(counted.fragment, frontiers=True), float(counted.uses)) for counted in chain.fragments()]
+    fragments = parse_fragments(chain)
     priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
     grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
     parser = Parser(grammar, Transformations().root, 0, seed)

@@ -20,10 +20,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.kind import PairSchedules
 from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.forests.derivations import Batch
-from hierogram.samplers.grammar.schedules import PairSchedule, Schedule
+from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.synchronous.sweeps import sweep_pairs
 from hierogram.storage.records.pairs import WAITING, PairRow
@@ -46,7 +47,7 @@ class SamplerSetup:
     """
 
     label: str
-    schedule: PairSchedule
+    schedule: PairSchedules
     model: str = PITMAN_YOR
     strength: float = 5.0
     discount: float = 0.5

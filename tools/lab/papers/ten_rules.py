@@ -11,7 +11,7 @@ import typer
 from hierogram.daemon.cli.common import plural
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import UNIFORM
-from hierogram.tools.lab.measures.treebanks import sample_treebank
+from hierogram.tools.lab.measures.treebanks import count_fragments, sample_treebank
 
 RULES = {
     "(S (A))",
@@ -56,7 +56,7 @@ def learn_fragments(seed: int, sweeps: int) -> dict[str, int]:
     """Return the final fragments of a chain over such trees, annealed to T = 1, with their uses."""
     annealing = Annealing(sweeps, _TEMPERATURE)
     chain = sample_treebank(treebank(seed), base=UNIFORM, seed=seed, annealing=annealing, sweeps=0)
-    return {fragment.fragment: fragment.uses for fragment in chain.fragments()}
+    return {fragment.fragment: fragment.uses for fragment in count_fragments(chain)}
 
 
 def main(
