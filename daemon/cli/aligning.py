@@ -55,7 +55,8 @@ def align(
 
     Text is split at spaces, or tokenized by --tokenize or as in --store. Links count tokens from 0. A pair with an
     empty side gets an empty line. --store uses the counts of the store's aligner as prior counts, without changing
-    them. Two .tsv files and a .json output are read and written as Scripture Burrito.
+    them. The suffixes .jsonl and .naacl of --output select JSON lines or NAACL lines with the probability of each
+    link. Two .tsv files and a .json output are read and written as Scripture Burrito.
     """
     from hierogram.daemon.library.aligning import align as align_texts
     from hierogram.daemon.library.aligning import resolve_text_pipeline
@@ -95,14 +96,16 @@ def align(
         for pair, words in sorted(aligned.skipped.items()):
             print_note(f"pair {pair + 1:,}: not aligned: {words:,} words, the limit is {MAX_WORDS:,}")
         if texts_of_tokens is not None:
-            links = ({(i, j) for i, j, _ in pair} for pair in aligned)
+            links = ({(i, j): p for i, j, p in pair} for pair in aligned)
             document = burrito(*texts_of_tokens, dict(zip(verses, links, strict=True)), "hierogram")
             write_lines(Path(output), [json.dumps(document, ensure_ascii=False)])
         elif output == STANDARD_OUTPUT:
             sys.stdout.writelines(line + "\n" for line in aligned.lines(score))
             return
         else:
-            write_lines(Path(output), aligned.lines(score))
+            suffix = Path(output.removesuffix(".gz").removesuffix(".zst")).suffix
+            formats = {".jsonl": aligned.json_lines, ".naacl": aligned.naacl_lines}
+            write_lines(Path(output), formats[suffix]() if suffix in formats else aligned.lines(score))
     print_note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
 
 

@@ -44,6 +44,14 @@ class StoredPair:
         """Sorted word links, as positions (source, target) from 0."""
         return sorted(parse_links(self._row.alignment))
 
+    @property
+    def link_probabilities(self) -> dict[Link, float] | None:
+        """Probability of each link, or None if the links were ingested."""
+        probabilities = self._row.link_probabilities
+        if probabilities is None:
+            return None
+        return dict(zip(parse_links(self._row.alignment), map(float, probabilities.split()), strict=True))
+
     def derivation(self) -> list[RuleUse]:
         """Return the rules of the current derivation, root first. Empty until the pair is sampled."""
         return read_derivation(self._row, self._settings)

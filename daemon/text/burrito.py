@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any, NamedTuple
 
 from hierogram.daemon.exceptions import InputError
@@ -120,16 +121,28 @@ def common_verses(source: TokenText, target: TokenText) -> list[str]:
     return sorted(source.tokens.keys() & target.tokens.keys())
 
 
-def burrito(source: TokenText, target: TokenText, links: Mapping[str, Iterable[Link]], creator: str) -> dict[str, Any]:
-    """Return a Scripture Burrito alignment, with one record for each group of linked words."""
+def burrito(
+    source: TokenText, target: TokenText, links: Mapping[str, Mapping[Link, float]], creator: str
+) -> dict[str, Any]:
+    """Return a Scripture Burrito alignment, with one record for each group of linked words.
+
+    `links` maps the links of each verse to their probabilities. A record has the mean probability of its links.
+    """
     records = []
     for verse in common_verses(source, target):
-        for number, (sources, targets) in enumerate(_groups(links.get(verse, ())), 1):
+        verse_links = links.get(verse, {})
+        for number, (sources, targets) in enumerate(_groups(verse_links), 1):
+            probability = mean(p for (i, _), p in verse_links.items() if i in sources)
             records.append(
                 {
                     "source": [source.numbers[verse][i] for i in sources],
                     "target": [target.numbers[verse][j] for j in targets],
-                    "meta": {"id": f"{verse}.{number:03d}", "process": "automatic", "status": "created"},
+                    "meta": {
+                        "id": f"{verse}.{number:03d}",
+                        "process": "automatic",
+                        "status": "created",
+                        "probability": round(probability, 4),
+                    },
                 }
             )
     return {

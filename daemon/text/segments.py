@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from hierogram.daemon.text.compounds import CompoundSplitter, count_words, known_parts, measure_compounds
@@ -323,7 +323,7 @@ def _shown(run: Sequence[str]) -> str:
 class PairInWords(NamedTuple):
     """Sentence pair in whole words: words, links between words, and the word index of each token of a side.
 
-    The last word index is the number of words.
+    The last word index is the number of words. A link has the highest of its parts' probabilities.
     """
 
     source: str
@@ -331,6 +331,7 @@ class PairInWords(NamedTuple):
     alignment: str
     source_places: list[int]
     target_places: list[int]
+    link_probabilities: str | None
 
     def known(self, links: KnownLinks) -> KnownLinks:
         """Convert fixed and forbidden links between tokens to links between words."""
@@ -345,7 +346,7 @@ class PairInWords(NamedTuple):
         if problem := word_links.problem(self.source_places[-1], self.target_places[-1]):
             raise ValueError(problem)
         part_spans = [
-            _spans([word_indices[:-1].count(word) for word in range(word_indices[-1])]) for word_indices in self[3:]
+            _spans([word_indices[:-1].count(word) for word in range(word_indices[-1])]) for word_indices in self[3:5]
         ]
         return KnownLinks(*(frozenset(_between_parts(links, *part_spans)) for links in word_links))
 
@@ -388,12 +389,20 @@ class WordView:
         """Return the words of a stored line."""
         return join_parts(tokens) if self.merges else tokens
 
-    def pair(self, source: str, target: str, alignment: str = "") -> PairInWords:
+    def pair(self, source: str, target: str, alignment: str = "", link_probabilities: str | None = None) -> PairInWords:
         """Return a stored pair in whole words. Words are linked if any of their parts are linked."""
         sides = [text.split(" ") for text in (source, target)]
         if not self.merges:
-            return PairInWords(source, target, alignment, *(list(range(len(side) + 1)) for side in sides))
+            source_places, target_places = (list(range(len(side) + 1)) for side in sides)
+            return PairInWords(source, target, alignment, source_places, target_places, link_probabilities)
         source_indices, target_indices = (index_words(side) for side in sides)
-        links = sorted({(source_indices[i], target_indices[j]) for i, j in map(_link, alignment.split())})
-        line = " ".join(f"{i}-{j}" for i, j in links)
-        return PairInWords(join_parts(source), join_parts(target), line, source_indices, target_indices)
+        links: dict[tuple[int, int], str] = {}
+        probabilities = repeat("") if link_probabilities is None else link_probabilities.split()
+        for (i, j), probability in zip(map(_link, alignment.split()), probabilities, strict=False):
+            link = source_indices[i], target_indices[j]
+            # All have the same number of decimals, so their texts sort like numbers.
+            links[link] = max(probability, links.get(link, ""))
+        line = " ".join(f"{i}-{j}" for i, j in sorted(links))
+        words = join_parts(source), join_parts(target), line, source_indices, target_indices
+        highest = " ".join(links[link] for link in sorted(links))
+        return PairInWords(*words, None if link_probabilities is None else highest)

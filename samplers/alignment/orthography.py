@@ -1,7 +1,7 @@
 """Orthographic similarity: words with similar spelling are likely translations, such as names, numbers and cognates.
 
 The prior of a co-occurring word pair grows with its similarity: 1 for the same spelling, the squared share of the
-common prefix if both words are long enough, otherwise 0.
+common prefix if both words are long enough, otherwise 0. Words of different scripts are compared in Latin letters.
 """
 
 from functools import lru_cache
@@ -20,6 +20,7 @@ from hierogram.samplers.alignment.counts import (
     pair_key,
     take_row,
 )
+from hierogram.samplers.alignment.romanization import find_script, romanize
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 MIN_LENGTH = 4
@@ -36,11 +37,17 @@ class Letters(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def letters(vocabulary: tuple[str, ...]) -> Letters:
-    """Return the letters of all words; cached, since both directions share the vocabularies."""
+def letters(vocabulary: tuple[str, ...], other_vocabulary: tuple[str, ...]) -> Letters:
+    """Return the letters of all words, romanized if the other vocabulary has another script.
+
+    The letters are cached, since both directions share the vocabularies.
+    """
+    # Letters of one script are compared as they are, because romanized letters such as sh count twice.
+    is_foreign = find_script(vocabulary) != find_script(other_vocabulary)
+    spellings = list(map(romanize, vocabulary)) if is_foreign else vocabulary
     offset = np.zeros(len(vocabulary) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, vocabulary), np.int64, len(vocabulary)), out=offset[1:])
-    return Letters(np.frombuffer("".join(vocabulary).encode("utf-32-le", "surrogatepass"), np.int32), offset)
+    np.cumsum(np.fromiter(map(len, spellings), np.int64, len(spellings)), out=offset[1:])
+    return Letters(np.frombuffer("".join(spellings).encode("utf-32-le", "surrogatepass"), np.int32), offset)
 
 
 @njit_inline
@@ -75,7 +82,8 @@ def similarities(
 ) -> NDArray[np.float64]:
     """Return the elementwise similarity of two arrays of word numbers, float64[N]."""
     values = np.zeros(len(words))
-    _similarities(letters(vocabulary), words, letters(other_vocabulary), other_words, values)
+    both = vocabulary, other_vocabulary
+    _similarities(letters(*both), words, letters(*both[::-1]), other_words, values)
     return values
 
 
@@ -112,7 +120,8 @@ def favor_similar(direction: Direction, strength: float, pairs: WordPairs, condi
     The table must be empty; `conditioning` CONDITIONING[V] is changed in place.
     """
     sides = direction.sides
-    emitted, conditioning_letters = letters(direction.emitted.vocabulary), letters(direction.conditioning.vocabulary)
+    both = direction.emitted.vocabulary, direction.conditioning.vocabulary
+    emitted, conditioning_letters = letters(*both), letters(*both[::-1])
     position = 0
     while True:
         position = _favor(position, sides, emitted, conditioning_letters, strength, pairs, conditioning)

@@ -196,7 +196,13 @@ def _set_alignments(transaction: WriteTransaction, change: AlignerChange) -> Non
     totals.count_pairs(WAITING, fresh)
     is_staged = sentence_pairs.c.id == staged_alignments.c.pair_id
     connection.execute(
-        update(sentence_pairs).values(alignment=staged_alignments.c.alignment, aligned_by=ALIGNER).where(is_staged)
+        update(sentence_pairs)
+        .values(
+            alignment=staged_alignments.c.alignment,
+            link_probabilities=staged_alignments.c.link_probabilities,
+            aligned_by=ALIGNER,
+        )
+        .where(is_staged)
     )
     if fresh:
         connection.execute(

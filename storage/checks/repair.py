@@ -134,7 +134,8 @@ class Repair:
             "UPDATE link_corrections SET applied_version = version - 1 WHERE pair_id IN (SELECT id FROM staged_ids)"
         )
         self._changed(
-            "UPDATE sentence_pairs SET alignment = '', aligned_by = 'none', state = 'unaligned'"
+            "UPDATE sentence_pairs SET alignment = '', link_probabilities = NULL, aligned_by = 'none',"
+            " state = 'unaligned'"
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
 

@@ -75,7 +75,7 @@ staged_progress = _staged(
     "staged_progress", pair_id=SERIAL, current=LargeBinary, averages=LargeBinary, state=TEXT, stage=Integer,
     sweep=SERIAL, since=SERIAL, checksum=SERIAL,
 )  # fmt: skip
-staged_alignments = _staged("staged_alignments", pair_id=SERIAL, alignment=TEXT)
+staged_alignments = _staged("staged_alignments", pair_id=SERIAL, alignment=TEXT, link_probabilities=TEXT)
 staged_links = _staged(
     "staged_links", pair_id=SERIAL, forward=LargeBinary, backward=LargeBinary, sweep=SERIAL, since=SERIAL
 )

@@ -242,7 +242,7 @@ def pair_rows() -> Select[tuple[object, ...]]:
         pair.id, pair.source, pair.target, pair.alignment, pair.state, pair.stage, pair.sweep,
         # A damaged SQLite file can hold values of another type.
         cast(derivations.c.current, LargeBinary), cast(derivations.c.averages, LargeBinary), pair.aligned_by,
-        func.coalesce(schedule_restarts.c.restarts, 0), derivations.c.checksum,
+        func.coalesce(schedule_restarts.c.restarts, 0), derivations.c.checksum, pair.link_probabilities,
     ).select_from(
         sentence_pairs.outerjoin(derivations, derivations.c.pair_id == sentence_pairs.c.id).outerjoin(
             schedule_restarts, schedule_restarts.c.pair_id == sentence_pairs.c.id
@@ -268,7 +268,7 @@ def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
     row = connection.execute(
         select(
             pair.id, corpora.c.name, pair.external_id, pair.source, pair.target, pair.alignment,
-            pair.state, pair.stage, pair.sweep, pair.added_at,
+            pair.link_probabilities, pair.state, pair.stage, pair.sweep, pair.added_at,
         )
         .join(corpora, corpora.c.id == pair.corpus_id)
         .where(pair.id == pair_id)

@@ -10,10 +10,14 @@ if TYPE_CHECKING:
 
 
 class PairAlignment(NamedTuple):
-    """Alignment of a pair, computed by the aligner: a canonical Pharaoh line."""
+    """Alignment of a pair: a canonical Pharaoh line, and the probability of each link, separated by spaces.
+
+    `link_probabilities` is None if the links were not computed by the aligner.
+    """
 
     id: int
     alignment: str
+    link_probabilities: str | None = None
 
 
 class PairLinks(NamedTuple):

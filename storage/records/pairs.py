@@ -177,6 +177,7 @@ class PairRow(NamedTuple):
     aligned_by: str = GIVEN
     restarts: int = 0
     checksum: int | None = None
+    link_probabilities: str | None = None
 
     def is_intact(self) -> bool:
         """Check if derivation and averages match their checksum."""
@@ -207,7 +208,7 @@ class PairOrigin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairRecord:
-    """A stored pair."""
+    """A stored pair. `link_probabilities` has a number for each link of `alignment` (None: not by the aligner)."""
 
     id: int
     corpus: str
@@ -215,6 +216,7 @@ class PairRecord:
     source: str
     target: str
     alignment: str
+    link_probabilities: str | None
     state: str
     stage: int
     sweep: int

@@ -163,6 +163,7 @@ sentence_pairs = Table(
     Column("source", TEXT, nullable=False),
     Column("target", TEXT, nullable=False),
     Column("alignment", TEXT, nullable=False),
+    Column("link_probabilities", TEXT),
     Column("aligned_by", TEXT, nullable=False),
     Column("source_length", Integer, nullable=False),
     Column("target_length", Integer, nullable=False),

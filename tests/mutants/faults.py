@@ -783,6 +783,13 @@ FAULTS = (
         ("tests/samplers/alignment/test_start.py", "-k", "one_by_one"),
     ),
     Fault(
+        "words of different scripts are never similar",
+        "alignment/orthography.py",
+        "find_script(vocabulary) != find_script(other_vocabulary)",
+        "False",
+        ("tests/samplers/alignment/test_romanization.py", "-k", "two_scripts"),
+    ),
+    Fault(
         "the second of two equal words does not see the pairs of the first",
         "alignment/models/fertility.py",
         "if g == start or f == sides.emitted[g - 1]:",

@@ -1,5 +1,6 @@
 """Word alignment of a corpus: sample both directions with several chains in threads, then symmetrize."""
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -128,11 +129,30 @@ class AlignedCorpus:
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
         """Yield Pharaoh lines `0-0 1-2`; scores append ` ||| ` and the links' posteriors in the same order."""
+        if with_scores:
+            yield from map(" ||| ".join, self.lines_and_scores())
+        else:
+            yield from map(_pharaoh_line, self)
+
+    def lines_and_scores(self, decimals: int = 4) -> Iterator[tuple[str, str]]:
+        """Yield a Pharaoh line and a line of the links' posteriors for each pair."""
         for links in self:
-            line = " ".join([f"{s}-{t}" for s, t, _ in links])
-            if with_scores:
-                line += " ||| " + " ".join([f"{p:.4f}" for _, _, p in links])
-            yield line
+            yield _pharaoh_line(links), " ".join([f"{p:.{decimals}f}" for _, _, p in links])
+
+    def json_lines(self) -> Iterator[str]:
+        """Yield a JSON object for each pair: `alignment` (a Pharaoh line) and `links` with their probabilities."""
+        for links in self:
+            plain = [{"source": s, "target": t, "probability": round(p, 4)} for s, t, p in links]
+            yield json.dumps({"alignment": _pharaoh_line(links), "links": plain})
+
+    def naacl_lines(self) -> Iterator[str]:
+        """Yield a NAACL line `pair source target S probability` for each link. Pairs and words count from 1."""
+        for number, links in enumerate(self, 1):
+            yield from (f"{number} {s + 1} {t + 1} S {p:.4f}" for s, t, p in links)
+
+
+def _pharaoh_line(links: Iterable[tuple[int, int, float]]) -> str:
+    return " ".join([f"{s}-{t}" for s, t, _ in links])
 
 
 def corpus_options(request: AlignOptions, pairs: int) -> AlignerOptions:
@@ -421,7 +441,9 @@ def align_sides(
     joined = join_directions(symmetrization, decoded, marginals, source, target)
     if known:
         joined = _apply_known_links(joined, known)
-    return (decoded[0], decoded[1]), AlignedCorpus(joined, mean_posterior(joined, source, target, marginals))
+    posterior = mean_posterior(joined, source, target, marginals)
+    _set_fixed(posterior, joined, known or {})
+    return (decoded[0], decoded[1]), AlignedCorpus(joined, posterior)
 
 
 def _decode_links(
@@ -461,11 +483,16 @@ def _decode_samples(samples: LinkSamples, source: Side, target: Side, known: Map
         return AlignedCorpus(links, posterior)
     links = _apply_known_links(links, known, exclusive=True)
     posterior = link_posteriors(samples, links, source, target)
+    _set_fixed(posterior, links, known)
+    return AlignedCorpus(links, posterior)
+
+
+def _set_fixed(posterior: NDArray[np.float32], links: LinkList, known: Mapping[int, KnownLinks]) -> None:
+    """Set the posteriors of fixed links to 1."""
     for pair, (fixed, _) in known.items():
         for link in range(int(links.offset[pair]), int(links.offset[pair + 1])):
             if (int(links.source[link]), int(links.target[link])) in fixed:
                 posterior[link] = 1
-    return AlignedCorpus(links, posterior)
 
 
 def split_directions(links: LinkList, source: Side, target: Side) -> Links:

@@ -58,6 +58,8 @@ _CELLS_PER_BATCH = 30_000_000
 _MAX_BATCHES, _MAX_PAIRS = 32, 1_000_000
 """Limits of a round: number of batches and of pairs."""
 _PAIRS_PER_COMMIT = 8_192
+_STORED_DECIMALS = 2
+"""Decimals of stored link probabilities: their calibration error is 0.02 or more."""
 _SEED_STEP = 1_000_003
 
 
@@ -247,7 +249,7 @@ def _align_first_time(store: Store, ids: Sequence[int], align: _Align) -> Aligne
     corrected = {row.id: row.version for row in store.corrections_by_pair(ids)}
     known = _known_links(store, rows) if corrected else None
     direction_links, aligned = align(texts, options, prior=prior, known=known)
-    lines = list(aligned.lines())
+    alignments = _make_alignments(rows, aligned)
     links = _make_pair_links(
         rows, texts, direction_links, _SWEEP_ON_ARRIVAL if _is_prior_sufficient(texts, prior) else _SWEEP_IN_BATCH
     )
@@ -257,9 +259,7 @@ def _align_first_time(store: Store, ids: Sequence[int], align: _Align) -> Aligne
         chunk = slice(first, first + _PAIRS_PER_COMMIT)
         weight = np.zeros(len(rows), np.int64)
         weight[chunk] = 1
-        change = AlignerChange(
-            [PairAlignment(row.id, line) for row, line in zip(rows[chunk], lines[chunk], strict=True)], links[chunk]
-        )
+        change = AlignerChange(alignments[chunk], links[chunk])
         change.corrected = [(row.id, corrected[row.id]) for row in rows[chunk] if row.id in corrected]
         add_link_counts(change, texts.counts(direction_links, weight), texts.source, texts.target)
         changes.append(change)
@@ -276,13 +276,19 @@ def _realign(store: Store, ids: Sequence[int], align: _Align) -> AlignedBatch:
     options = _options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=True)
     initial_links = before if _is_prior_sufficient(texts, prior) else None
     links, aligned = align(texts, options, prior=prior, links=initial_links, known=_known_links(store, rows))
-    changed = {
-        row.id: line for row, line in zip(rows, aligned.lines(), strict=True) if is_material_change(row.alignment, line)
-    }
-    change = AlignerChange([PairAlignment(*item) for item in changed.items()])
-    change.links = _make_pair_links(rows, texts, links)
+    alignments = [
+        alignment
+        for row, alignment in zip(rows, _make_alignments(rows, aligned), strict=True)
+        if is_material_change(row.alignment, alignment.alignment)
+    ]
+    change = AlignerChange(alignments, _make_pair_links(rows, texts, links))
     _replace_counts(change, texts, links, own_counts)
-    return AlignedBatch([change], changed)
+    return AlignedBatch([change], {alignment.id: alignment.alignment for alignment in alignments})
+
+
+def _make_alignments(rows: Sequence[PairRow | LinkRow], aligned: AlignedCorpus) -> list[PairAlignment]:
+    texts = aligned.lines_and_scores(_STORED_DECIMALS)
+    return [PairAlignment(row.id, *line_and_scores) for row, line_and_scores in zip(rows, texts, strict=True)]
 
 
 def _known_links(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
@@ -431,15 +437,16 @@ def apply_corrections(
         known, linked = store.human_links(ids), store.links_by_id(ids)
         change = AlignerChange()
         change.corrected = [(correction.id, correction.version) for correction in corrections]
-        lines: dict[int, str] = {}
+        new_alignments: list[PairAlignment] = []
         for correction in corrections if has_input_alignment else ():
             links = parse_links(correction.input_alignment or "")
             corrected = known.get(correction.id, KnownLinks()).impose(links)
-            lines[correction.id] = " ".join(f"{s}-{t}" for s, t in corrected)
+            new_alignments.append(PairAlignment(correction.id, " ".join(f"{s}-{t}" for s, t in corrected)))
         if linked:
             texts = LinkedTexts.from_rows(linked)
             own_counts = texts.counts(read_blobs(linked), np.ones(len(linked), np.int64))
             if has_input_alignment:
+                lines = {alignment.id: alignment.alignment for alignment in new_alignments}
                 alignments = LinkList(*read_links([lines[row.id] for row in linked]))
                 direction_links = split_directions(alignments, texts.source, texts.target)
             else:
@@ -449,15 +456,15 @@ def apply_corrections(
                 direction_links, aligned = align_sides(
                     texts.source, texts.target, options, threads, prior=prior, known=known_by_index
                 )
-                lines = {row.id: line for row, line in zip(linked, aligned.lines(), strict=True)}
+                new_alignments = _make_alignments(linked, aligned)
             _replace_counts(change, texts, direction_links, own_counts)
             change.links = [
                 PairLinks(row.id, *blobs, (row.sweep or 0) + (not has_input_alignment), row.sweep)
                 for row, blobs in zip(linked, texts.blobs(direction_links), strict=True)
             ]
         rows = store.pairs_by_id(ids)
-        changed = {row.id: lines[row.id] for row in rows if row.alignment != lines[row.id]}
-        new_alignments = [PairAlignment(*item) for item in changed.items()]
+        stored = {row.id: row.alignment for row in rows}
+        changed = {pair_id: line for pair_id, line, _ in new_alignments if stored.get(pair_id, line) != line}
         if has_input_alignment:
             change.corrected_inputs = new_alignments
         else:

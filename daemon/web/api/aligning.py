@@ -170,6 +170,9 @@ class LinksAnswer(BaseModel):
 
     pair: int
     alignment: str
+    link_probabilities: str | None = Field(
+        description="Probability of each link of `alignment`, separated by spaces. Null if the links were ingested."
+    )
     fixed: list[list[int]]
     forbidden: list[list[int]]
     applied: bool = Field(description="Whether the alignment already respects the corrections.")
@@ -205,11 +208,13 @@ def link_routes(context: WebContext) -> APIRouter:
         pair = store.find_pair(pair_id)
         if pair is None:
             raise unknown_pair(pair_id)
-        word_pair = WordView(store.settings().word_parts).pair(pair.source, pair.target, pair.alignment)
+        word_view = WordView(store.settings().word_parts)
+        word_pair = word_view.pair(pair.source, pair.target, pair.alignment, pair.link_probabilities)
         corrected_links = word_pair.known(store.human_links([pair_id]).get(pair_id, KnownLinks()))
         return LinksAnswer(
             pair=pair_id,
             alignment=word_pair.alignment,
+            link_probabilities=word_pair.link_probabilities,
             fixed=sorted(map(list, corrected_links.fixed)),
             forbidden=sorted(map(list, corrected_links.forbidden)),
             applied=store.is_corrected(pair_id),

@@ -106,8 +106,14 @@ def grammar_routes(context: WebContext) -> APIRouter:
         view = WordView(store.settings().word_parts)
         if not view.merges:
             return stored
-        word_pair = view.pair(stored.source, stored.target, stored.alignment)
-        return replace(stored, source=word_pair.source, target=word_pair.target, alignment=word_pair.alignment)
+        word_pair = view.pair(stored.source, stored.target, stored.alignment, stored.link_probabilities)
+        return replace(
+            stored,
+            source=word_pair.source,
+            target=word_pair.target,
+            alignment=word_pair.alignment,
+            link_probabilities=word_pair.link_probabilities,
+        )
 
     @router.get("/pairs/{pair_id}/derivation", responses=_DERIVED)
     def derivation(pair_id: PairId) -> DerivationAnswer:

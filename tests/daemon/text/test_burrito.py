@@ -50,7 +50,7 @@ def test_verses_are_pairs_with_their_links(files: tuple[str, str, str]) -> None:
 def test_an_export_can_be_imported(files: tuple[str, str, str], tmp_path: Path) -> None:
     texts = read_token_text(files[1]), read_token_text(files[2])
     links = links_by_verse(*texts, read_records(files[0]))
-    made = burrito(*texts, links, "hierogram")
+    made = burrito(*texts, {verse: dict.fromkeys(links[verse], 0.5) for verse in links}, "hierogram")
     assert [record["source"] for record in made["records"]] == [["n40001001001"], ["n40001001002"]]
     assert made["records"][0]["target"] == ["40001001001", "40001001002"]
     assert [document["docid"] for document in made["documents"]] == ["SRC", "TGT"]
@@ -61,9 +61,11 @@ def test_an_export_can_be_imported(files: tuple[str, str, str], tmp_path: Path) 
 def test_records_with_a_common_word_are_merged() -> None:
     source = token_text(["id\ttext", *(f"n4000100100{k}\ts{k}" for k in range(1, 5))], "SRC")
     target = token_text(["id\ttext", *(f"4000100100{k}\tt{k}" for k in range(1, 5))], "TGT")
-    made = burrito(source, target, {"40001001": [(0, 0), (1, 2), (2, 0), (2, 1), (3, 2)]}, "hierogram")
+    links = {(0, 0): 0.25, (1, 2): 1.0, (2, 0): 0.5, (2, 1): 0.9, (3, 2): 0.8}
+    made = burrito(source, target, {"40001001": links}, "hierogram")
     words = [[[int(number[-1]) for number in record[role]] for role in ROLES] for record in made["records"]]
     assert words == [[[1, 3], [1, 2]], [[2, 4], [3]]]
+    assert [record["meta"]["probability"] for record in made["records"]] == [0.55, 0.9]
 
 
 @pytest.mark.parametrize(

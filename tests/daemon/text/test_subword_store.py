@@ -37,9 +37,12 @@ def test_typed_words_are_segmented() -> None:
 
 
 def test_links_of_a_pair_are_between_words() -> None:
-    pair = WordView(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z", "0-0 1-0 2-1 2-2")
-    assert pair == PairInWords("ab c", "x yz", "0-0 1-1", [0, 0, 1, 2], [0, 1, 1, 2])
-    assert WordView(()).pair("a b", "x", "1-0") == PairInWords("a b", "x", "1-0", [0, 1, 2], [0, 1])
+    parts = (f"a {PART_MARK}b c", f"x y {PART_MARK}z", "0-0 1-0 2-1 2-2")
+    expected = PairInWords("ab c", "x yz", "0-0 1-1", [0, 0, 1, 2], [0, 1, 1, 2], None)
+    assert WordView(("", "")).pair(*parts) == expected
+    with_probabilities = WordView(("", "")).pair(*parts, "0.72 0.95 1.00 0.40")
+    assert with_probabilities == expected._replace(link_probabilities="0.95 1.00")
+    assert WordView(()).pair("a b", "x", "1-0", "0.5") == PairInWords("a b", "x", "1-0", [0, 1, 2], [0, 1], "0.5")
 
 
 def test_rules_are_found_by_words_and_shown_in_words(parts: hg.GrammarStore, hierogram: Run) -> None:

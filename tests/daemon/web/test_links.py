@@ -3,7 +3,9 @@
 import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
+from tests.storage.building import NewPair, align, ingest
 
+from hierogram.storage.records.aligner import AlignerChange, PairAlignment
 from hierogram.storage.store import Store
 
 pytestmark = pytest.mark.database("sqlite")
@@ -11,14 +13,24 @@ pytestmark = pytest.mark.database("sqlite")
 
 def test_links_are_set_read_and_removed(learned_client: TestClient) -> None:
     before = learned_client.get("/v1/pairs/1/links").json()
-    assert before == {"pair": 1, "alignment": "0-0 1-2 2-1", "fixed": [], "forbidden": [], "applied": True}
+    unchanged = {"pair": 1, "link_probabilities": None, "applied": True}
+    assert before == {**unchanged, "alignment": "0-0 1-2 2-1", "fixed": [], "forbidden": []}
     put = learned_client.put("/v1/pairs/1/links", json={"fixed": [[2, 2]], "forbidden": [[2, 1]], "origin": "May"})
     assert put.status_code == 200
-    expected = {"pair": 1, "alignment": "0-0 1-2 2-2", "fixed": [[2, 2]], "forbidden": [[2, 1]], "applied": True}
+    expected = {**unchanged, "alignment": "0-0 1-2 2-2", "fixed": [[2, 2]], "forbidden": [[2, 1]]}
     assert put.json() == expected == learned_client.get("/v1/pairs/1/links").json()
     assert learned_client.get("/v1/pairs/1").json()["alignment"] == "0-0 1-2 2-2"
     assert learned_client.delete("/v1/pairs/1/links").status_code == 204
     assert learned_client.get("/v1/pairs/1/links").json() == before
+
+
+def test_links_of_the_aligner_have_probabilities(store: Store, connect: Connect) -> None:
+    ingest(store, [NewPair("la maison", "the house", None, 2, 2, 1)])
+    align(store, AlignerChange([PairAlignment(1, "0-0 1-1", "0.98 0.75")]))
+    client = connect(FakeService(store))
+    for path in ("/v1/pairs/1", "/v1/pairs/1/links"):
+        answer = client.get(path).json()
+        assert (answer["alignment"], answer["link_probabilities"]) == ("0-0 1-1", "0.98 0.75")
 
 
 def test_delayed_corrections_are_noted(learned: Store, connect: Connect) -> None:

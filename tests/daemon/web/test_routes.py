@@ -192,6 +192,7 @@ def test_a_pair(reading_client: TestClient) -> None:
         "source": source,
         "target": target,
         "alignment": alignment,
+        "link_probabilities": None,
         "state": "settled",
         "stage": 4,
     }

@@ -22,7 +22,7 @@ def raw(source: str, target: str, line: int = 1) -> NewPair:
 
 def change(pair_id: int = 1, sweep: int = 1, since: int | None = None, weight: int = 1) -> AlignerChange:
     return AlignerChange(
-        [PairAlignment(pair_id, "0-0")],
+        [PairAlignment(pair_id, "0-0", "0.98")],
         [PairLinks(pair_id, b"\0\0", b"\0\0\xff\xff", sweep, since)],
         [],
         [("a", "x", weight, weight), ("", "b", 0, weight), ("b", "", 0, weight)],
@@ -37,6 +37,10 @@ def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     first, second = store.pairs()
     assert (first.alignment, first.state, first.aligned_by) == ("0-0", "waiting", "aligner")
     assert (second.alignment, second.state, second.aligned_by) == ("", "unaligned", "none")
+    assert (first.link_probabilities, second.link_probabilities) == ("0.98", None)
+    record = store.find_pair(1)
+    assert record is not None
+    assert (record.alignment, record.link_probabilities) == ("0-0", "0.98")
     assert store.status().pairs == {"unaligned": 1, "waiting": 1, "sampling": 0, "settled": 0}
     (links,) = store.links_by_id([1, 2])
     assert (links.id, links.forward, links.backward, links.sweep) == (1, b"\0\0", b"\0\0\xff\xff", 1)
@@ -100,14 +104,14 @@ def test_derivations_change_in_the_same_transaction(store: Store) -> None:
     align(store, change())
     commit(store, [update(1, b"one", state="settled", sweep=9)], [delta("a b", "x", 1)])
     again = change(sweep=2, since=1)
-    again.alignments = [PairAlignment(1, "1-0")]
+    again.alignments = [PairAlignment(1, "1-0", "0.75")]
     with pytest.raises(CountError):
         align(store, again, [update(1, b"two")], [delta("a b", "x", -2)])
     row = store.pairs()[0]
-    assert (row.alignment, row.current, row.state) == ("0-0", b"one", "settled")
+    assert (row.alignment, row.current, row.state, row.link_probabilities) == ("0-0", b"one", "settled", "0.98")
     align(store, again, [update(1, b"two")], [delta("a b", "x", -1), delta("b", "x", 1)])
     row = store.pairs()[0]
-    assert (row.alignment, row.current, row.state) == ("1-0", b"two", "sampling")
+    assert (row.alignment, row.current, row.state, row.link_probabilities) == ("1-0", b"two", "sampling", "0.75")
     assert store.stalest_links(5) == []
 
 

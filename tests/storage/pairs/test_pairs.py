@@ -42,9 +42,9 @@ def test_pairs_by_state(store: Store) -> None:
 def test_a_pair_includes_its_derivation_and_progress(store: Store) -> None:
     fill(store)
     waiting, settled = store.pairs_by_id([3, 4])[::-1]
-    assert waiting == (4, "s4", "t4", "0-0", "waiting", 0, 0, None, None, "given", 0, None)
+    assert waiting == (4, "s4", "t4", "0-0", "waiting", 0, 0, None, None, "given", 0, None, None)
     checksum = checksum_of(3, b"three", b"uses of three")
-    assert settled == (3, "s3", "t3", "0-0", "settled", 1, 3, b"three", b"uses of three", "given", 0, checksum)
+    assert settled == (3, "s3", "t3", "0-0", "settled", 1, 3, b"three", b"uses of three", "given", 0, checksum, None)
     assert isinstance(settled.current, bytes)
 
 

@@ -82,6 +82,24 @@ def test_scores_follow_the_links(hierogram: Run, files: Files) -> None:
             assert all(0 < float(score) <= 1 for score in scores.split())
 
 
+def test_every_format_has_the_probabilities(hierogram: Run, files: Files, tmp_path: Path) -> None:
+    short = ("--sweeps", "6", "--chains", "3")
+    scored = [line.split(" ||| ") for line in hierogram("align", "s", "t", *short, "--score").out.splitlines()]
+    for name in ("a.jsonl", "a.naacl", "a.naacl.gz"):
+        assert hierogram("align", "s", "t", *short, "-o", name).code == 0
+    pairs = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [pair["alignment"] for pair in pairs] == [links for links, _ in scored]
+    expected = []
+    for number, ((links, scores), pair) in enumerate(zip(scored, pairs, strict=True), 1):
+        for link, score, written in zip(links.split(), scores.split(), pair["links"], strict=True):
+            source, target = map(int, link.split("-"))
+            assert written == {"source": source, "target": target, "probability": float(score)}
+            expected.append(f"{number} {source + 1} {target + 1} S {score}")
+    assert len({line.split()[-1] for line in expected}) > 100
+    assert (tmp_path / "a.naacl").read_text().splitlines() == expected
+    assert gzip.decompress((tmp_path / "a.naacl.gz").read_bytes()).decode().splitlines() == expected
+
+
 def test_directions_link_each_word_of_their_side_once(files: Files) -> None:
     source, target, _ = files
     found = {

@@ -17,6 +17,7 @@ from hierogram.daemon.learning.alignment.text_aligner import TextAligner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.library.pairs import StoredPair
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.exceptions import HumanLinksError
@@ -56,6 +57,14 @@ def links(store: Store, pair: int) -> set[tuple[int, int]]:
     return {(int(s), int(t)) for s, _, t in (link.partition("-") for link in row.alignment.split())}
 
 
+def probabilities(store: Store, pair: int) -> dict[tuple[int, int], float]:
+    """Return the stored probability of each link of a pair that the aligner aligned."""
+    [row] = store.pairs_by_id([pair])
+    found = StoredPair(row, store.settings()).link_probabilities
+    assert found is not None
+    return found
+
+
 def wrong(store: Store, pair: int) -> KnownLinks:
     """Fix a link that the pair does not have, and forbid one that it has."""
     [row] = store.pairs_by_id([pair])
@@ -78,6 +87,12 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
     assert store.is_corrected(pair)
     assert links(store, pair) >= known.fixed
     assert not links(store, pair) & known.forbidden
+    [row] = store.pairs_by_id([pair])
+    if pair <= GIVEN:
+        assert row.link_probabilities is None
+    else:
+        assert probabilities(store, pair).keys() == links(store, pair)
+        assert {probabilities(store, pair)[link] for link in known.fixed} == {1}
     assert store.human_links([pair]) == {pair: known}
     found = verify(store)
     assert (found.problems, found.human_links) == ([], 2)
@@ -130,6 +145,9 @@ def test_new_pairs_are_aligned_with_their_human_links(store_url: str) -> None:
         assert store.pending_corrections(10) == []
         align_pending(store, threads=1)
         assert links(store, GIVEN + 1) >= known.fixed
+        assert probabilities(store, GIVEN + 1).keys() == links(store, GIVEN + 1)
+        assert {probabilities(store, GIVEN + 1)[link] for link in known.fixed} == {1}
+        assert store.pairs_by_id([1])[0].link_probabilities is None
         assert store.is_corrected(GIVEN + 1)
         assert verify(store).problems == []
 

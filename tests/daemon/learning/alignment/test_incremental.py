@@ -44,6 +44,10 @@ def test_new_pairs_are_aligned_with_the_store_s_counts(quick_store: Store) -> No
     assert error_rate(store, 270, PAIRS) < 0.1
     assert heard[-1] == (30, 30)
     assert {(state, by) for _, state, by in texts(store)} == {("waiting", "aligner")}
+    for row in store.pairs():
+        stored = [float(probability) for probability in (row.link_probabilities or "").split()]
+        assert len(stored) == len(row.alignment.split())
+        assert all(0.2 <= probability <= 1 for probability in stored)
     assert verify(store).problems == []
     assert align_pending(store) == AlignReport(0, 0, 0, 0, pytest.approx(0, abs=5))
 
@@ -96,6 +100,10 @@ def test_derivations_follow_changed_alignments(quick_store: Store, store_url: st
     assert again.changed >= 3
     assert again.rebuilt is not None
     assert {1, 2, 3} <= {row.id for row in again.rebuilt.before.rows}
+    aligned = [row for row in store.pairs() if row.id <= 3]
+    assert [len((row.link_probabilities or "").split()) for row in aligned] == [
+        len(row.alignment.split()) for row in aligned
+    ]
     assert [row.state for row in store.pairs(limit=3)] == ["sampling"] * 3
     assert verify(store).problems == []
     assert error_rate(store, 0, 3) < 0.2

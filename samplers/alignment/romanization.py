@@ -1,0 +1,89 @@
+"""Romanization: Latin letters for the letters of other scripts, by their Unicode names.
+
+Names of letters begin with the sound of the letter, such as GREEK SMALL LETTER SIGMA. Names of syllables, vowel signs
+and kana are the sound. Unicode never changes a name. Chinese characters have no such names and stay as they are.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain
+
+_FIRST = "\u0370"
+"""First letter of another script. Latin text has later characters, but few letters, whose names contain LATIN."""
+_NAME = re.compile(
+    r"(?P<script>\S+) (?:\S+ )*?(?P<kind>LETTER|SYLLABLE|VOWEL SIGN|CHARACTER(?: SARA)?) "
+    r"(?:(?:FINAL|SHORT|SMALL|FARSI|UKRAINIAN|BYELORUSSIAN-UKRAINIAN) )*(?P<sound>\S+)"
+)
+_WHOLE_SOUNDS = {"SYLLABLE", "VOWEL SIGN", "CHARACTER SARA", "HIRAGANA", "KATAKANA"}
+"""Kinds and scripts of characters whose names are the whole sound."""
+_VOWEL_MARKS = {"VOWEL SIGN", "CHARACTER SARA"}
+_WORDS = 1_000
+"""Number of words by which the script of a vocabulary is determined."""
+_IRREGULAR = {
+    "GREEK RHO": "r",
+    "CYRILLIC GHE": "g",
+    "CYRILLIC IE": "e",
+    "CYRILLIC IO": "yo",
+    "CYRILLIC EF": "f",
+    "CYRILLIC EL": "l",
+    "CYRILLIC EM": "m",
+    "CYRILLIC EN": "n",
+    "CYRILLIC ER": "r",
+    "CYRILLIC ES": "s",
+    "CYRILLIC YU": "yu",
+    "CYRILLIC YA": "ya",
+    "CYRILLIC SOFT": "",
+    "CYRILLIC HARD": "",
+}
+
+
+def find_script(words: Sequence[str]) -> str:
+    """Return the script of most letters in the first words, as in Unicode names, such as CYRILLIC."""
+    letters = Counter(chain.from_iterable(words[:_WORDS]))
+    scripts = Counter[str]()
+    for letter, number in letters.items():
+        if letter.isalpha():
+            scripts[unicodedata.name(letter, "").partition(" ")[0]] += number
+    return max(scripts, key=lambda script: (scripts[script], script), default="LATIN")
+
+
+def romanize(word: str) -> str:
+    """Return a word in Latin letters and digits. Words in Latin letters are unchanged."""
+    if max(word, default="") < _FIRST:
+        return word
+    # A word of soft signs alone has no sound.
+    return "".join(map(_romanize, word)) or word
+
+
+@cache
+def _romanize(character: str) -> str:
+    name, category = unicodedata.name(character, ""), unicodedata.category(character)
+    is_latin = "LATIN" in name or name.startswith(("COMBINING", "MODIFIER", "VARIATION"))
+    if character < _FIRST or is_latin or not (character.isdecimal() or category[0] in "LM"):
+        return character
+    if character.isdecimal():
+        return str(unicodedata.decimal(character))
+    found = _NAME.match(name)
+    if category[0] == "M" and (found is None or found["kind"] not in _VOWEL_MARKS):
+        # Tones, points and the like, which transcriptions leave out.
+        return ""
+    if found is None:
+        return character
+    sound = _IRREGULAR.get(f"{found['script']} {found['sound']}")
+    if sound is None:
+        whole = not _WHOLE_SOUNDS.isdisjoint((found["script"], found["kind"]))
+        sound = _whole_sound(found["sound"]) if whole else _first_sound(found["sound"])
+    return sound.capitalize() if character.isupper() else sound
+
+
+def _whole_sound(name: str) -> str:
+    """Return the sound of a syllable or vowel. Long vowels are written twice in names, such as AA."""
+    return re.sub(r"(.)\1", r"\1", name).lower()
+
+
+def _first_sound(name: str) -> str:
+    """Return the consonants that the name of a letter begins with, otherwise its first vowel."""
+    return (name[: len(name) - len(name.lstrip("BCDFGHJKLMNPQRSTVWXYZ"))] or name[0]).lower()

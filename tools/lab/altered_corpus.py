@@ -1,0 +1,87 @@
+"""Alter a corpus with manual links: replace words by unique words, or one side's letters by those of another script.
+
+    python -m hierogram.tools.lab.altered_corpus gold-en-fr-hansards unique/gold-en-fr-hansards --unique 0.6
+    python -m hierogram.tools.lab.altered_corpus gold-en-fr-hansards greek/gold-en-fr-hansards --side fr --letters greek
+
+The words and their manual links keep their positions, so the error rates of `compare_aligners` are comparable.
+"""
+
+import random
+import re
+import shutil
+import string
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.exceptions import InputError
+
+LETTERS = {
+    "cyrillic": "ch ч,sh ш,ph ф,ou у,qu к,ce се,ci си,ge же,gi жи,a а,b б,c к,d д,e е,f ф,g г,h х,i и,j ж,k к,l л,m м,"
+    "n н,o о,p п,q к,r р,s с,t т,u у,v в,w в,x кс,y и,z з",
+    "greek": "ch τσ,ph φ,th θ,ou ου,qu κ,ce σε,ci σι,a α,b β,c κ,d δ,e ε,f φ,g γ,h χ,i ι,j ι,k κ,l λ,m μ,n ν,o ο,p π,"
+    "q κ,r ρ,s σ,t τ,u ου,v β,w β,x ξ,y υ,z ζ",
+}
+"""Transcriptions of Latin letters, the longest first."""
+
+
+def add_unique_words(lines: list[list[str]], share: float, randomness: random.Random) -> None:
+    """Replace words at random places by random letters until a share of all tokens occurs once."""
+    places = [(line, position) for line, words in enumerate(lines) for position in range(len(words))]
+    count = Counter(word for words in lines for word in words)
+    unique = sum(number == 1 for number in count.values())
+    randomness.shuffle(places)
+    for line, position in places:
+        if unique >= share * len(places):
+            return
+        word = lines[line][position]
+        if count[word] > 1:
+            count[word] -= 1
+            unique += 1 + (count[word] == 1)
+            length = randomness.randint(6, 10)
+            lines[line][position] = "".join(randomness.choice(string.ascii_lowercase) for _ in range(length))
+
+
+def transcribe(text: str, script: str) -> str:
+    """Return a Latin text in the letters of a script, without accents."""
+    table = dict(pair.split(" ") for pair in LETTERS[script].split(","))
+    decomposed = unicodedata.normalize("NFD", text.replace("œ", "oe").replace("æ", "ae").replace("Œ", "OE"))
+    plain = "".join(character for character in decomposed if not unicodedata.combining(character))
+
+    def replacement(found: re.Match[str]) -> str:
+        letters = table[found[0].lower()]
+        return letters[0].upper() + letters[1:] if found[0][0].isupper() else letters
+
+    return re.sub("|".join(table), replacement, plain, flags=re.IGNORECASE | re.ASCII)
+
+
+def alter(
+    folder: Annotated[Path, typer.Argument(help="Folder with corpus.XX for two languages, and gold.talp.")],
+    output: Annotated[Path, typer.Argument(help="Folder to create. Its name must have the same languages.")],
+    unique: Annotated[float, typer.Option(min=0, max=1, help="Minimum share of tokens that occur once.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the unique words.")] = 1,
+    letters: Annotated[
+        str | None, typer.Option(help=f"Script: {', '.join(LETTERS)}.", show_default="unchanged")
+    ] = None,
+    side: Annotated[str | None, typer.Option(help="Language of the side in this script, such as fr.")] = None,
+) -> None:
+    """Write an altered copy of a corpus with manual links."""
+    if (letters is None) != (side is None) or (letters is not None and letters not in LETTERS):
+        raise InputError(f"expected --letters {' or '.join(LETTERS)} with --side")
+    output.mkdir(parents=True)
+    randomness = random.Random(seed)
+    for path in sorted(folder.glob("corpus.*")):
+        lines = [line.split() for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+        add_unique_words(lines, unique, randomness)
+        text = "".join(" ".join(words) + "\n" for words in lines)
+        if letters is not None and path.suffix == f".{side}":
+            text = transcribe(text, letters)
+        (output / path.name).write_text(text, encoding="utf-8")
+    shutil.copy(folder / "gold.talp", output / "gold.talp")
+
+
+if __name__ == "__main__":
+    typer.run(alter)
