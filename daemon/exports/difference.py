@@ -17,7 +17,7 @@ from hierogram.daemon.exports.formats import find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest, working_folder
 from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
-from hierogram.storage.records.uncertainty import group_variance_sql
+from hierogram.storage.records.uncertainty import squared_error_sql
 
 Exported = tuple[Path, dict[str, Any]]
 """A file of rules, and its manifest."""
@@ -154,7 +154,7 @@ def _is_significant(variance_before: float | None, variance_after: float | None)
         f"coalesce(b.count, least(a.count, {rounding_step}))",
     )
     squared_errors = " + ".join(
-        f"{variance!r} * {uses} + {group_variance_sql(uses)}"
+        squared_error_sql(uses, f"({variance!r} * {uses})")
         for variance, uses in ((float(variance_before), before), (float(variance_after), after))
     )
     return f"(abs({after} - {before}) > {_SIGNIFICANT_ERRORS} * sqrt({squared_errors}))"

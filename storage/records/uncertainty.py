@@ -2,8 +2,8 @@
 
 Errors of the pairs that use a rule are not independent: a rule is more probable in each pair if other pairs use it. So
 chains differ by whole groups of pairs, for hundreds of sweeps. The squared standard error of U expected uses is the sum
-of the variances of the pairs, `expected_uses_variance`, plus the group variance a U² / (1 + U / G), as if the pairs
-changed in groups of G uses. docs/model.md has the measurement of a and G.
+V of the variances of the pairs, `expected_uses_variance`, plus the group variance (a U² + b V²) / (1 + U / G), as if
+the pairs changed in groups of G uses. docs/model.md has the measurement of a, b and G.
 """
 
 from typing import TYPE_CHECKING
@@ -15,28 +15,27 @@ if TYPE_CHECKING:
 
 GROUP_VARIANCE = 0.018
 """Squared relative error of expected uses that are far fewer than `GROUP_USES`: a."""
+GROUP_CORRELATION = 0.2
+"""Group variance over the squared variance of the pairs, for far fewer uses than `GROUP_USES`: b."""
 GROUP_USES = 15.0
 """Expected uses that change together: G."""
 
 
-def group_variance_sql(uses: str) -> str:
-    """Return the SQL expression of the group variance of expected uses."""
-    return f"{GROUP_VARIANCE} * {uses} * {uses} / (1.0 + {uses} / {GROUP_USES})"
-
-
-def squared_error_sql(rule: str = "") -> str:
-    """Return the SQL expression of a rule's squared standard error. `rule` is the table's alias with a period."""
-    return f"{rule}expected_uses_variance + {group_variance_sql(f'{rule}expected_uses')}"
+def squared_error_sql(uses: str, variance: str) -> str:
+    """Return the SQL expression of the squared standard error of expected uses, given the variance of their pairs."""
+    group = f"({GROUP_VARIANCE} * {uses} * {uses} + {GROUP_CORRELATION} * {variance} * {variance})"
+    return f"({variance} + {group} / (1.0 + {uses} / {GROUP_USES}))"
 
 
 def standard_error_sql(rule: str = "") -> str:
     """Return the SQL expression of a rule's standard error. `rule` is the table's alias with a period."""
-    return f"sqrt({squared_error_sql(rule)})"
+    return f"sqrt({squared_error_sql(f'{rule}expected_uses', f'{rule}expected_uses_variance')})"
 
 
 def squared_errors(uses: "NDArray[np.float64]", variances: "NDArray[np.float64]") -> "NDArray[np.float64]":
     """Return the squared standard errors float64[n] of expected uses, given the variances of their pairs."""
-    return variances + GROUP_VARIANCE * uses * uses / (1.0 + uses / GROUP_USES)
+    group = GROUP_VARIANCE * uses * uses + GROUP_CORRELATION * variances * variances
+    return variances + group / (1.0 + uses / GROUP_USES)
 
 
 def standard_errors(uses: "NDArray[np.float64]", variances: "NDArray[np.float64]") -> "NDArray[np.float64]":

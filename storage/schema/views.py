@@ -81,7 +81,8 @@ SELECT c.day, c.rule_id, c.source, c.target, c.expected_uses_before, c.expected_
   FROM (
         SELECT h.day, h.rule_id, h.source, h.target,
                h.expected_uses AS expected_uses_before, coalesce(r.expected_uses, 0) AS expected_uses_now,
-               {squared_error_sql("h.")} + coalesce({squared_error_sql("r.")}, 0) AS squared_error
+               {squared_error_sql("h.expected_uses", "h.expected_uses_variance")}
+                 + coalesce({squared_error_sql("r.expected_uses", "r.expected_uses_variance")}, 0) AS squared_error
           FROM rule_history AS h
           LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target
        ) AS c""",

@@ -322,8 +322,8 @@ DAEMON_FAULTS = (
     Fault(
         "errors have no group variance",
         "storage/records/uncertainty.py",
-        "variances + GROUP_VARIANCE * uses",
-        "variances + 0 * uses",
+        "group = GROUP_VARIANCE * uses",
+        "group = 0 * uses",
         ("tests/storage/events/test_events.py", "-k", "appear_change"),
     ),
     Fault(

@@ -16,7 +16,7 @@ from hierogram.daemon.learning.kinds.kind import (
     SweepRequest,
     make_key,
 )
-from hierogram.daemon.learning.kinds.pairs import is_hiero, number_words, stream_names
+from hierogram.daemon.learning.kinds.pairs import draw_variances, is_hiero, number_words, stream_names
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.occurrences import Occurrences
@@ -117,10 +117,10 @@ class LoadedRawPairs:
         chosen = np.where(np.diff(samples.records.offsets) == 0, _WITHOUT_RECORD, _WITH_RECORD).astype(np.int8)
         if samples.chosen is not None:
             chosen[~samples.chosen] = _EXCLUDED
-        uses_by_source = [
-            list_tree_uses(self.batch, samples.trees, chosen, first),
-            list_record_uses(self.batch, samples.records, first),
-        ]
+        averaged = list_record_uses(self.batch, samples.records, first)
+        # A chain stays in a mode, so its averages are not more precise than a single draw.
+        averaged = averaged._replace(variances=averaged.variances + draw_variances(averaged.sampled))
+        uses_by_source = [list_tree_uses(self.batch, samples.trees, chosen, first), averaged]
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in uses_by_source]
 
     def _columns(self, uses: RuleUses) -> RuleDeltas:

@@ -60,6 +60,8 @@ class ForestPairs(ABC):
 
     batch: Batch
     counts_minimal: ClassVar[bool]
+    mixes: ClassVar[bool]
+    """Whether chains leave a mode, so that averages are more precise than a single draw."""
 
     @abstractmethod
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
@@ -114,10 +116,7 @@ class ForestPairs(ABC):
                     Change(with_record, weight, 0),
                     Change(others, weight, *(weight * value for value in _DRAW)),
                 ]
-        old, new = (
-            list_fragments(empty_blobs(0) if samples is None else samples.records) for samples in (before, after)
-        )
-        fragments = fragment_changes(old, new)
+        fragments = fragment_changes(self._averaged(before), self._averaged(after))
         deltas = count_changes(self.batch, changes, fragments._replace(pairs=first + fragments.pairs))
         if self.counts_minimal:
             # A forest has one minimal derivation, so it changes only if a pair gets its first derivation or is removed.
@@ -132,9 +131,20 @@ class ForestPairs(ABC):
         numbers = (deltas.counts, deltas.sampled, deltas.variances, deltas.minimal)
         return self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
 
+    def _averaged(self, samples: StoredSamples | None) -> Fragments:
+        fragments = list_fragments(empty_blobs(0) if samples is None else samples.records)
+        if self.mixes:
+            return fragments
+        return fragments._replace(variances=fragments.variances + draw_variances(fragments.weights))
+
     def occurrences(self, state: State) -> Occurrences:
         """Return the rules of every pair's derivation, by pair."""
         return rule_occurrences(self.batch, state)
+
+
+def draw_variances(uses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the error variances of a single draw, in units of 1/`ONE_SQUARE`, given uses in units of 1/`ONE_USE`."""
+    return VARIANCE_PER_DRAW * ONE_USE * uses
 
 
 def _derived_pairs(samples: StoredSamples | None) -> NDArray[np.int64]:
@@ -186,6 +196,7 @@ class LoadedPairs(ForestPairs):
     """A batch, the spellings of its words in the batch's numbering, and the source rows."""
 
     counts_minimal = True
+    mixes = True
 
     batch: Batch
     source: Spellings

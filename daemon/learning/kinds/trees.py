@@ -46,6 +46,7 @@ class LoadedTrees(ForestPairs):
     """Trees in memory: forests, productions, labels and words by number (label 0 is unused), salt of fragment keys."""
 
     counts_minimal = False
+    mixes = False
 
     batch: Batch
     expansions: Expansions

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from sqlalchemy import text
 from tests.daemon.learning.every_kind import CASES
 from tests.reference.stored import ForestNode, is_itg, is_itg_record, is_record, is_state
 
@@ -11,11 +12,13 @@ from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, Store
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
 from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.repairing import repair
+from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.forest import NO_TAIL, Forests
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.rules import RuleUse
-from hierogram.storage.records.pairs import PairRow
+from hierogram.storage.records.pairs import PairRow, checksum_of
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -190,3 +193,37 @@ class Fuzz:
             if self._fits(k, state)
             else []
         )
+
+
+def overwrite(store: Store, pair_id: int, current: bytes, averages: bytes, *, checksum: int | None = None) -> None:
+    """Overwrite a pair's derivation and averages, and optionally their checksum."""
+    changes = "current = :current, averages = :averages, checksum = coalesce(:checksum, checksum)"
+    values = {"current": current, "averages": averages, "checksum": checksum, "pair": pair_id}
+    with store.engine.begin() as connection:
+        connection.execute(text(f"UPDATE derivations SET {changes} WHERE pair_id = :pair"), values)
+
+
+def damage_and_repair(store: Store, random: np.random.Generator) -> tuple[int, int]:
+    """Damage 70 % of the pairs and repair the store; returns the damaged pairs, and those with a valid checksum."""
+    rows = store.pairs()
+    states, records = [row.current or b"" for row in rows], [row.averages or b"" for row in rows]
+    detectable, sealed = set(), set()
+    for row in rows:
+        if random.random() < 0.7:
+            state, record = mutated(random, row.current or b"", states), mutated(random, row.averages or b"", records)
+            own = checksum_of(row.id, state, record) if random.random() < 0.5 else None
+            overwrite(store, row.id, state, record, checksum=own)
+            if own is not None:
+                sealed.add(row.id)
+            elif (state, record) != (row.current, row.averages):
+                detectable.add(row.id)
+    assert verify(store).problems
+    done = repair(store)
+    assert done.remaining_problems == []
+    assert detectable <= set(done.reset_pairs) <= detectable | sealed
+    undamaged = [row for row in rows if row.id not in detectable | sealed]
+    assert store.pairs_by_id([row.id for row in undamaged]) == undamaged
+    learn(store, sweeps=1)
+    assert verify(store).problems == []
+    assert store.count_pairs(["settled"]) == len(rows)
+    return len(detectable | sealed), len(sealed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.conftest import CopyStore
 from tests.daemon.learning.every_kind import CASES
-from tests.daemon.learning.mutations import Fuzz, learned, mutated
+from tests.daemon.learning.mutations import Fuzz, damage_and_repair, learned, overwrite
 from tests.daemon.learning.stores import QUICK, fill, some_pairs
 from tests.storage.building import query
 
@@ -42,19 +42,6 @@ def test_kernels_sample_all_valid_derivations(kind: str, tmp_path: Path) -> None
         fuzz.round()
         fuzz.shown()
     assert fuzz.outcome.derivations_that_fit > 0
-
-
-def overwrite(store: Store, pair_id: int, current: bytes, averages: bytes, *, checksum: int | None = None) -> None:
-    """Overwrite a pair's derivation and averages, with their checksum or another one."""
-    values: dict[str, object] = {"current": current, "averages": averages, "pair": pair_id, "checksum": checksum}
-    changes = "current = :current, averages = :averages" + (", checksum = :checksum" if checksum is not None else "")
-    if checksum is None:
-        del values["checksum"]
-    query(
-        str(store.engine.url.render_as_string(hide_password=False)),
-        f"UPDATE derivations SET {changes} WHERE pair_id = :pair",
-        **values,
-    )
 
 
 def make(url: str) -> None:
@@ -125,21 +112,7 @@ def test_a_store_with_random_derivations_is_repaired(kind: str, store_url: str) 
         case.fill(store)
         learn(store, sweeps=4)
         for _ in range(3):
-            rows = store.pairs()
-            states, records = [row.current or b"" for row in rows], [row.averages or b"" for row in rows]
-            for k, row in enumerate(rows):
-                if random.random() < 0.7:
-                    state = mutated(random, states[k], states)
-                    record = mutated(random, records[k], records)
-                    # Half of them have a valid checksum.
-                    own = checksum_of(row.id, state, record) if random.random() < 0.5 else None
-                    overwrite(store, row.id, state, record, checksum=own)
-            assert verify(store).problems
-            assert repair(store).remaining_problems == []
-            assert sound(store)
-            learn(store, sweeps=1)
-            assert sound(store)
-            assert store.count_pairs(["settled"]) == len(rows)
+            damage_and_repair(store, random)
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def test_events_of_rules_that_appear_change_and_disappear(store: Store) -> None:
         ("rule-added", "d", None, 1000.0),
     ]
     [rule] = store.find_rules("a")
-    error = pytest.approx((4 + 0.018 * 20**2 / (1 + 20 / 15)) ** 0.5)
+    error = pytest.approx((4 + (0.018 * 20**2 + 0.2 * 4**2) / (1 + 20 / 15)) ** 0.5)
     assert (first.events[0].target, first.events[0].standard_error, rule.expected_uses_error) == ("A", error, error)
     # Within twice the error, or within a tenth; then beyond both.
     commit(store, [], [moved("a", 7), moved("c", 0.7), moved("d", 90)])
@@ -89,7 +89,7 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
         for name, number in uses.items():
             if name in heard:
                 assert number >= 4
-                group = sum(0.018 * uses**2 / (1 + uses / 15) for uses in (heard[name], number))
+                group = sum((0.018 * uses**2 + 0.2 * 1.2**2) / (1 + uses / 15) for uses in (heard[name], number))
                 assert abs(heard[name] - number) <= max(0.1 * heard[name], 2 * (120 * 0.01 + group) ** 0.5) + 0.01
             else:
                 assert number < 8 + 0.01

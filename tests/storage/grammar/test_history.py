@@ -95,5 +95,5 @@ def test_changes_beyond_the_error_are_reported(store: Store, store_url: str, day
         "SELECT source, change, standard_error, significant FROM rule_changes WHERE day = '2026-03-02' ORDER BY source",
     )
     # Two variances of 2, and the group variances of 20 and 23, and of 20 and 28 uses.
-    errors = [pytest.approx((4 + 3.0857 + group) ** 0.5, abs=1e-3) for group in (3.7587, 4.9228)]
+    errors = [pytest.approx((4 + 3.4286 + group) ** 0.5, abs=1e-3) for group in (4.0745, 5.2019)]
     assert rows == [("a", 3, errors[0], 0), ("b", 8, errors[1], 1)]

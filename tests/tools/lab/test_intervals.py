@@ -1,17 +1,16 @@
-"""Coverage of intervals around expected uses: against counting by hand, and the exact sums of a chain."""
+"""Coverage of intervals around expected uses: against counting by hand, and the uses of chains of every kind."""
 
-from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.daemon.learning.every_kind import CASES
+from tests.daemon.learning.stores import QUICK, fill, some_pairs
 from tests.tools.lab.programs import printed
 
-from hierogram.samplers.forests.averages import empty_averages
-from hierogram.tools.lab.measures.averages import Uses, align_means, averaged_uses, sum_uses
-from hierogram.tools.lab.measures.coverage import Shown, exact, rows, shown
-from hierogram.tools.lab.measures.results import Corpus
-from hierogram.tools.lab.measures.sampling import read_batch
+from hierogram.storage.store import open_store
+from hierogram.tools.lab.measures.averages import Uses, align_means, sum_uses
+from hierogram.tools.lab.measures.coverage import Shown, measure, rows, sample
 
 
 def keys(*numbers: int) -> np.ndarray:
@@ -47,32 +46,32 @@ def test_uses_of_the_same_rule_are_added() -> None:
     assert sorted(zip(first.tolist(), second.tolist(), strict=True)) == [(0.0, 9.0), (2.5, 0.0), (5.0, 0.0)]
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
-    for name, lines in {
-        "f": [f"le chat {k % 7} dort ici" for k in range(12)],
-        "e": [f"the cat {k % 7} sleeps here" for k in range(12)],
-        "a": ["0-0 1-1 2-2 3-3 4-4"] * 12,
-    }.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    return Corpus(*(str(tmp_path / name) for name in "fea"), threads=1)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CASES)
+def test_a_store_of_any_kind_shows_as_many_uses_as_its_chain_has(kind: str, tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'some.db'}", create=True, settings=CASES[kind].settings) as store:
+        CASES[kind].fill(store)
+        [young, old], uses = measure(store, 2, (10, 40))
+        [first, *others] = sample(store, 2, (40,))
+        assert store.count_pairs(["settled"]) == 0
+    assert young.means.sum() == pytest.approx(uses.means.sum(), rel=0.3)
+    assert old.means.sum() == pytest.approx(uses.means.sum(), rel=0.15)
+    # The uses are the mean of 40 derivations of each pair.
+    assert uses.means.sum() == pytest.approx(sum(int(one.current.counts.sum()) for one in (first, *others)) / 40)
+    assert first.shown is None
+    last = others[-1].shown
+    assert last is not None
+    # Chains of phrases mix. The averages of other kinds are not more precise than a single draw.
+    uses, variances = last.expected_uses, last.expected_uses_variances
+    assert (variances.sum() < uses.sum() / 2) if kind == "phrases" else (variances >= uses).all()
 
 
 @pytest.mark.slow
-def test_a_store_shows_as_many_uses_as_the_exact_sums(corpus: Corpus) -> None:
-    batch = read_batch(corpus)
-    total = exact(batch, corpus, 2, 40).means.sum()
-    [young, old] = shown(batch, corpus, 2, (10, 40))
-    assert young.means.sum() == pytest.approx(total, rel=0.15)
-    assert old.means.sum() == pytest.approx(total, rel=0.15)
-    assert young.errors.mean() > old.errors.mean() > 0
-    assert averaged_uses(empty_averages(batch)).means.sum() == 0
-
-
-@pytest.mark.slow
-def test_it_prints_a_table(corpus: Corpus, tmp_path: Path) -> None:
-    with chdir(tmp_path):
-        output_lines = printed("measures.coverage", "f", "e", "a", "--seeds", "3", "--ages", "5,20").splitlines()
+def test_it_prints_a_table(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'some.db'}"
+    with open_store(url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(12))
+    output_lines = printed("measures.coverage", url, "--seeds", "3", "--ages", "5,20").splitlines()
     assert output_lines[0].startswith("| pairs | sweeps | uses shown |")
     assert {line.split(" | ")[1] for line in output_lines[2:]} == {"5", "20"}
     assert all("%" in line for line in output_lines[2:])

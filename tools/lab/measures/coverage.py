@@ -1,28 +1,28 @@
 """Measure how often intervals of two standard errors around expected uses contain the true uses, over seeds.
 
-    python -m hierogram.tools.lab.measures.coverage corpus.zh corpus.en align.gdfa --pairs 300 --seeds 8
+    hierogram --store store.db ingest corpus.zh corpus.en align.gdfa
+    python -m hierogram.tools.lab.measures.coverage sqlite:///store.db --seeds 8
 
-The truth of a chain is the mean of the exact sums of the other chains after the largest number of sweeps. It is
-compared with the values of a store of this age: the written records of the chain, with their errors.
+New chains sample the pairs of the store, whatever its kind. The truth of a chain is the mean of the uses of the other
+chains over the largest number of sweeps. It is compared with the values of a store of this age: the written records of
+the chain, with their errors.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
-from hierogram.samplers.forests.averages import SWEEPS_PER_PRUNING, Averages, empty_averages
-from hierogram.samplers.forests.derivations import Batch
-from hierogram.samplers.forests.records import list_fragments, write_averages
-from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
+from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, StoredSamples, SweepRequest
+from hierogram.daemon.learning.kinds.stored import find_kind
+from hierogram.samplers.grammar.columns import Blobs, empty_blobs
+from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.uncertainty import standard_errors
-from hierogram.tools.lab.measures.averages import Uses, align_means, averaged_uses, sum_uses, sweeping
-from hierogram.tools.lab.measures.results import Corpus
-from hierogram.tools.lab.measures.sampling import read_batch
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.lab.measures.averages import Uses, align_means, sum_uses
 
 BOUNDS = (0.05, 0.1, 0.3, 0.7, 1.5, 10.0, np.inf)
 """Bounds of the bins by true expected uses."""
@@ -54,38 +54,58 @@ class Coverage(NamedTuple):
     shown: float
 
 
-def shown(batch: Batch, corpus: Corpus, seed: int, ages: Sequence[int]) -> Iterator[Shown]:
-    """Yield the estimates of a store after each number of averaged sweeps."""
-    for averaged, state, _ in sweeping(batch, corpus, seed, max(ages)):
-        if averaged not in ages:
-            continue
-        deltas = add_fragments(empty_deltas(), batch, list_fragments(write_averages(state.averages)))
-        means = deltas.sampled[: deltas.entries] / ONE_USE
-        errors = standard_errors(means, deltas.variances[: deltas.entries] / ONE_SQUARE)
-        yield Shown(deltas.keys[: deltas.entries].copy(), means, errors)
+class Sampled(NamedTuple):
+    """The rules after a number of averaged sweeps: of the current derivations alone, and of the averages."""
+
+    averaged: int
+    current: RuleDeltas
+    shown: RuleDeltas | None
 
 
-def exact(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> Uses:
-    """Return the mean uses of a chain from sums over averages. Averages are reset before a rule is dropped."""
-    room = 4 * np.diff(empty_averages(batch).first)
-    parts: list[Uses] = []
+def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[Sampled]:
+    """Yield each averaged sweep of a new chain over the store's pairs. Averages are counted at the given ages."""
+    settings = replace(store.settings(), seed=seed)
+    kind = find_kind(settings)
+    loaded = kind.load([row._replace(current=None, averages=None) for row in store.pairs()], settings)
+    every = np.ones(loaded.size, np.bool_)
+    state = kind.draw_initial_state(loaded, settings, every, None)
+    no_averages = empty_blobs(loaded.size)
+    averages = loaded.read_averages(no_averages)
 
-    def add(averages: Averages) -> None:
-        uses = averaged_uses(averages)
-        parts.append(uses._replace(means=uses.means * (int(averages.sweeps.max()) / sweeps)))
+    def count(records: Blobs) -> RuleDeltas:
+        return loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
+
+    chain = kind.chain(EmptyCounts(settings, store.vocabulary_sizes()), ChainConfig())
+    try:
+        chain.add_pairs(loaded, state, ~every)
+        sweep = chain.sweep(loaded)
+        burn_in = kind.schedule(settings).burn_in
+        for number in range(1, burn_in + max(ages) + 1):
+            averaged = number - burn_in
+            numbers = np.full(loaded.size, number)
+            request = SweepRequest(numbers, every, np.full(loaded.size, averaged > 0))
+            state, _ = sweep(state, averages, request, lambda _: None)
+            if averaged > 0:
+                shown = count(loaded.write_averages(averages)) if averaged in ages else None
+                yield Sampled(averaged, count(no_averages), shown)
+    finally:
+        chain.close()
+
+
+def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[Shown], Uses]:
+    """Return the estimates of a chain at each age, and its mean uses over the largest number of sweeps."""
+    found, parts = [], []
+    for _, current, shown in sample(store, seed, ages):
+        parts.append(Uses(current.keys, current.counts.astype(np.float64)))
         if len(parts) == _PARTS_AT_ONCE:
-            parts[:] = [sum_uses(parts)]
-
-    def reset_averages(averages: Averages) -> Averages:
-        if averages.sweeps.max() != SWEEPS_PER_PRUNING - 1:
-            return averages
-        add(averages)
-        return empty_averages(batch, room)
-
-    for _, state, _ in sweeping(batch, corpus, seed, sweeps, reset_averages):
-        averages = state.averages
-    add(averages)
-    return sum_uses(parts)
+            parts = [sum_uses(parts)]
+        if shown is not None:
+            # A rule of the current derivations may have no averages.
+            counted = shown.expected_uses > 0
+            means, variances = shown.expected_uses[counted], shown.expected_uses_variances[counted]
+            found.append(Shown(shown.keys[counted], means, standard_errors(means, variances)))
+    total = sum_uses(parts)
+    return found, total._replace(means=total.means / max(ages))
 
 
 def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
@@ -116,19 +136,15 @@ def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
 
 
 def main(
-    source: Annotated[Path, typer.Argument(help="Source sides, a sentence a line.")],
-    target: Annotated[Path, typer.Argument(help="Target sides.")],
-    alignment: Annotated[Path, typer.Argument(help="Links.")],
-    pairs: Annotated[int, typer.Option(help="Use only the first N pairs.")] = 300,
+    store: Annotated[str, typer.Argument(metavar="URL", help="Store, which is only read.")],
     seeds: Annotated[int, typer.Option(min=3, help="Chains.")] = 8,
     ages: Annotated[str, typer.Option(help="Averaged sweeps of the stores, in ascending order.")] = "50,250,1000",
 ) -> None:
     """Measure how often intervals around expected uses contain the true uses."""
-    corpus = Corpus(str(source), str(target), str(alignment), pairs=pairs, threads=1)
-    batch = read_batch(corpus)
     sweeps = [int(age) for age in ages.split(",")]
-    found = [list(shown(batch, corpus, seed, sweeps)) for seed in range(1, seeds + 1)]
-    truths = [exact(batch, corpus, seed, sweeps[-1]) for seed in range(1, seeds + 1)]
+    with open_store(store) as opened:
+        size = opened.count_pairs()
+        found, truths = zip(*(measure(opened, seed, sweeps) for seed in range(1, seeds + 1)), strict=True)
     columns = "pairs", "sweeps", "uses shown", "true uses from", "rules", "reported error", "real error", "coverage"
     typer.echo(f"| {' | '.join(columns)} | rules shown |")
     typer.echo("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
@@ -137,7 +153,7 @@ def main(
         for row in rows(of_age, truths):
             if row.rules:
                 cells = f"{row.rules:,} | {row.reported:.3f} | {row.real:.3f} | {row.covered:.1%} | {row.shown:.1%}"
-                typer.echo(f"| {batch.size:,} | {age:,} | {share:.1%} | {row.min_uses:g} | {cells} |")
+                typer.echo(f"| {size:,} | {age:,} | {share:.1%} | {row.min_uses:g} | {cells} |")
 
 
 if __name__ == "__main__":
