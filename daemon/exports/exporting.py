@@ -54,6 +54,7 @@ from hierogram.daemon.exports.scratch import (
     load_new_rules,
     load_pair_uses,
     load_rules,
+    memory_for,
     quoted,
     scratch,
 )
@@ -597,7 +598,7 @@ def _write(
         if not state.rules_in_use:
             raise NothingLearnedError(store.url)
         compress = partial(create_compressed, compression=plan.compression)
-        with scratch(work) as database:
+        with scratch(work, memory_for(state.rules_in_use)) as database:
             filters, remaining = score_rules(database, snapshot, plan, report)
             output = OutputFiles(path, glue, compress)
             number, files = write_rules(database, plan, output, lambda done: report("write", done, remaining))

@@ -15,6 +15,8 @@ from hierogram.samplers.kernel import Report
 FLOOR = 1e-7
 """Weight of a word pair without links in the store. A rule may exist for one commit after its last pair."""
 
+_RULES_AT_ONCE = 250_000
+"""Rules whose lexical weights are computed together, so that the memory does not depend on the number of rules."""
 _NULL = "''"
 _PAIRS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
 
@@ -73,14 +75,24 @@ def load_lexical_weights(scratch: Scratch) -> None:
           FROM lexicon WHERE f = {_NULL}
         UNION ALL
         SELECT f, NULL, {_log(_units("f_given_e"), "1")} FROM lexicon WHERE e = {_NULL}""")
+    scratch.run("CREATE TABLE lexical (id BIGINT, lex_target_given_source DOUBLE, lex_source_given_target DOUBLE)")
+    [last] = scratch.row("SELECT coalesce(max(id), -1) FROM kept")
+    for first in range(0, last + 1, _RULES_AT_ONCE):
+        _add_lexical_weights(scratch, f"id >= {first} AND id < {first + _RULES_AT_ONCE}")
+    scratch.run("DROP TABLE unlinked")
+
+
+def _add_lexical_weights(scratch: Scratch, condition: str) -> None:
     s, t = symbols("source"), symbols("target")
     scratch.run(f"""
-        CREATE TABLE lexical AS
-        WITH linked AS (
+        INSERT INTO lexical
+        WITH part AS (
+            SELECT id, source, target, alignment, nonterminals FROM kept WHERE {condition}
+        ), linked AS (
             SELECT id, i, j, {word("s[i + 1]")} AS f, {word("t[j + 1]")} AS e FROM (
                 SELECT id, {s} AS s, {t} AS t,
                        unnest({_positions("alignment", 1)}) AS i, unnest({_positions("alignment", 2)}) AS j
-                  FROM kept WHERE alignment <> ''
+                  FROM part WHERE alignment <> ''
             )
         ), weighed AS (
             SELECT id, i, j, {_units(f"coalesce(e_given_f, {FLOOR})")} AS e_given_f,
@@ -95,10 +107,8 @@ def load_lexical_weights(scratch: Scratch) -> None:
             UNION ALL
             {_without_links("source", 1, "0", "to_source")}
         )
-        SELECT id, exp(CAST(sum(to_target) AS DOUBLE) / 4294967296) AS lex_target_given_source,
-               exp(CAST(sum(to_source) AS DOUBLE) / 4294967296) AS lex_source_given_target
+        SELECT id, exp(CAST(sum(to_target) AS DOUBLE) / 4294967296), exp(CAST(sum(to_source) AS DOUBLE) / 4294967296)
           FROM words GROUP BY id""")
-    scratch.run("DROP TABLE unlinked")
 
 
 def _without_links(side: str, part: int, to_target: str, to_source: str) -> str:
@@ -113,10 +123,10 @@ def _without_links(side: str, part: int, to_target: str, to_source: str) -> str:
         SELECT id, {values[0]}, {values[1]} FROM (
             SELECT id, {word("symbol")} AS word FROM (
                 SELECT id, unnest(CASE WHEN nonterminals = 0 THEN {tokens} ELSE {terminals} END) AS symbol
-                  FROM kept WHERE alignment = ''
+                  FROM part WHERE alignment = ''
                 UNION ALL
                 SELECT id, unnest({unlinked})
-                  FROM (SELECT id, {tokens} AS side, {_positions("alignment", part)} AS linked FROM kept
+                  FROM (SELECT id, {tokens} AS side, {_positions("alignment", part)} AS linked FROM part
                          WHERE alignment <> '')
             )
         ) LEFT JOIN (SELECT * FROM unlinked WHERE {column} IS NOT NULL) USING (word)"""

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 Blocks = Iterator[Block]
 
-MEMORY = 256_000_000
-"""Maximum memory of the database, in bytes."""
+MEMORY, _MOST_MEMORY = 256_000_000, 1_000_000_000
+"""Maximum memory of the database of a small and of a large store, in bytes."""
+_MEMORY_PER_RULE = 1_000
 
 _MEMORY_PER_LOADED_BYTE = 8.0
 """Joins, sorts and output remain in memory if the limit is at least this multiple of the size of the loaded rows."""
@@ -180,6 +181,14 @@ class Scratch:
 def quoted(value: str) -> str:
     """Return a text as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def memory_for(rules: int) -> int:
+    """Return the maximum memory of the database of a store with this number of rules in use, in bytes.
+
+    It is less than learning the store takes.
+    """
+    return min(max(MEMORY, _MEMORY_PER_RULE * rules), _MOST_MEMORY)
 
 
 @contextmanager
@@ -336,7 +345,9 @@ def load_pair_uses(
     if text is not None:
         _compose(scratch, text, shape)
     if linked:
-        link_rules(scratch)
+        link_rules(scratch, composed=text is not None)
+    if text is not None:
+        scratch.run("DROP TABLE composed")
     scratch.run("DROP TABLE inner_uses")
 
 
@@ -373,7 +384,10 @@ def _distinct_sides(scratch: Scratch, side: str) -> list[str]:
 
 
 def _compose(scratch: Scratch, text: "_TextStatistics", shape: Collection[str]) -> None:
-    """Add the compositions that new text needs to the table `loaded`, and delete the rules that it does not need."""
+    """Add the compositions that new text needs to the table `loaded`, and delete the rules that it does not need.
+
+    The table `composed` has these compositions.
+    """
     shape_columns = "".join(f", min({name}) AS {name}" for name in shape)
     scratch.run(f"""
         CREATE TABLE composed AS
@@ -384,18 +398,14 @@ def _compose(scratch: Scratch, text: "_TextStatistics", shape: Collection[str]) 
     text.delete_seldom(scratch, "composed", f"composed WHERE {once}")
     seldom = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
     text.delete_seldom(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {seldom}")
-    scratch.run("""
-        UPDATE loaded SET uses = loaded.uses + composed.uses FROM composed
-         WHERE loaded.source = composed.source AND loaded.target = composed.target""")
-    names = ", ".join(("source", "target", "uses", *shape))
+    # Updates would need memory for each changed row.
+    shape_columns = "".join(f", coalesce(loaded.{name}, composed.{name}) AS {name}" for name in shape)
     scratch.run(f"""
-        INSERT INTO loaded ({names})
-        SELECT {names} FROM composed ANTI JOIN loaded USING (source, target)""")
-    scratch.run("""
-        UPDATE inner_uses SET uses = inner_uses.uses + inner_uses.composed FROM composed
-         WHERE inner_uses.composed > 0
-           AND inner_uses.source = composed.source AND inner_uses.target = composed.target""")
-    scratch.run("DROP TABLE composed")
+        CREATE TABLE extended AS
+        SELECT source, target, coalesce(loaded.uses, 0) + coalesce(composed.uses, 0) AS uses{shape_columns}
+          FROM loaded FULL JOIN composed USING (source, target)""")
+    scratch.run("DROP TABLE loaded")
+    scratch.run("ALTER TABLE extended RENAME TO loaded")
 
 
 _TWICE = 2
@@ -461,16 +471,23 @@ class _TextStatistics:
         scratch.run("DROP TABLE seldom_rows")
 
 
-def link_rules(scratch: Scratch) -> None:
+def link_rules(scratch: Scratch, composed: bool = False) -> None:
     """Set the alignment of each rule in the view `rules` to its most frequent one in the table `inner_uses`.
 
-    Ties are broken by sort order.
+    Includes the uses in compositions of the table `composed` if `composed`. Ties are broken by sort order.
     """
-    scratch.run("""
+    compositions = """
+            UNION ALL
+            SELECT source, target, alignment, composed AS uses
+              FROM inner_uses SEMI JOIN composed USING (source, target) WHERE composed > 0"""
+    scratch.run(f"""
         CREATE TABLE inner_alignments AS
+        WITH used AS (
+            SELECT source, target, alignment, uses FROM inner_uses WHERE uses > 0{compositions if composed else ""}
+        )
         SELECT source, target, coalesce(alignment, '') AS alignment FROM (
             SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, alignment, sum(uses) AS uses
-              FROM inner_uses WHERE uses > 0 GROUP BY source, target, alignment
+              FROM used GROUP BY source, target, alignment
         )
         QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY uses DESC, coalesce(alignment, '')) = 1""")
     scratch.run("""

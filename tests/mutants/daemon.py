@@ -273,15 +273,15 @@ DAEMON_FAULTS = (
     Fault(
         "rules counted in the store have no uses in compositions",
         "daemon/exports/scratch.py",
-        "SET uses = loaded.uses + composed.uses FROM",
-        "SET uses = loaded.uses FROM",
+        "coalesce(loaded.uses, 0) + coalesce(composed.uses, 0) AS uses",
+        "coalesce(loaded.uses, composed.uses) AS uses",
         (_EXPORTING, "-k", "translation_weights"),
     ),
     Fault(
         "compositions have no links",
         "daemon/exports/scratch.py",
-        "SET uses = inner_uses.uses + inner_uses.composed FROM",
-        "SET uses = inner_uses.uses FROM",
+        "SELECT source, target, alignment, composed AS uses",
+        "SELECT source, target, alignment, 0 AS uses",
         (_EXPORTING, "-k", "translation_weights"),
     ),
     Fault(
@@ -301,8 +301,8 @@ DAEMON_FAULTS = (
     Fault(
         "the links of forms that nobody uses count",
         "daemon/exports/scratch.py",
-        "FROM inner_uses WHERE uses > 0 GROUP BY source, target, alignment",
-        "FROM inner_uses GROUP BY source, target, alignment",
+        "uses FROM inner_uses WHERE uses > 0{",
+        "uses FROM inner_uses{",
         _LINKS_OF_RULES,
     ),
     Fault(

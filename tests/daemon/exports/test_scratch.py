@@ -12,7 +12,7 @@ from tests.daemon.exports.rules import ODD, write
 
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import LINKED, link_rules, scratch
+from hierogram.daemon.exports.scratch import LINKED, MEMORY, link_rules, memory_for, scratch
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
@@ -74,13 +74,19 @@ def test_errors_while_writing_are_raised(tmp_path: Path, wrong: str) -> None:
     "format", [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS])]
 )
 def test_without_room_it_works_in_steps(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables replace the views between the steps, and the result has the same bytes."""
+    """Tables replace the views between the steps, lexical weights are added in parts, and the bytes are the same."""
     written = []
-    for name, room in (("roomy", 0), ("tight", 1 << 60)):
+    for name, room, at_once in (("roomy", 0, 1_000), ("tight", 1 << 60, 2)):
         monkeypatch.setattr("hierogram.daemon.exports.scratch._MEMORY_PER_LOADED_BYTE", room)
+        monkeypatch.setattr("hierogram.daemon.exports.lexicon._RULES_AT_ONCE", at_once)
         path, _, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None, per_source=2), name=name)
         written.append(path.read_bytes())
     assert written[0] == written[1]
+
+
+def test_large_stores_get_more_memory_within_a_limit() -> None:
+    assert memory_for(0) == memory_for(100_000) == MEMORY
+    assert MEMORY < memory_for(500_000) < memory_for(5_000_000) == memory_for(50_000_000)
 
 
 def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:

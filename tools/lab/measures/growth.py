@@ -1,0 +1,180 @@
+"""Measure time and memory of the commands on stores of growing size, from thousands of pairs to a million.
+
+    python -m hierogram.tools.lab.measures.growth corpus.fr corpus.en corpus.align --work growth --pairs 40000,500000
+
+All pairs of the bitext, and joins of two random ones, are shuffled; each store has the first of them. Each command is
+a separate process. Figures and stores remain in the folder, so that an interrupted run can continue.
+"""
+
+import http.client
+import json
+import multiprocessing
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import numpy as np
+import typer
+
+from hierogram.storage.records.pairs import SETTLED
+from hierogram.tools.lab.measures.results import BitextFile, ResultCache, serving
+
+_ADDED = 300
+"""Pairs that are added to a store that has learned the others."""
+_JOINS = 5
+"""Joined pairs per pair of the bitext."""
+_TABLES = {"processor": "Processor time in seconds", "clock": "Time in seconds", "peak": "Peak memory in MB"}
+
+_REST_SECONDS = 4.0
+"""Longest pause before a pair is posted to a daemon."""
+_POLL_SECONDS = 0.05
+_NEWEST_STATE = "SELECT state FROM sentence_pairs ORDER BY id DESC LIMIT 1"
+
+AlignedPair = tuple[str, str, str]
+"""Source, target and links of a pair."""
+
+
+def joined_pairs(bitext: Sequence[AlignedPair]) -> Iterator[AlignedPair]:
+    """Yield shuffled pairs: those of the bitext, and five times as many joins of two random ones."""
+    draw = random.Random(1)
+    single = [(pair,) for pair in bitext]
+    joined = [tuple(draw.choices(bitext, k=2)) for _ in range(_JOINS * len(bitext))]
+    parts = [*single, *joined]
+    draw.shuffle(parts)
+    return map(_join, parts)
+
+
+def _join(parts: Sequence[AlignedPair]) -> AlignedPair:
+    links: list[str] = []
+    i = j = 0
+    for source, target, alignment in parts:
+        for link in alignment.split():
+            position, other = link.split("-")
+            links.append(f"{int(position) + i}-{int(other) + j}")
+        i, j = i + source.count(" ") + 1, j + target.count(" ") + 1
+    return " ".join(part[0] for part in parts), " ".join(part[1] for part in parts), " ".join(links)
+
+
+def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
+    """Run `hierogram`; return processor and clock seconds and peak memory in MB. Raises `RuntimeError` if it fails."""
+    started = time.monotonic()
+    with (folder / "growth.log").open("a") as log:
+        command = [sys.executable, "-m", "hierogram", *arguments]
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"hierogram {' '.join(arguments)} failed: see {log.name}")
+    seconds = time.monotonic() - started
+    return {"processor": used.ru_utime + used.ru_stime, "clock": seconds, "peak": used.ru_maxrss * 1024 / 1e6}
+
+
+def write_corpora(paths: Sequence[Path], folder: Path, sizes: Sequence[int]) -> None:
+    """Write the first pairs of the joined corpus as `SIZE.first.f`, `.e` and `.a`, and the last as `SIZE.added.f`."""
+    lines = (path.read_text(encoding="utf-8").splitlines() for path in paths)
+    pairs = list(joined_pairs(list(zip(*lines, strict=True))))
+    for size in sizes:
+        for name, rows in ("first", pairs[: size - _ADDED]), ("added", pairs[size - _ADDED : size]):
+            for suffix, texts in zip("fea", zip(*rows, strict=True), strict=True):
+                path = folder / f"{size}.{name}.{suffix}"
+                path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the figures of each command that makes a store of the pairs, exports and verifies it."""
+    first, added = ([f"{size}.{name}.{suffix}" for suffix in "fea"] for name in ("first", "added"))
+    steps = {
+        "ingest": ["ingest", *first],
+        "learn": ["learn", "--sweeps", str(sweeps)],
+        f"ingest {_ADDED}": ["ingest", *added],
+        f"learn {_ADDED}": ["learn", "--sweeps", "0"],
+        "export": ["export", "--output", f"{size}.cdec.gz"],
+        "verify": ["verify"],
+    }
+    for step, arguments in steps.items():
+        command = ["--store", f"sqlite:///{size}.db", *arguments]
+        yield step, cache.find(f"{size} {step}", partial(run_command, command, folder))
+
+
+def measure_lag(folder: Path, size: int, posted: int) -> list[float]:
+    """Return the seconds until each posted pair has burned in, in a daemon that samples the store at the same time.
+
+    Pairs have no links, and are posted one by one at random moments. The first pair, for which the daemon starts, is
+    omitted.
+    """
+    draw = random.Random(1)
+    sides = ((folder / f"{size}.added.{suffix}").read_text(encoding="utf-8").splitlines() for suffix in "fe")
+    seconds = []
+    with (
+        closing(sqlite3.connect(f"file:{folder}/{size}.db?mode=ro", uri=True)) as store,
+        serving("[http]\nport = 0\n", "--store", f"sqlite:///{size}.db", folder=folder) as url,
+    ):
+        for number, (source, target) in enumerate(islice(cycle(zip(*sides, strict=True)), posted + 1)):
+            time.sleep(draw.uniform(0, _REST_SECONDS))
+            started = time.monotonic()
+            connection = http.client.HTTPConnection(urlsplit(url).netloc)
+            body = json.dumps({"source": source, "target": target, "id": f"posted {started}"})
+            connection.request("POST", "/v1/pairs", body, {"Content-Type": "application/jsonl"})
+            answer = connection.getresponse()
+            if answer.status != http.client.OK:
+                raise RuntimeError(f"/v1/pairs: {answer.read().decode()}")
+            connection.close()
+            while store.execute(_NEWEST_STATE).fetchone() != (SETTLED,):
+                time.sleep(_POLL_SECONDS)
+            if number:
+                seconds.append(time.monotonic() - started)
+    return seconds
+
+
+def exported_rules(folder: Path, size: int) -> int:
+    """Return the number of rules in the export of a store."""
+    rules: int = json.loads((folder / f"{size}.cdec.gz.json").read_text(encoding="utf-8"))["rules"]
+    return rules
+
+
+def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[float]]) -> None:
+    print(f"\n{title}:\n\n| {' | '.join(columns)} |\n|{'---:|' * len(columns)}")
+    for row in rows:
+        print(f"| {' | '.join(f'{value:,.1f}' if value < 10 else f'{value:,.0f}' for value in row)} |")
+
+
+def main(
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
+    work: Annotated[Path, typer.Option(help="Folder of stores and figures, made if missing.")],
+    pairs: Annotated[str, typer.Option(help="Sizes of the stores, separated by commas.")] = "40000,125000,500000",
+    sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after the burn-in.")] = 4,
+    posted: Annotated[int, typer.Option(min=1, help="Pairs posted to a daemon with the largest store.")] = 60,
+) -> None:
+    """Print tables of the costs by size and command."""
+    sizes = sorted(map(int, pairs.split(",")))
+    work.mkdir(parents=True, exist_ok=True)
+    # The peak memory of a command includes that of the process that starts it, so the corpus is in another process.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        pool.submit(write_corpora, [source, target, alignment], work, sizes).result()
+    cache = ResultCache(work / "growth.json")
+    figures = {size: dict(measure_store(work, size, sweeps, cache)) for size in sizes}
+    for figure, title in _TABLES.items():
+        rows = ([size, *(values[figure] for values in steps.values())] for size, steps in figures.items())
+        _print_table(title, ["pairs", *figures[sizes[0]]], rows)
+    rows = ([size, exported_rules(work, size), (work / f"{size}.db").stat().st_size / 1e6] for size in sizes)
+    _print_table("Sizes", ["pairs", "rules exported", "store MB"], rows)
+    lags = cache.find(f"{sizes[-1]} lag", lambda: measure_lag(work, sizes[-1], posted))
+    shares = (f"{share} %: {np.percentile(lags, share):.1f} s" for share in (50, 95, 100))
+    print(f"\nSeconds until a pair posted to the store of {sizes[-1]:,} pairs is learned: {', '.join(shares)}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
