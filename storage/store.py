@@ -39,7 +39,7 @@ from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.operations import StoreStatus
 from hierogram.storage.records.pairs import PairRow
-from hierogram.storage.records.settings import Settings
+from hierogram.storage.records.settings import LEARNED, Settings
 
 if TYPE_CHECKING:
     from hierogram.storage.checks.repair import Repair
@@ -61,9 +61,9 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
         store = Store(engine, schema)
         if settings is not None:
             stored = store.settings()
-            # Ignore values that the store sets: the salt, if two rules have the same key, and the orthographies.
-            orthographies = settings.orthographies or stored.orthographies
-            if replace(settings, key_salt=stored.key_salt, orthographies=orthographies) != stored:
+            # Ignore values that the store sets: the salt, if two rules have the same key, and learned settings.
+            learned = {name: getattr(settings, name) or getattr(stored, name) for name in LEARNED}
+            if replace(settings, key_salt=stored.key_salt, **learned) != stored:
                 raise StoreError(
                     f"the store at {store.url} has the settings {stored}, got {settings}: settings cannot be changed, "
                     "create another store instead"
@@ -96,7 +96,7 @@ class Store(
     """
 
     def settings(self) -> Settings:
-        """Return the settings with which the store was created, and its orthographies."""
+        """Return the settings with which the store was created, with those learned from its first text."""
         with self._reading() as connection:
             return read_settings(connection)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.cli.common import (
-    interruptible,
     open_chosen_store,
     plural,
     print_json,
@@ -21,15 +20,13 @@ from hierogram.daemon.cli.common import (
 from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.memory import resident_bytes
-from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import LIMIT, AsJson
 from hierogram.samplers.grammar.kinds import Notation
 from hierogram.storage.options import Option
 from hierogram.storage.records.operations import EVENT_KINDS
-from hierogram.storage.records.settings import Settings
+from hierogram.storage.records.settings import LEARNED, Settings
 
 if TYPE_CHECKING:
-    from hierogram.daemon.library.store import GrammarStore
     from hierogram.storage.records.operations import Event, Lease, StoreStatus
 
 
@@ -38,16 +35,8 @@ def init(
     context: typer.Context,
     settings: Settings,
     upgrade: Annotated[bool, Option("Upgrade an older store to the schema of this version.")] = False,
-    parts_of: Annotated[
-        str | None,
-        Option("Copy the pairs of the store WORDS, with words split into parts (see above).", metavar="WORDS"),
-    ] = None,
 ) -> None:
     """Create a store. Its settings cannot be changed later. With --upgrade, upgrade an older store instead.
-
-    --parts-of copies the pairs of another store and splits source words: compounds into their parts in languages with
-    compounds, and words into subwords in languages with richer morphology than the target language. Otherwise, words
-    are not split. Pairs added later are split in the same way. Rules are not copied.
 
     The default schedule of a Dirichlet process is `annealed`, from T = 10 over 280 sweeps.
     """
@@ -67,19 +56,12 @@ def init(
         else:
             print(f"upgraded the store from schema {before} to {after}")
         return
-    if parts_of is not None:
-        if chosen:
-            raise UsageError(
-                "--parts-of cannot be combined with settings, because they are copied from the other store"
-            )
-        _create_subword_store(open(parts_of), url)
-        return
     chosen_settings = {name: getattr(settings, name) for name in chosen}
     with open(url, create=True, **chosen_settings) as opened:
         print(f"{opened.url}: {'created' if opened.created else 'already exists; nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
-            if name in ("word_parts", "orthographies"):
-                # Omit these values, which are learned and long.
+            if name in LEARNED:
+                # These values are long.
                 continue
             print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
         stored = opened.settings()
@@ -87,30 +69,6 @@ def init(
         languages = (names[0], names[1]) if stored.tokenize and len(names) == 2 else None
         if languages and (advice := words_advice(languages, ())):
             print_note(advice)
-
-
-def _create_subword_store(word_store: "GrammarStore", url: str) -> None:
-    from hierogram.daemon.text.segments import describe_parts, measure_words
-
-    with (
-        word_store,
-        interruptible("the new store is incomplete: run the command again to continue"),
-        progress("split", word_store.notation().many) as bar,
-    ):
-        created = word_store.in_parts(url, progress=lambda pairs, total: bar.update(pairs, total, pairs))
-    with created:
-        current = created.status()
-        pairs = plural(sum(current.pairs.values()), "pair")
-        segmenters = created.settings().word_parts
-        sides = [f"{name} {describe_parts(text)}" for name, text in zip(("source", "target"), segmenters, strict=True)]
-        print(f"{created.url}: {pairs}; {', '.join(sides)}")
-        rows = created.store.pairs()
-        source = measure_words([row.source for row in rows])
-        target = measure_words([row.target for row in rows])
-        print(f"compounds: source {source.compounds:.1%}, target {target.compounds:.1%}")
-        print(f"words that occur once in a sample: source {source.once:.1%}, target {target.once:.1%}")
-        if current.rejected_lines:
-            print_note(f"{plural(current.rejected_lines, 'pair')} omitted: too many parts on one side")
 
 
 @with_options

@@ -34,7 +34,6 @@ from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
 from hierogram.storage.options import MAX_NUMBER
 from hierogram.storage.records.operations import EventPage, Lease, StoreStatus
-from hierogram.storage.records.pairs import GIVEN
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.storage.store import upgrade as bring_up_to_date
@@ -448,59 +447,6 @@ class GrammarStore:
 
         [row] = rows_by_id(self.store, [number])
         return StoredPair(row, self.settings())
-
-    def in_parts(
-        self,
-        url: PathLike,
-        *,
-        bpe_merges: tuple[int | None, int | None] = (None, None),
-        progress: Steps = lambda *_: None,
-    ) -> GrammarStore:
-        """Create a store of the same pairs, with words split into parts, and return it.
-
-        Subwords of each side are learned by up to `bpe_merges` merges (source, target). 0 keeps whole words; None keeps
-        target words whole, and splits source words if they are compounds more often than target words, or have richer
-        morphology. Links that were ingested or set by hand become links between all parts of the two words; other links
-        are recomputed. The new store has not been sampled. Repeating an interrupted call resumes it. Raises
-        `UsageError` if words are already split, and `StoreError` if `url` is another store.
-        """
-        from hierogram.daemon.text.ingest import ingest
-        from hierogram.daemon.text.reading import IngestOptions
-        from hierogram.daemon.text.segments import subword_settings
-
-        settings = self.settings()
-        if settings.word_parts:
-            raise UsageError(f"{self.url}: words are already split into subwords: expected a store of words")
-        if self.notation().takes == PARSES:
-            raise UsageError(f"{self.url}: {self.notation().cannot('split words into subwords')}")
-        rows = self.store.pairs()
-        sources, targets = [row.source for row in rows], [row.target for row in rows]
-        new_settings = subword_settings(settings, sources, targets, bpe_merges)
-        human_links = self.store.human_links([row.id for row in rows])
-        by_corpus: dict[str, list[dict[str, Any]]] = {}
-        with self.store.snapshot() as snapshot:
-            positions = snapshot.pair_origins([row.id for row in rows])
-        for number, row in enumerate(rows, 1):
-            position = positions[row.id]
-            fields: dict[str, Any] = {"source": row.source, "target": row.target, "id": position.external_id}
-            if row.aligned_by == GIVEN:
-                fields["alignment"] = row.alignment
-            if row.id in human_links:
-                fixed, forbidden = human_links[row.id]
-                fields |= {"fixed": sorted(fixed), "forbidden": sorted(forbidden)}
-            by_corpus.setdefault(position.corpus, []).append(fields)
-            progress(number, len(rows))
-        try:
-            opened, is_new = open_store(str(url)), False
-        except StoreMissingError:
-            opened, is_new = open_store(str(url), create=True, settings=new_settings), True
-        subword_store = GrammarStore(opened, created=is_new)
-        if replace(subword_store.settings(), key_salt=new_settings.key_salt) != new_settings:
-            subword_store.close()
-            raise StoreError(f"{url} already exists and is another store: choose a new one")
-        for corpus, pairs in by_corpus.items():
-            ingest(subword_store.store, GivenPairs(pairs), corpus, options=IngestOptions(words=True))
-        return subword_store
 
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Lease | None:
         """Fix and forbid links of pairs, by pair id. `KnownLinks()` removes all fixed and forbidden links of a pair.

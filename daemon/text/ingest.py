@@ -118,7 +118,7 @@ class IngestBatch:
             return receipt(added.totals, in_runs([*rejected, *added.rejected]))
 
         added = self._store.add_pairs(
-            self.report.batch, chunk.pairs, rejected, write if receipt else None, chunk.orthographies
+            self.report.batch, chunk.pairs, rejected, write if receipt else None, chunk.learned
         )
         turned_down = in_runs([*rejected, *added.rejected])
         if turned_down:

@@ -22,6 +22,7 @@ QUOTED_FIELDS = "quoted-fields"
 SWAPPED_SIDES = "swapped-sides"
 UNICODE_SPACES = "unicode-spaces"
 ONE_BASED = "one-based"
+WORD_PARTS = "word-parts"
 
 _ESCAPE = re.compile(rb"(?:^|[ \t])(&(?:apos|quot|amp|lt|gt|bar|#91|#93|#124);|@[-/]@(?=[ \t]|$))")
 """Word that begins with an escape of the Moses tokenizer, or a hyphen or slash that it split."""

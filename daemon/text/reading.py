@@ -3,7 +3,7 @@
 An untrusted file can therefore be read in a child process (`read_in_sandbox`), which can be killed.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -30,10 +30,13 @@ from hierogram.daemon.text.formats import (
 )
 from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
 from hierogram.daemon.text.link_positions import LinkPositions
-from hierogram.daemon.text.notes import Note, Notes
+from hierogram.daemon.text.notes import WORD_PARTS, Note, Notes
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
-from hierogram.daemon.text.texts import Languages, check_names, make_pipeline
+from hierogram.daemon.text.segments import choose_word_parts
+from hierogram.daemon.text.texts import Languages, check_names, make_pipeline, running_lines
 from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, validate
+from hierogram.samplers.grammar.kinds import find_notation
+from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records.pairs import NewPairs, RejectedLine, in_runs, join_pairs
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.worker_process import KeepAlive
@@ -200,6 +203,9 @@ def _check_paths(paths: Sequence[str], format: str) -> None:
 CHUNKS_PER_TRANSACTION = 4
 """Number of chunks that share the fixed costs of a transaction (recounting words, disk writes)."""
 
+_MIN_PAIRS = 500
+"""Minimum number of pairs of a first text from which the parts of words are learned."""
+
 REPEATS_IN_MEMORY = 500_000
 """Number of fingerprints that a process with a memory limit keeps in memory."""
 
@@ -208,16 +214,14 @@ REPEATS_IN_MEMORY = 500_000
 class IngestOptions:
     """Options of an input. None means the store's setting.
 
-    They set its languages, the languages whose rules tokenize it, its limits, the weight of dictionary entries, and
-    whether it is words already, regardless of the store's settings. `within` is the folder of untrusted files, see
-    `open_lines`.
+    They set its languages, the languages whose rules tokenize it, its limits, and the weight of dictionary entries.
+    `within` is the folder of untrusted files, see `open_lines`.
     """
 
     languages: Languages | None = None
     tokenize: Languages | None = None
     limits: InputLimits = DEFAULT_LIMITS
     entries: DictionaryOptions | None = None
-    words: bool = False
     within: str | None = None
 
 
@@ -236,15 +240,15 @@ class InputHeader(NamedTuple):
 class ValidatedChunk(NamedTuple):
     """Valid pairs and rejected lines for one transaction.
 
-    `bytes_read` counts the input up to this chunk. `notes` cover all lines of the input up to this chunk.
-    `orthographies` are learned from the input if the store had none.
+    `bytes_read` counts the input up to this chunk. `notes` cover all lines of the input up to this chunk. `learned` are
+    the settings that are learned from the input if it is the store's first text.
     """
 
     pairs: NewPairs
     rejected: list[RejectedLine]
     bytes_read: int = 0
     notes: tuple[Note, ...] = ()
-    orthographies: tuple[str, ...] = ()
+    learned: Mapping[str, tuple[str, ...]] | None = None
 
 
 class InputValidator:
@@ -256,46 +260,57 @@ class InputValidator:
     def __init__(
         self, settings: Settings, options: IngestOptions, repeats: DuplicateCounter | None = None, format: str = ""
     ) -> None:
-        pipeline = make_pipeline(settings, options.languages, options.tokenize)
-        self._pipeline = pipeline.of_words() if options.words else pipeline
+        self._pipeline = make_pipeline(settings, options.languages, options.tokenize)
         self._entries = options.entries
         self._max_tokens = settings.max_tokens
         self._repeats = DuplicateCounter() if repeats is None else repeats
         divides = None if options.entries is not None else self._pipeline.rules is not None
         self._notes = Notes(divides, quoting=format == TSV, rules=self._pipeline.rules)
-        # Words from another store are already split, and their links count them.
-        self._positions = None if options.words else LinkPositions()
-        self._learns = settings.tokenize and not settings.orthographies
-        self._orthographies: tuple[str, ...] = ()
+        self._positions = LinkPositions()
+        self._learns = settings.tokenize and not settings.orthographies and options.entries is None
+        self._splits = find_notation(settings.grammar).linked and settings.aligner != ITG_ALIGNER
+        self._learned: dict[str, tuple[str, ...]] = {}
+        self._choice: Note | None = None
 
-    def read(self, line_chunks: Iterable[LineColumns]) -> ValidatedChunk:
-        """Validate chunks. The chunks of an input must be passed in order, each once."""
+    def read(self, line_chunks: Iterable[LineColumns], whole: bool = False) -> ValidatedChunk:
+        """Validate chunks. The chunks of an input must be passed in order, each once. `whole`: these are all chunks."""
         chunks = list(line_chunks)
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
-        if self._positions is not None:
-            self._positions.inspect(chunks)
-        if self._learns and not self._orthographies:
-            self._orthographies = self._pipeline.learn_orthographies(chunks)
-            self._pipeline = replace(self._pipeline, orthographies=self._orthographies)
+        self._positions.inspect(chunks)
+        if self._learns and not self._learned:
+            self._learn(chunks, whole)
         for fields in chunks:
             self._notes.inspect(fields)
-            if self._positions is not None:
-                fields = self._positions.divide(fields)
+            fields = self._positions.divide(fields)
             sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else self._entries.of(sound))
             rejected += wrong
-        notes = self._notes.found()
-        if self._positions is not None and (note := self._positions.note()) is not None:
-            notes.append(note)
-        return ValidatedChunk(
-            join_pairs(pairs), in_runs(rejected), notes=tuple(notes), orthographies=self._orthographies
-        )
+        notes = [*self._notes.found(), *filter(None, (self._positions.note(), self._choice))]
+        return ValidatedChunk(join_pairs(pairs), in_runs(rejected), notes=tuple(notes), learned=self._learned or None)
+
+    def _learn(self, chunks: Sequence[LineColumns], whole: bool) -> None:
+        """Learn the settings that depend on the first text: orthographies, and the parts of words of a small corpus."""
+        lines = running_lines(chunks)
+        orthographies = self._pipeline.learn_orthographies(lines)
+        self._learned["orthographies"] = orthographies
+        self._pipeline = replace(self._pipeline, orthographies=orthographies)
+        are_unlinked = len(lines[0]) == sum(len(fields.sources) for fields in chunks)
+        if whole and self._splits and not self._pipeline.merges and are_unlinked and len(lines[0]) >= _MIN_PAIRS:
+            sides = self._pipeline.source, self._pipeline.target
+            words = ([*map(side.tokens, texts)] for side, texts in zip(sides, lines, strict=True))
+            merges, reason = choose_word_parts(*words)
+            self._learned["word_parts"] = merges
+            self._pipeline = replace(self._pipeline, merges=merges)
+            self._choice = Note(WORD_PARTS, reason)
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
         """Validate an open input. Raises `UsageError` if it has other languages."""
         groups = _group_chunks(source.fields(self._pipeline.languages))
-        return (self.read(chunks)._replace(bytes_read=source.bytes_read) for chunks in groups)
+        return (
+            self.read(chunks, len(chunks) < CHUNKS_PER_TRANSACTION)._replace(bytes_read=source.bytes_read)
+            for chunks in groups
+        )
 
     def close(self) -> None:
         """Delete temporary files."""

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hierogram.daemon.text.compounds import CompoundSplitter, count_words, known_parts, measure_compounds
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.samplers.grammar.numbers import MAX_SIDE_LENGTH
 from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
 from hierogram.storage.records.parts import GUARD, PART_MARK, are_joined, index_words, is_modifier, join_parts
-from hierogram.storage.records.settings import MAX_BPE_MERGES, Settings
 
 if TYPE_CHECKING:
     from hierogram.daemon.text.validation import LineColumns
 
 WITHIN = "-"
 """Displayed prefix of a part whose word begins elsewhere."""
+MAX_BPE_MERGES = 4_000
+"""Maximum number of merges of byte pair encoding."""
 _ONCE = 2
 """Minimum frequency of adjacent parts that are joined."""
 
@@ -206,34 +206,27 @@ class WordShares(NamedTuple):
 
 
 def measure_words(lines: Sequence[str]) -> WordShares:
-    """Return the shares of a side's words by which its segmentation is selected, from lines of words or of parts."""
-    lines = [*map(join_parts, lines)]
+    """Return the shares of a side's words by which its segmentation is selected, from lines of words."""
     return WordShares(measure_rare_share(lines), measure_compounds(count_words(lines)))
 
 
-def subword_settings(
-    settings: Settings, sources: Sequence[str], targets: Sequence[str], max_merges: tuple[int | None, int | None]
-) -> Settings:
-    """Return the settings of a store of word parts, which are learned from the given lines.
+def choose_word_parts(sources: Sequence[str], targets: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Return the setting `word_parts` of a store that begins with these lines of words, and its reason.
 
-    `max_merges` is the maximum number of merges of each side. 0 keeps the side's words whole. None keeps target words
-    whole, and splits the source if its words are often compounds or morphologically rich, more than the target's words.
+    Source words are split if they are compounds or morphologically rich, more often than target words. Target words
+    are kept whole.
     """
-    source, target = max_merges
-    known: Mapping[str, int] = {}
-    if source is None:
-        shares, other = measure_words(sources), measure_words(targets)
-        source = 0
-        if shares.compounds > max(_MIN_COMPOUND_SHARE, _RICHER * other.compounds):
-            known = known_parts(count_words(sources))
-        elif shares.once > max(_MIN_RARE_SHARE, _RICHER * other.once):
-            source = MAX_BPE_MERGES
-    parts = format_known_words(known) or format_merges(learn_merges(sources, source))
-    # Word classes of whole words do not apply to parts.
-    return replace(
-        settings,
-        word_parts=(parts, format_merges(learn_merges(targets, target or 0))),
-        max_tokens=MAX_SIDE_LENGTH,
+    shares, other = measure_words(sources), measure_words(targets)
+    parts, choice = "", "words are kept whole"
+    if shares.compounds > max(_MIN_COMPOUND_SHARE, _RICHER * other.compounds):
+        known = known_parts(count_words(sources))
+        parts, choice = format_known_words(known), f"source compounds are split into {len(known):,} known words"
+    elif shares.once > max(_MIN_RARE_SHARE, _RICHER * other.once):
+        merges = learn_merges(sources, MAX_BPE_MERGES)
+        parts, choice = format_merges(merges), f"source words are split into subwords by {len(merges):,} merges"
+    return (parts, "") if parts else (), (
+        f"{choice}: {shares.once:.1%} of the source words and {other.once:.1%} of the target words occur once in a "
+        f"sample, {shares.compounds:.1%} and {other.compounds:.1%} are compounds"
     )
 
 
@@ -251,16 +244,6 @@ def make_segmenter(text: str) -> Segmenter:
     if not lines:
         return Segmenter()
     return SubwordSegmenter([(left, right) for left, _, right in (line.partition(" ") for line in lines)])
-
-
-def describe_parts(text: str) -> str:
-    """Return a description of the segmentation of a side, given its store setting."""
-    if not text:
-        return "whole"
-    number = text.count("\n") + 1
-    if "\t" in text:
-        return f"side with compounds split into {number:,} known words"
-    return f"side split with {number:,} merges"
 
 
 def spread_links(

@@ -34,17 +34,14 @@ class WordSideCounts:
         self._store = store
         self._max_pairs = max_pairs
         self._lock = Lock()
-        self._has_word_parts: bool | None = None
         self._read = self._last = 0
         self._counts: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
 
     def odds(self, words: Iterable[str]) -> SideOdds:
         """Return the log-odds of distinct words."""
         distinct_words = list(dict.fromkeys(words))
-        if self._has_word_parts is None:
-            self._has_word_parts = bool(self._store.settings().word_parts)
         counts: Mapping[str, Mapping[str, int]]
-        if self._has_word_parts:
+        if self._store.settings().word_parts:
             counts = self._read_pairs()
         else:
             counts = {side: self._store.word_counts(side, distinct_words) for side in (SOURCE, TARGET)}

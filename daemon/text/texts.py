@@ -275,17 +275,9 @@ class TextPipeline:
         linked = [k for k, problems_of_line in enumerate(bare) if not problems_of_line]
         return spread_links(prepared, linked, make_segmenter(self.merges[0]), make_segmenter(self.merges[1]))
 
-    def learn_orthographies(self, chunks: Sequence[LineColumns]) -> tuple[str, ...]:
-        """Return the orthographies of source and target text: empty if lines with links or too few lines are given."""
-        if self.rules is None:
-            return "", ""
-        lines: tuple[list[str], list[str]] = [], []
-        for fields in chunks:
-            for k, alignment in enumerate(fields.alignments):
-                if alignment is None and k not in fields.known:
-                    for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
-                        side.append(texts[k].decode(errors="replace"))
-        return tuple(map(learn_orthography, self.rules, lines))
+    def learn_orthographies(self, lines: tuple[Sequence[str], Sequence[str]]) -> tuple[str, ...]:
+        """Return the orthographies of source and target text, empty if there are too few lines."""
+        return ("", "") if self.rules is None else tuple(map(learn_orthography, self.rules, lines))
 
     def as_plain(self) -> dict[str, object]:
         """Return the store settings of this pipeline as JSON values."""
@@ -336,6 +328,17 @@ def make_pipeline(
 
 
 _SETTINGS = ("languages", "tokenize", "case", "word_parts", "orthographies")
+
+
+def running_lines(chunks: Iterable[LineColumns]) -> tuple[list[str], list[str]]:
+    """Return the source and target lines without links, which are running text if the pipeline tokenizes."""
+    lines: tuple[list[str], list[str]] = [], []
+    for fields in chunks:
+        for k, alignment in enumerate(fields.alignments):
+            if alignment is None and k not in fields.known:
+                for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
+                    side.append(texts[k].decode(errors="replace"))
+    return lines
 
 
 def make_side(language: str) -> TextSide:

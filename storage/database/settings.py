@@ -1,7 +1,7 @@
-"""Settings of a store, written once when it is created, and its orthographies, written with its first text."""
+"""Settings of a store, written once when it is created. A few are learned from the first text and written with it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
@@ -39,17 +39,16 @@ _JSON = {
 """JSON types of values, and their names."""
 
 
-def keep_orthographies(connection: Connection, orthographies: Sequence[str]) -> None:
-    """Write the orthographies of a store unless it has them.
+def keep_learned(connection: Connection, learned: Mapping[str, tuple[str, ...]]) -> None:
+    """Write settings of a store that are learned from its first text, unless it has them.
 
     Raises `RequestConflictError` if it has others: another input has set them after this one was tokenized.
     """
-    stored = read_settings(connection).orthographies
-    if not stored:
-        connection.execute(
-            update(table).where(table.c.name == "orthographies").values(value=json.dumps([*orthographies]))
-        )
-    elif stored != tuple(orthographies):
+    stored = read_settings(connection)
+    if not stored.orthographies:
+        for name, values in learned.items():
+            connection.execute(update(table).where(table.c.name == name).values(value=json.dumps([*values])))
+    elif any(getattr(stored, name) != values for name, values in learned.items()):
         raise RequestConflictError("another input has set the orthography of the store: ingest this input again")
 
 

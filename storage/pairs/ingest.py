@@ -1,7 +1,7 @@
 """Ingest: batches, deduplication of pairs, rejected lines, human links, and idempotent requests."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from hashlib import blake2b
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.leases import lease_batch, release_batch, renew_batch
-from hierogram.storage.database.settings import keep_orthographies, read_notation
+from hierogram.storage.database.settings import keep_learned, read_notation
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, staged_digests
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import RequestConflictError, StoreError
@@ -100,20 +100,19 @@ class Ingest(StoreAccess):
         new_pairs: NewPairs,
         rejected: Sequence[RejectedLine] = (),
         receipt: Callable[[AddedPairs], Receipt] | None = None,
-        orthographies: Sequence[str] = (),
+        learned: Mapping[str, tuple[str, ...]] | None = None,
     ) -> AddedPairs:
         """Store new pairs and rejected lines, atomically.
 
         The store rejects a pair if its external id is stored with other content (`external-id-conflict`) or if a token
         or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`). `receipt` returns the state of the request,
-        which is recorded in the same transaction. `orthographies` are
-        those by which the pairs were tokenized, if the store did not have any. Raises `StoreError` if the batch is not
-        open, and
-        `RequestConflictError` if another process has recorded the request or set other orthographies.
+        which is recorded in the same transaction. `learned` are the settings that were learned from the store's first
+        text. Raises `StoreError` if the batch is not open, and `RequestConflictError` if another process has recorded
+        the request or set other learned settings.
         """
         with self._writing() as transaction:
-            if orthographies:
-                keep_orthographies(transaction.connection, orthographies)
+            if learned:
+                keep_learned(transaction.connection, learned)
             batch = _open_batch(transaction.connection, batch_id)
             renew_batch(transaction.connection, batch_id)
             corpus_id, corpus, origin = batch

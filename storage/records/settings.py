@@ -29,8 +29,8 @@ INFINITY = float("inf")
 KEPT, LOWERED = "kept", "lowered"
 CASES = (KEPT, LOWERED)
 """Treatment of capital letters on ingest."""
-MAX_BPE_MERGES = 4_000
-"""Default maximum number of merges of byte pair encoding."""
+LEARNED = ("orthographies", "word_parts")
+"""Settings that a store learns from its first text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class Settings:
     to synchronous grammars.
 
     `languages` are the source and target languages, () if unknown. If `tokenize` is set, pairs without links are
-    tokenized by the rules of these languages. `word_parts` define how the words of source and target are split, () if
-    all words are whole, see `hierogram.daemon.text.segments`. `orthographies` are the orthographies of source and
-    target as JSON, see `hierogram.daemon.text.orthography`: () until the first text is tokenized, which sets them for
-    good. A side with too little text has an empty one.
+    tokenized by the rules of these languages. The first text that is tokenized sets `word_parts` and `orthographies`
+    for good. `word_parts` define how the words of source and target are split, () if all words are whole, see
+    `hierogram.daemon.text.segments`. `orthographies` are the orthographies of source and target as JSON, see
+    `hierogram.daemon.text.orthography`: () before the first text. A side with too little text has an empty one.
     """
 
     model: Annotated[str, Option("Rule model", values={PITMAN_YOR: "one process per rule length", DIRICHLET: ""})] = (

@@ -1,11 +1,16 @@
 """Small stores with subwords or compounds, for tests of their display."""
 
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import hierogram as hg
-from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.compounds import count_words, known_parts
+from hierogram.daemon.text.segments import WordView, format_known_words, format_merges, learn_merges
 from hierogram.storage.records.parts import PART_MARK
+from hierogram.storage.records.settings import Settings
+from hierogram.storage.store import open_store
 
 WHO = {"nina": "i", "una": "you", "ana": "she", "tuna": "we"}
 DO = {"kula": "eat", "leta": "bring", "penda": "like", "taka": "want"}
@@ -18,14 +23,28 @@ SOURCE_WORDS = {word for source, _ in [*VERSES, *PREFIXES, *ROOTS] for word in s
 TARGET_WORDS = {word for _, target in VERSES for word in target.split()}
 
 
+def learn_parts(pairs: Sequence[tuple[str, str]], source: int, target: int) -> tuple[str, str]:
+    """Return the setting `word_parts` of subwords, learned from pairs of words by the given numbers of merges."""
+    sources, targets = zip(*pairs, strict=True)
+    return format_merges(learn_merges(sources, source)), format_merges(learn_merges(targets, target))
+
+
+def open_parts(path: Path, word_parts: tuple[str, ...], **settings: Any) -> hg.GrammarStore:
+    """Create a store of word parts."""
+    made = open_store(str(path), create=True, settings=Settings(word_parts=word_parts, **settings))
+    return hg.GrammarStore(made, created=True)
+
+
 def make_parts(folder: Path, compounds: bool = False) -> str:
     """Create a store with subwords, or with compounds of the source, in a folder, learn it, and return its URL."""
-    with hg.open(folder / "words.db", create=True) as words:
-        words.add(VERSES)
-        if compounds:
-            words.add([*PREFIXES, *ROOTS])
-        with words.in_parts(folder / "parts.db", bpe_merges=(None if compounds else 24, 24)) as store:
-            store.learn(20, threads=1).run()
+    pairs = [*VERSES, *PREFIXES, *ROOTS] if compounds else VERSES
+    parts = learn_parts(pairs, 24, 24)
+    if compounds:
+        known = known_parts(count_words(source for source, _ in pairs))
+        parts = format_known_words(known), parts[1]
+    with open_parts(folder / "parts.db", parts) as store:
+        store.add(pairs)
+        store.learn(20, threads=1).run()
     return str(folder / "parts.db")
 
 

@@ -77,6 +77,8 @@ _TABLE = "parquet"
 """Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
 """Number of pairs from which casing and the number of sentences of a pair are learned."""
+_SMALL = range(500, 15_001)
+"""Numbers of pairs of a store whose translations are lengthened."""
 _USUAL = 0.9
 """Quantile of the number of sentences of a pair that are translated together."""
 _SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
@@ -106,7 +108,7 @@ class TranslationGrammar:
     group_size
         Number of sentences to translate together: the 0.9 quantile of the sentences of a source side.
     length_ratio
-        Target letters per source letter in the store; 0 if unknown.
+        Target letters per source letter in a small store that tokenizes; otherwise 0.
     source_numbers, target_numbers
         Word numbers by word.
     standalone
@@ -271,11 +273,10 @@ class StoreGrammar:
                 raise InputError("no rules left after filtering: relax the filters")
             texts = make_pipeline(snapshot.settings())
             sides = _sample(snapshot)
-            casings, group_size, length_ratio = (
-                _casings(*sides, texts),
-                _usual_sentences(sides[0]),
-                _length_ratio(*sides),
-            )
+            casings, group_size = _casings(*sides, texts), _usual_sentences(sides[0])
+            # In larger stores, and in stores of tokens, the decoder alone determines the length.
+            is_small = texts.rules is not None and len(sides[0]) in _SMALL
+            length_ratio = _length_ratio(*sides) if is_small else 0.0
             self.position = snapshot.state().position
             self._since = ReadState(*snapshot.newest(), seen)
         # Build the table after the scratch database is closed, so that its memory is free.

@@ -78,7 +78,7 @@ class TranslationResources:
             pops=options.pops,
             max_words=self.max_words,
             oov_similarity=options.oov_similarity,
-            lengthen=weights is None and options.weights is None and bool(grammar.texts.merges),
+            lengthen=weights is None and options.weights is None,
             glossary=self._glossaries[texts],
             texts=texts,
         )

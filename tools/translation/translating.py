@@ -204,8 +204,8 @@ _LOOK_BACK = 3
 _AHEAD = 4
 _LENGTH_STEP, _LENGTH_STEPS = 0.25, 5
 """Increase of the weight of target words if a translation is too short, and the maximum number of increases."""
-_MIN_LENGTH, _LENGTH_SLACK = 0.95, 4
-"""Minimum share of the expected letters of a translation, and letters that may be missing in addition."""
+_LENGTH = 1.05
+"""Letters of a translation that is long enough, as a multiple of those that the store's pairs let expect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,10 +488,10 @@ class Translator:
 
         find = partial(self._find, sentence, best, part)
         piece = find(0)
-        expected = grammar.length_ratio * sum(map(len, piece.source_words()))
+        expected = _LENGTH * grammar.length_ratio * sum(map(len, piece.source_words()))
         lacking = expected - _count_letters(piece)
         for step in range(1, self._longest + 1):
-            if lacking <= (1 - _MIN_LENGTH) * expected + _LENGTH_SLACK:
+            if lacking <= 0:
                 break
             longer = find(step)
             if abs(expected - _count_letters(longer)) < lacking:

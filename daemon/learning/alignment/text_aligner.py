@@ -72,8 +72,12 @@ class TextAligner:
         self._store = store
         self._seed = settings.seed
         self._max_tokens = settings.max_tokens
-        self.texts: TextPipeline = make_pipeline(settings)
         self._found: TextAlignerCounts | None = None
+
+    @property
+    def texts(self) -> TextPipeline:
+        """Text pipeline of the store, which learns settings from its first text."""
+        return make_pipeline(self._store.settings())
 
     def prepare(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
         """Return the texts as the store's pipeline prepares them; `tokenized` texts may still become subwords."""

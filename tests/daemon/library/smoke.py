@@ -88,8 +88,6 @@ def use_a_store(folder: Path) -> None:
             store.withdraw(corpus="corrections")
         else:
             expect(lambda: hg.Corrections(store).put("une maison", "one house", "smoke"), hg.UsageError, "sacremoses")
-        with store.in_parts(folder / "parts.db") as parts:
-            assert parts.settings().word_parts
         (folder / "memory.tmx").write_text(MEMORY, encoding="utf-8")
         assert store.synchronize(folder / "memory.tmx", "memory", languages=("fr", "en")).added.totals.accepted == 1
         assert list(hg.align(["la maison"], ["the house"], priors=store, options=hg.AlignOptions(seed=2)))

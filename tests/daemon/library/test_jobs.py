@@ -64,9 +64,9 @@ hg.lm("news.en", "news.lm")
 hg.lm(["news.en", "more.en"], ["news5.lm", "news5.arpa.gz"], order=5, max_words=100000)
 """),
     "small_languages": ("", """
-store.add("news.fr", "news.en")
-parts = store.in_parts(folder / "parts.db")
-parts.learn().run()
+small = hg.open("small.db", create=True, languages=("fr", "en"), tokenize=True)
+small.add("news.fr", "news.en")
+small.learn().run()
 """),
     "scores": (NEWS, """
 scored = list(hg.score(store))

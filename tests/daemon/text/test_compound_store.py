@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.daemon.parts import open_parts
 
 import hierogram as hg
 from hierogram.daemon.text.compounds import count_words, known_parts, measure_compounds
 from hierogram.daemon.text.segments import (
     CompoundSegmenter,
     WordView,
+    choose_word_parts,
     format_known_words,
     make_segmenter,
-    subword_settings,
 )
 from hierogram.daemon.text.texts import TextPipeline
 from hierogram.storage.records.parts import PART_MARK, index_words, join_parts
-from hierogram.storage.records.settings import Settings
 from hierogram.tools.integrations.translation_memory import memory, nearest
 
 GERMAN = {"arbeit": "work", "haus": "house", "stadt": "town", "garten": "garden", "schule": "school", "brief": "letter"}
@@ -110,20 +110,21 @@ def test_rules_are_shown_in_words() -> None:
     assert (pair.source, pair.alignment) == ("ein Hausgarten", "0-0 1-1")
 
 
-def _split_sides(sources: list[str], targets: list[str]) -> tuple[bool, bool]:
-    source, target = subword_settings(Settings(), sources, targets, (None, None)).word_parts
-    return "\t" in source, target != ""
+def _splits_compounds(sources: list[str], targets: list[str]) -> bool:
+    parts, reason = choose_word_parts(sources, targets)
+    assert ("compounds are split" in reason) == (parts != ())
+    return parts != () and "\t" in parts[0] and not parts[1]
 
 
 @pytest.mark.parametrize("language", PAIRS)
 def test_compounds_of_the_source_are_split_if_they_are_frequent(language: str) -> None:
     sources, targets = map(list, zip(*PAIRS[language], strict=True))
-    assert _split_sides(sources, targets) == (True, False)
+    assert _splits_compounds(sources, targets)
     # Target words, and a source whose compounds correspond to compounds, remain whole.
-    assert _split_sides(targets, sources) == (False, False)
-    assert _split_sides(sources, sources) == (False, False)
+    assert not _splits_compounds(targets, sources)
+    assert not _splits_compounds(sources, sources)
     # 15 compounds are 1.5 percent of the words.
-    assert _split_sides([*sources, *["wir sind hier"] * 300], targets) == (False, False)
+    assert not _splits_compounds([*sources, *["wir sind hier"] * 300], targets)
 
 
 def test_the_share_of_compounds_counts_each_occurrence() -> None:
@@ -142,11 +143,12 @@ def in_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hg.GrammarSto
             (("da ist", "there is"), ("wir sehen", "we see")), PAIRS["German"]
         )
     ]
-    with hg.open(folder / "words.db", create=True, languages=("de", "en"), tokenize=True) as words:
-        words.add([(f"{source[:1].upper()}{source[1:]}.", f"{target.capitalize()}.") for source, target in sentences])
-        with words.in_parts(folder / "parts.db") as store:
-            store.learn(30, threads=1).run()
-            yield store
+    known = known_parts(count_words(source for source, _ in sentences))
+    parts = (format_known_words(known), "")
+    with open_parts(folder / "parts.db", parts, languages=("de", "en"), tokenize=True) as store:
+        store.add([(f"{source[:1].upper()}{source[1:]}.", f"{target.capitalize()}.") for source, target in sentences])
+        store.learn(30, threads=1).run()
+        yield store
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from tests.daemon.conftest import LINES, Run
+from tests.daemon.conftest import LINES, Run, make_store
+from tests.daemon.parts import learn_parts
 from tests.storage.building import query
 
 import hierogram as hg
@@ -76,13 +77,10 @@ SENTENCES = [(line.split(" ||| ")[0], line.split(" ||| ")[1]) for line in LINES]
 
 @pytest.mark.parametrize("parts", [False, True])
 def test_swapped_sides_are_noted(hierogram: Run, tmp_path: Path, parts: bool) -> None:
-    hierogram("--store", "words.db", "init", "--languages", "fr,en")
-    hierogram("--store", "words.db", "ingest", write(tmp_path, "a", SENTENCES * 4))
-    store = "words.db"
-    if parts:
-        store = "parts.db"
-        with hg.open("words.db") as words:
-            words.in_parts(store, bpe_merges=(12, 0)).close()
+    store = "parts.db"
+    word_parts = learn_parts(SENTENCES * 4, 12, 0) if parts else ()
+    make_store("sqlite:///parts.db", languages=("fr", "en"), word_parts=word_parts)
+    hierogram("--store", store, "ingest", write(tmp_path, "a", SENTENCES * 4))
     swapped = write(tmp_path, "b", [(target, source) for source, target in SENTENCES])
     assert codes(hierogram, "--store", store, "ingest", "--corpus", "b", swapped) == ["swapped-sides"]
     more = write(tmp_path, "c", [("la porte blanche", "the white door"), ("elle voit la porte", "she sees the door")])

@@ -166,10 +166,3 @@ def test_an_input_tokenized_before_another_set_the_orthography_is_refused(
         assert store.status().pairs.get("waiting", 0) == 0
         store.add(SPACED)
         assert sum(store.status().pairs.values()) == len(SPACED)
-
-
-def test_word_parts_keep_the_orthography(tmp_path: Path) -> None:
-    with hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True) as store:
-        store.add(SPACED)
-        with store.in_parts(tmp_path / "b.db", bpe_merges=(20, 0)) as parts:
-            assert parts.settings().orthographies == store.settings().orthographies

@@ -1,19 +1,22 @@
 """Subwords: learned from text, unaffected by later text, and joined exactly."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.daemon.parts import learn_parts, open_parts
 
 import hierogram as hg
-from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.notes import WORD_PARTS
 from hierogram.daemon.text.segments import (
     SubwordSegmenter,
+    choose_word_parts,
     format_merges,
     learn_merges,
     make_segmenter,
@@ -21,7 +24,6 @@ from hierogram.daemon.text.segments import (
 )
 from hierogram.samplers.grammar.known_links import Link
 from hierogram.storage.records.parts import PART_MARK, index_words, join_parts
-from hierogram.storage.store import Store
 
 VERSES = {
     "en": "This is the record of the genealogy of Jesus Christ , the son of David , the son of Abraham :",
@@ -130,11 +132,11 @@ def test_links_of_subwords_become_links_of_their_words() -> None:
 
 @pytest.fixture
 def in_parts(tmp_path: Path) -> hg.GrammarStore:
-    with hg.open(tmp_path / "words.db", create=True) as store:
-        store.add(PAIRS[:2])
-        store.add([(*PAIRS[2], "0-0 0-1 1-2")], corpus="linked")
-        store.add([{"source": PAIRS[3][0], "target": PAIRS[3][1], "id": "tea", "fixed": [[1, 2]]}], corpus="named")
-        return store.in_parts(tmp_path / "parts.db", bpe_merges=(6, 6))
+    store = open_parts(tmp_path / "parts.db", learn_parts(PAIRS, 6, 6))
+    store.add(PAIRS[:2])
+    store.add([(*PAIRS[2], "0-0 0-1 1-2")], corpus="linked")
+    store.add([{"source": PAIRS[3][0], "target": PAIRS[3][1], "id": "tea", "fixed": [[1, 2]]}], corpus="named")
+    return store
 
 
 def test_a_segmented_store_has_the_same_words(in_parts: hg.GrammarStore) -> None:
@@ -142,26 +144,6 @@ def test_a_segmented_store_has_the_same_words(in_parts: hg.GrammarStore) -> None
         found = [(join_parts(row.source), join_parts(row.target)) for row in store.store.pairs()]
         assert sorted(found) == sorted(PAIRS)
         assert store.status().corpora == {"default": 2, "linked": 1, "named": 1}
-
-
-def test_an_unfinished_segmented_store_is_continued(
-    in_parts: hg.GrammarStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stopped(store: Store, source: object, corpus: str, **options: object) -> object:
-        if corpus == "linked":
-            raise KeyboardInterrupt
-        return ingest(store, source, corpus, **options)
-
-    with in_parts as whole, hg.open(tmp_path / "words.db") as words:
-        with monkeypatch.context() as patch:
-            patch.setattr("hierogram.daemon.text.ingest.ingest", stopped)
-            with pytest.raises(KeyboardInterrupt):
-                words.in_parts(tmp_path / "again.db", bpe_merges=(6, 6))
-        with words.in_parts(tmp_path / "again.db", bpe_merges=(6, 6)) as again:
-            assert again.store.pairs() == whole.store.pairs()
-            assert again.status().corpora == whole.status().corpora
-        with pytest.raises(hg.StoreError, match="another store"):
-            words.in_parts(tmp_path / "again.db", bpe_merges=(5, 6))
 
 
 def test_word_links_hold_between_all_subwords(in_parts: hg.GrammarStore) -> None:
@@ -202,42 +184,68 @@ def test_links_of_missing_words_are_rejected(in_parts: hg.GrammarStore) -> None:
         assert (report.totals.accepted, report.totals.rejected) == (0, 2)
 
 
-def test_words_are_segmented_once(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
-    with in_parts as store, pytest.raises(hg.UsageError, match="already split into subwords"):
-        store.in_parts(tmp_path / "more.db")
+def _rich(pairs: int) -> list[tuple[str, str]]:
+    return [(f"Ni{k:04}kula {'ab'[k % 2]}.", f"I eat {'ab'[k % 2]}.") for k in range(pairs)]
 
 
-def test_a_source_with_rich_morphology_is_segmented(tmp_path: Path) -> None:
-    lines = [f"ni{k:03}kula {'ab'[k % 2]}" for k in range(100)]
-    pairs = [(line, f"i eat {'ab'[k % 2]}") for k, line in enumerate(lines)]
-    with hg.open(tmp_path / "words.db", create=True) as words:
-        words.add(pairs)
-        with words.in_parts(tmp_path / "parts.db") as store:
-            source, target = store.settings().word_parts
-            assert "ku l" in source.split("\n")
-            assert target == ""
-            store.learn(2, threads=1).run()
-            assert store.verify().problems == []
-            assert PART_MARK not in hg.Decoder(store).translate("ni007kula b").text
-    assert measure_rare_share(lines) == 0.5
-    assert measure_rare_share([target for _, target in pairs]) == 0
+def _first_text(tmp_path: Path, pairs: Sequence[tuple[str, ...]], **settings: Any) -> tuple[tuple[str, ...], list[str]]:
+    """Return the word parts of a store after its first text, and the codes of the notes."""
+    settings = {"languages": ("sw", "en"), "tokenize": True, **settings}
+    with hg.open(tmp_path / "first.db", create=True, **settings) as store:
+        notes = store.add(pairs).notes
+        return store.settings().word_parts, [note.code for note in notes]
+
+
+def test_a_first_text_with_rich_morphology_is_segmented(tmp_path: Path) -> None:
+    (source, target), notes = _first_text(tmp_path, _rich(500))
+    assert "ku l" in source.split("\n")
+    assert (target, notes) == ("", [WORD_PARTS])
+    with hg.open(tmp_path / "first.db", create=True, languages=("sw", "en"), tokenize=True) as store:
+        assert not store.add([("Ni9999kula a.", "I eat a.")]).notes
+        assert all(PART_MARK in row.source for row in store.store.pairs())
+        store.learn(2, threads=1).run()
+        assert store.verify().problems == []
+        assert PART_MARK not in hg.Decoder(store).translate("Ni0007kula b.").text
+
+
+@pytest.mark.parametrize(
+    ("pairs", "settings"),
+    [
+        (_rich(499), {}),
+        ([(*pair, "0-0") for pair in _rich(500)], {}),
+        ([*_rich(500), ("Ni9999kula a.", "I eat a.", "0-0")], {}),
+        (_rich(500), {"tokenize": False}),
+        (_rich(500), {"aligner": "itg"}),
+        (_rich(500), {"grammar": "itg"}),
+        pytest.param(_rich(20_000), {}, marks=pytest.mark.slow),
+    ],
+)
+def test_other_first_texts_keep_whole_words(
+    pairs: Sequence[tuple[str, ...]], settings: dict[str, Any], tmp_path: Path
+) -> None:
+    parts, notes = _first_text(tmp_path, pairs, **settings)
+    assert (parts, WORD_PARTS in notes) == ((), False)
+    # Later texts do not change it.
+    with hg.open(tmp_path / "first.db") as store:
+        store.add(_rich(600))
+        assert store.settings().word_parts == ()
 
 
 @pytest.mark.parametrize(
     ("rare_sources", "rare_targets", "is_split"), [(30, 10, True), (30, 25, False), (10, 2, False), (2, 30, False)]
 )
 def test_the_source_is_segmented_if_it_is_richer_than_the_target(
-    rare_sources: int, rare_targets: int, is_split: bool, tmp_path: Path
+    rare_sources: int, rare_targets: int, is_split: bool
 ) -> None:
     sources, targets = (
         [f"{name}{k} say" if k < rare else "we say" for k in range(80)]
         for name, rare in (("nakula", rare_sources), ("eaten", rare_targets))
     )
-    with hg.open(tmp_path / "words.db", create=True) as words:
-        words.add([(f"{source} now", target) for source, target in zip(sources, targets, strict=True)])
-        with words.in_parts(tmp_path / "parts.db") as store:
-            source, target = store.settings().word_parts
-            assert (source != "", target) == (is_split, "")
+    sources = [f"{source} now" for source in sources]
+    parts, reason = choose_word_parts(sources, targets)
+    assert parts == ((format_merges(learn_merges(sources, 4_000)), "") if is_split else ())
+    once = f"{rare_sources / 240:.1%} of the source words and {rare_targets / 160:.1%} of the target words occur once"
+    assert once in reason
 
 
 def test_long_texts_are_compared_by_samples() -> None:

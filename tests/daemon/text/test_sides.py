@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.daemon.parts import VERSES
+from tests.daemon.parts import VERSES, learn_parts, open_parts
 
-import hierogram as hg
 from hierogram.daemon.text.sides import WordSideCounts
 from hierogram.storage.store import Store
 from hierogram.tools.translation.plain_text import PlainTranslator
@@ -15,14 +14,11 @@ from hierogram.tools.translation.plain_text import PlainTranslator
 @pytest.fixture(params=["words", (40, 0), (0, 40), (40, 40)], ids=str)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store of Swahili and English: with whole words, or with subwords on some side."""
-    languages = ("sw", "en")
-    with hg.open(tmp_path / "words.db", create=True, languages=languages) as words:
-        words.add(VERSES)
-        if request.param == "words":
-            yield words.store
-        else:
-            with words.in_parts(tmp_path / "parts.db", bpe_merges=request.param) as parts:
-                yield parts.store
+    merges = request.param
+    word_parts = () if merges == "words" else learn_parts(VERSES, *merges)
+    with open_parts(tmp_path / "store.db", word_parts, languages=("sw", "en")) as store:
+        store.add(VERSES)
+        yield store.store
 
 
 def never() -> None:
@@ -51,11 +47,10 @@ def test_a_text_of_unknown_words_has_no_language(store: Store) -> None:
 
 
 def test_words_of_later_pairs_are_counted_up_to_a_bound(tmp_path: Path) -> None:
-    with hg.open(tmp_path / "words.db", create=True) as words:
-        words.add(VERSES[:10])
-        with words.in_parts(tmp_path / "parts.db", bpe_merges=(20, 0)) as parts:
-            whole = WordSideCounts(parts.store, max_pairs=11)
-            assert whole.odds(["anapiga"]).known == 0
-            parts.add([("anapiga", "hits"), ("anacheza", "plays")])
-            assert whole.odds(["anapiga"]) == pytest.approx((1.0986, 1), abs=1e-3)
-            assert whole.odds(["anacheza"]).known == 0
+    with open_parts(tmp_path / "parts.db", learn_parts(VERSES[:10], 20, 0)) as parts:
+        parts.add(VERSES[:10])
+        whole = WordSideCounts(parts.store, max_pairs=11)
+        assert whole.odds(["anapiga"]).known == 0
+        parts.add([("anapiga", "hits"), ("anacheza", "plays")])
+        assert whole.odds(["anapiga"]) == pytest.approx((1.0986, 1), abs=1e-3)
+        assert whole.odds(["anacheza"]).known == 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
-from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, segmented_word
+from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, learn_parts, open_parts, segmented_word
 
 import hierogram as hg
 from hierogram.daemon.text.segments import PairInWords, WordView
@@ -128,29 +128,26 @@ def test_human_links_of_words_apply_to_their_subwords() -> None:
 
 @pytest.mark.slow
 def test_human_links_withdrawal_and_verify(tmp_path: Path) -> None:
-    with hg.open(tmp_path / "words.db", create=True) as words:
-        words.add(VERSES[:40])
-        with words.in_parts(tmp_path / "parts.db", bpe_merges=(24, 24)) as store:
-            store.learn(2, threads=1).run()
-            row = next(
-                row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0]
-            )
-            view = WordView(store.settings().word_parts)
-            # The first word has several subwords.
-            assert view.pair(row.source, row.target).source_places[:2] == [0, 0]
-            known = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))
-            store.set_links({row.id: known})
-            with pytest.raises(hg.InputError, match="is out of range"):
-                store.set_links({row.id: KnownLinks(frozenset({(9, 0)}), frozenset())})
-            store.add([("tunasoma chai", "we read tea")])
-            store.learn(2, threads=1).run()
-            [again] = store.store.pairs_by_id([row.id])
-            assert {"0-0", "1-0"} <= set(again.alignment.split())
-            links = set(view.pair(again.source, again.target, again.alignment).alignment.split())
-            assert "0-0" in links
-            assert "1-0" not in links
-            assert store.verify().problems == []
-            store.withdraw([row.id, store.store.pairs()[-1].id])
-            store.learn(1, threads=1).run()
-            assert store.verify().problems == []
-            assert store.status().pairs["settled"] == 39
+    with open_parts(tmp_path / "parts.db", learn_parts(VERSES[:40], 24, 24)) as store:
+        store.add(VERSES[:40])
+        store.learn(2, threads=1).run()
+        row = next(row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0])
+        view = WordView(store.settings().word_parts)
+        # The first word has several subwords.
+        assert view.pair(row.source, row.target).source_places[:2] == [0, 0]
+        known = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))
+        store.set_links({row.id: known})
+        with pytest.raises(hg.InputError, match="is out of range"):
+            store.set_links({row.id: KnownLinks(frozenset({(9, 0)}), frozenset())})
+        store.add([("tunasoma chai", "we read tea")])
+        store.learn(2, threads=1).run()
+        [again] = store.store.pairs_by_id([row.id])
+        assert {"0-0", "1-0"} <= set(again.alignment.split())
+        links = set(view.pair(again.source, again.target, again.alignment).alignment.split())
+        assert "0-0" in links
+        assert "1-0" not in links
+        assert store.verify().problems == []
+        store.withdraw([row.id, store.store.pairs()[-1].id])
+        store.learn(1, threads=1).run()
+        assert store.verify().problems == []
+        assert store.status().pairs["settled"] == 39

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,9 +28,11 @@ from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.lines import read_sentences, write_lines
-from hierogram.daemon.text.texts import make_pipeline
+from hierogram.daemon.text.segments import MAX_BPE_MERGES, format_merges, learn_merges
+from hierogram.daemon.text.texts import TextPipeline, make_pipeline
 from hierogram.storage.options import Option
-from hierogram.storage.records.settings import MAX_BPE_MERGES
+from hierogram.storage.records.settings import Settings
+from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import Figures, ResultCache, check_settings, save_figure
 from hierogram.tools.translation.text_translator import TextTranslator
 
@@ -41,14 +43,15 @@ _NGRAM = 4
 
 _ORDER = 3
 """Order of the language model."""
-WORDS, PARTS, CHOSEN = "words", "parts", "chosen"
-"""Methods of learning: words; subwords on both sides; subwords on a source side with richer morphology."""
-METHODS: dict[str, tuple[int | None, int | None] | None] = {
-    WORDS: None,
+WORDS, SOURCE_PARTS, PARTS, CHOSEN = "words", "source-parts", "parts", "chosen"
+"""Methods of learning: whole words; subwords of the source, or of both sides; the choice of the store."""
+METHODS: dict[str, tuple[int, int] | None] = {
+    WORDS: (0, 0),
+    SOURCE_PARTS: (MAX_BPE_MERGES, 0),
     PARTS: (MAX_BPE_MERGES, MAX_BPE_MERGES),
-    CHOSEN: (None, None),
+    CHOSEN: None,
 }
-"""Merges of each side by method, chosen automatically if None. A method without merges uses a store of words."""
+"""Maximum number of merges of each side by method. None: chosen by the store."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +147,13 @@ def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
     return sum(is_known) / max(len(is_known), 1)
 
 
+def _learn_parts(texts: TextPipeline, train: Sequence[tuple[str, str]], merges: tuple[int, int]) -> tuple[str, ...]:
+    sources, targets = zip(*train, strict=True)
+    texts = replace(texts, orthographies=texts.learn_orthographies((sources, targets)))
+    sides = zip((texts.source, texts.target), (sources, targets), merges, strict=True)
+    return tuple(format_merges(learn_merges(map(side.tokens, lines), limit)) for side, lines, limit in sides)
+
+
 class _LearnedStore:
     """A store that has learned verses by one of the methods, and the resources for translation."""
 
@@ -153,15 +163,14 @@ class _LearnedStore:
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob("*.db*"):
             old.unlink()
-        words = hg.open(
-            self._folder / "store.db", create=True, languages=(cell.source, cell.target), tokenize=True,
-            max_tokens=_LONGEST, seed=options.seed,
-        )  # fmt: skip
-        store = stack.enter_context(words)
-        store.add(train)
+        settings = Settings(
+            languages=(cell.source, cell.target), tokenize=True, max_tokens=_LONGEST, seed=options.seed
+        )
         if merges is not None:
-            store = stack.enter_context(store.in_parts(self._folder / "parts.db", bpe_merges=merges))
-        self._store = store
+            settings = replace(settings, word_parts=_learn_parts(make_pipeline(settings), train, merges))
+        opened = open_store(str(self._folder / "store.db"), create=True, settings=settings)
+        self._store = store = stack.enter_context(hg.GrammarStore(opened, created=True))
+        store.add(train)
         self._targets = [target for _, target in train]
         store.learn(threads=self._threads).run()
 
