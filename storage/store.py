@@ -158,7 +158,7 @@ class Store(
     def integrity(self) -> list[str]:
         """Check the database and its tables. Returns one line for each problem."""
         with self.snapshot() as snapshot:
-            return snapshot.integrity()
+            return snapshot.file_damage() or snapshot.table_problems()
 
     def file_damage(self) -> list[str]:
         """Check the database file for damage. Returns one line for each problem; none on Postgres."""

@@ -5,7 +5,7 @@ import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -26,9 +26,6 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT, AsJson, Tokenize, Tokenized
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.options import Option
-
-if TYPE_CHECKING:
-    from hierogram.daemon.text.burrito import TokenText
 
 STANDARD_OUTPUT = "-"
 
@@ -61,7 +58,7 @@ def align(
     from hierogram.daemon.library.aligning import align as align_texts
     from hierogram.daemon.library.aligning import resolve_text_pipeline
     from hierogram.daemon.library.store import open
-    from hierogram.daemon.text.burrito import burrito, common_verses
+    from hierogram.daemon.text.burrito import burrito, common_verses, read_token_text
     from hierogram.daemon.text.lines import write_lines
     from hierogram.daemon.text.reading import read_pairs
     from hierogram.daemon.text.texts import two_languages
@@ -73,8 +70,9 @@ def align(
         store = None if url is None else stack.enter_context(open(url))
         languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
         texts = resolve_text_pipeline(store, languages, tokenized)
-        texts_of_tokens = _read_token_texts(files, output)
-        if texts_of_tokens is not None:
+        texts_of_tokens = None
+        if output.endswith(".json") and len(files) == 2 and all(file.endswith(".tsv") for file in files):
+            texts_of_tokens = read_token_text(files[0]), read_token_text(files[1])
             verses = common_verses(*texts_of_tokens)
             sources, targets = ([" ".join(text.tokens[verse]) for verse in verses] for text in texts_of_tokens)
             # Links refer to the tokens in the files.
@@ -107,15 +105,6 @@ def align(
             formats = {".jsonl": aligned.json_lines, ".naacl": aligned.naacl_lines}
             write_lines(Path(output), formats[suffix]() if suffix in formats else aligned.lines(score))
     print_note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
-
-
-def _read_token_texts(files: list[str], output: str) -> "tuple[TokenText, TokenText] | None":
-    """Return the token texts of two .tsv files if the output is a Scripture Burrito (.json), else None."""
-    if not output.endswith(".json") or len(files) != 2 or not all(file.endswith(".tsv") for file in files):
-        return None
-    from hierogram.daemon.text.burrito import read_token_text
-
-    return read_token_text(files[0]), read_token_text(files[1])
 
 
 _CSV_COLUMNS = ("pair", "source", "target", "verdict")
@@ -157,7 +146,19 @@ def links(
         assert pair is not None
         pair_links = KnownLinks(_parse_links("--fixed", fixed), _parse_links("--forbidden", forbidden))
         corrections, corrections_origin = {pair: pair_links}, origin or "command line"
-    _set_corrections(context, corrections, corrections_origin, as_json)
+    with (
+        interruptible("the corrections are stored but not applied: run the command again to continue"),
+        open_chosen_store(context) as opened,
+    ):
+        holder = opened.set_links(corrections, corrections_origin)
+    number = sum(len(pair_links.fixed) + len(pair_links.forbidden) for pair_links in corrections.values())
+    summary = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
+    if as_json:
+        print_json({"pairs": len(corrections), "links": number, "applied": holder is None})
+    elif holder:
+        print(f"{summary}: will be re-aligned by `{holder.command}` (process {holder.pid} on {holder.host})")
+    else:
+        print(f"{summary}: re-aligned")
 
 
 def _parse_links(option: str, line: str) -> frozenset[Link]:
@@ -200,19 +201,3 @@ def _read_corrections(file: Path) -> dict[int, KnownLinks]:
     if not corrections:
         raise InputError(f"{file}: no links found")
     return corrections
-
-
-def _set_corrections(context: typer.Context, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
-    with (
-        interruptible("the corrections are stored but not applied: run the command again to continue"),
-        open_chosen_store(context) as opened,
-    ):
-        holder = opened.set_links(corrections, origin)
-    number = sum(len(pair_links.fixed) + len(pair_links.forbidden) for pair_links in corrections.values())
-    summary = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
-    if as_json:
-        print_json({"pairs": len(corrections), "links": number, "applied": holder is None})
-    elif holder:
-        print(f"{summary}: will be re-aligned by `{holder.command}` (process {holder.pid} on {holder.host})")
-    else:
-        print(f"{summary}: re-aligned")

@@ -122,9 +122,7 @@ def export(
     ):
         if destination.is_standard_output:
             manifest = opened.export(sys.stdout.buffer, options=options, progress=export_progress(bar))
-            print_note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
-            for count in manifest.filters:
-                print_note(f"  {count.filter}: {count.before:,} → {count.after:,}")
+            print_note("\n".join([f"{_size(manifest)}, sha256 {manifest.sha256}", *_filter_counts(manifest)]))
             _warn_if_empty(manifest)
             if manifest.extra_files:
                 print_note("glue rules are not written to standard output: use -o FILE to write them to a second file")
@@ -144,12 +142,18 @@ def export(
     if as_json:
         print_json(asdict(manifest) | {"path": str(path)})
         return
-    print(f"{path}: {plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
-    for count in manifest.filters:
-        print(f"  {count.filter}: {count.before:,} → {count.after:,}")
+    print(f"{path}: {_size(manifest)}, sha256 {manifest.sha256}", *_filter_counts(manifest), sep="\n")
     for extra in manifest.extra_files[:5]:
         print(f"{path.with_name(extra.name)}: additional file")
     print(f"{written_manifest}: manifest")
+
+
+def _size(manifest: "Manifest") -> str:
+    return f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}"
+
+
+def _filter_counts(manifest: "Manifest") -> list[str]:
+    return [f"  {count.filter}: {count.before:,} → {count.after:,}" for count in manifest.filters]
 
 
 def _warn_if_empty(manifest: "Manifest") -> None:
@@ -312,10 +316,8 @@ def _show_version(published: "Published", as_json: bool, dry_run: bool) -> None:
         print_json(asdict(manifest) | report)
         return
     result = "unchanged, not rewritten: " if published.unchanged else "would be written: " if dry_run else ""
-    print(f"{path}: {result}{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}")
-    if not published.unchanged:
-        for count in manifest.filters:
-            print(f"  {count.filter}: {count.before:,} → {count.after:,}")
+    filter_counts = [] if published.unchanged else _filter_counts(manifest)
+    print(f"{path}: {result}{_size(manifest)}", *filter_counts, sep="\n")
     for version in published.pruned:
         print(f"{version}: {'would be deleted' if dry_run else 'deleted'}")
 

@@ -70,9 +70,7 @@ def learn(
         elif run is not None:
             total_sweeps = plural(run.sweeps, "sweep")
             print_note(f"continuing an interrupted run: {run.sweeps_done:,} of {total_sweeps} done")
-        with catch_signals(
-            "hierogram: finishing and committing the current sweep; interrupt again to stop at once"
-        ) as stop:
+        with catch_signals() as stop:
             with progress("learn", kind.many) as bar:
                 learned = learning.sample(learning_progress(bar), stop)
             if learned.finished:
@@ -149,8 +147,8 @@ class SignalFlag:
 
 
 @contextmanager
-def catch_signals(message: str) -> Iterator[SignalFlag]:
-    """Record SIGINT and SIGTERM, and print `message`. A second signal ends the process. Only for the main thread."""
+def catch_signals() -> Iterator[SignalFlag]:
+    """Record SIGINT and SIGTERM, with a note. A second signal ends the process. Only for the main thread."""
     stop = SignalFlag()
     since = 0.0
 
@@ -159,7 +157,7 @@ def catch_signals(message: str) -> Iterator[SignalFlag]:
         if not stop.number:
             stop.number = number
             since = time.monotonic()
-            print_note(message)
+            print_note("hierogram: finishing and committing the current sweep; interrupt again to stop at once")
         elif time.monotonic() - since > _DUPLICATE_SECONDS:
             # Restore the default handler. The database rolls back uncommitted work.
             signal.signal(number, signal.SIG_DFL)

@@ -14,7 +14,7 @@ import zstandard
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.format import BY_NAME, FeatureSet, Format
 from hierogram.daemon.exports.formats import find_format
-from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest, working_folder
+from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
 from hierogram.storage.records.uncertainty import squared_error_sql
@@ -108,8 +108,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
     variances = a[1].get("variance_a_use"), b[1].get("variance_a_use")
     with (
         tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
-        working_folder(Path(folder), "diff") as work,
-        scratch(work) as database,
+        scratch(Path(folder)) as database,
     ):
         for table, exported in (("a", a), ("b", b)):
             _load(database, table, exported)

@@ -6,10 +6,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
@@ -26,7 +25,7 @@ from hierogram.daemon.exports.formats import (
     format_from_name,
 )
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
-from hierogram.daemon.exports.options import SMOOTHING, CountKind, ExportOptions
+from hierogram.daemon.exports.options import SMOOTHING, ExportOptions
 from hierogram.daemon.exports.publication import (
     MANIFEST,
     MANIFEST_VERSION,
@@ -58,7 +57,7 @@ from hierogram.daemon.exports.scratch import (
     quoted,
     scratch,
 )
-from hierogram.daemon.files import CompressedFile, Compression, create_compressed, is_special, split_suffix
+from hierogram.daemon.files import Compression, create_compressed, is_special, split_suffix
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, find_notation
@@ -67,6 +66,7 @@ from hierogram.samplers.kernel import Report
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import all_plain, from_plain
+from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.pairs import UNALIGNED
 from hierogram.storage.store import Store
 
@@ -117,24 +117,6 @@ class ExportPlan:
         return self.format.suffix + self.compression.suffix
 
 
-@dataclass(frozen=True, slots=True)
-class OutputFiles:
-    """Paths of the rules and of the format's glue rules, and the way to write files.
-
-    A decoder configuration has the same path as the rules, with another suffix.
-    """
-
-    path: Path
-    glue: Path
-    compress: Callable[[Path], AbstractContextManager[CompressedFile]]
-
-    def put(self, path: Path, lines: Sequence[str]) -> ExportedFile:
-        """Write lines to a file beside the rules, and return the file."""
-        with self.compress(path) as file:
-            file.write("".join(line + "\n" for line in lines).encode())
-        return ExportedFile(path.name, file.bytes, file.sha256)
-
-
 def score_rules(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Phases = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
@@ -155,16 +137,15 @@ def score_rules(
         load_word_pairs(scratch, blocks, plan.samples, lambda done: report("count", done, pairs))
     else:
         count_kind = options.count_kind
-        expected, minimal = count_kind is not CountKind.DRAWN, count_kind is CountKind.TRANSLATION
-        rules = snapshot.count_rules(expected=expected, minimal=minimal) if is_whole_store else None
+        rules = snapshot.count_rules(count_kind) if is_whole_store else None
         phase = "read" if is_whole_store else "count"
         derivations = snapshot.iterate_derivations(1, plan.corpus)
         derived = LINKS in find_notation(settings.grammar).offers and next(derivations, None) is not None
         aligned = plan.format.alignments or plan.lexical or options.hiero
-        min_expected = options.min_expected if minimal and derived else None
+        min_expected = options.min_expected if derived and count_kind is CountKind.TRANSLATION else None
         # Compositions change the sums of all rules, so all rules are needed.
         if keeps is not None and is_whole_store and min_expected is None:
-            loaded_from, seen = rules, snapshot.sum_uses(plan.samples, expected=expected, minimal=minimal)
+            loaded_from, seen = rules, snapshot.sum_uses(plan.samples, count_kind)
             load_matching_rules(
                 scratch, snapshot, count_kind, plan.shape, keeps, lambda done: report(phase, done, rules)
             )
@@ -254,36 +235,38 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0, target_rows: 
 
 
 def write_rules(
-    scratch: Scratch, plan: ExportPlan, output: OutputFiles, progress: Report
+    scratch: Scratch, plan: ExportPlan, path: Path, glue: Path, progress: Report
 ) -> tuple[int, list[ExportedFile]]:
     """Write the rules of the view `scored`, the format's glue rules, and the decoder configuration.
 
-    Returns the number of rules, and the files, with the rules' file first.
+    Returns the number of rules, and the files, with the rules' file first. A decoder configuration has the same path as
+    the rules, with another suffix.
     """
     features, format = plan.features, plan.format
     if format.line is None:
-        rules, file = _write_table(scratch, features, format, output.path)
+        rules, file = _write_table(scratch, features, format, path)
     else:
-        rules, file = _write_lines(scratch, features, format, output, progress)
-    glue = [output.put(output.glue, format.glue)] if format.glue else []
-    return rules, [file, *glue, *_write_configuration(plan, output)]
+        rules, file = _write_rule_lines(scratch, plan, path, progress)
+    files = [file]
+    if format.glue:
+        files.append(_write_lines(glue, format.glue, plan.compression))
+    if format.configure is not None:
+        stem = split_suffix(path.name)[0]
+        for ending, lines in format.configure(path.name, glue.name, features):
+            files.append(_write_lines(path.with_name(stem + ending), lines))
+    return rules, files
 
 
-def _write_configuration(plan: ExportPlan, output: OutputFiles) -> Iterator[ExportedFile]:
-    """Write the files of a decoder configuration."""
-    format, path = plan.format, output.path
-    if format.configure is None:
-        return
-    stem = split_suffix(path.name)[0]
-    for ending, lines in format.configure(path.name, output.glue.name, plan.features):
-        with create_compressed(path.with_name(stem + ending)) as file:
-            file.write("".join(line + "\n" for line in lines).encode())
-        yield ExportedFile(stem + ending, file.bytes, file.sha256)
+def _write_lines(path: Path, lines: Sequence[str], compression: Compression = Compression.NONE) -> ExportedFile:
+    with create_compressed(path, compression) as file:
+        file.write("".join(line + "\n" for line in lines).encode())
+    return ExportedFile(path.name, file.bytes, file.sha256)
 
 
-def _write_lines(
-    scratch: Scratch, features: FeatureSet, format: Format, output: OutputFiles, progress: Report
+def _write_rule_lines(
+    scratch: Scratch, plan: ExportPlan, path: Path, progress: Report
 ) -> tuple[int, ExportedFile]:
+    features, format = plan.features, plan.format
     assert format.line is not None
     line = f"{format.line(features)} AS line"
     if format.order == "line":
@@ -293,14 +276,14 @@ def _write_lines(
         rows = format.rows or "scored"
         query = f"SELECT {line} FROM (SELECT * FROM {rows} ORDER BY {format.order})"
     rules = 0
-    with output.compress(output.path) as file:
+    with create_compressed(path, plan.compression) as file:
         if format.header is not None:
             file.write((format.header(features) + "\n").encode())
         for piece in scratch.lines(query):
             rules += piece.count(b"\n")
             file.write(piece)
             progress(rules)
-    return rules, ExportedFile(output.path.name, file.bytes, file.sha256)
+    return rules, ExportedFile(path.name, file.bytes, file.sha256)
 
 
 def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: Path) -> tuple[int, ExportedFile]:
@@ -434,22 +417,17 @@ def export_to(
     """
     name = Path("-")
     plan = resolve_plan(options or ExportOptions(), find_notation(store.settings().grammar), name)
-    with _recorded(store, str(name), name, plan.format.name) as record, _temporary_folder() as work:
+    with (
+        _recorded(store, str(name), name, plan.format.name) as record,
+        tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
+    ):
+        work = Path(folder)
         manifest = _write(store, work, plan, report, work / GRAMMAR, work / GLUE)
         with (work / GRAMMAR).open("rb") as file:
             shutil.copyfileobj(file, stream)
         stream.flush()
         record(manifest, name, None)
     return manifest
-
-
-@contextmanager
-def _temporary_folder() -> Iterator[Path]:
-    with (
-        tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
-        working_folder(Path(folder), GRAMMAR) as work,
-    ):
-        yield work
 
 
 def publish(
@@ -501,7 +479,8 @@ def dry_run_publish(
     if unchanged is not None:
         return replace(unchanged, pruned=find_expired(versions, datetime.now(UTC)))
     plan = resolve_plan(options, find_notation(store.settings().grammar))
-    with _temporary_folder() as work:
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
+        work = Path(folder)
         manifest = _write(store, work, plan, report, work / (GRAMMAR + plan.ending), work / (GLUE + plan.ending))
     now = datetime.now(UTC)
     final = versions.folder / version_name(versions.folder, versions.name, now)
@@ -597,11 +576,9 @@ def _write(
         state = snapshot.state()
         if not state.rules_in_use:
             raise NothingLearnedError(store.url)
-        compress = partial(create_compressed, compression=plan.compression)
         with scratch(work, memory_for(state.rules_in_use)) as database:
             filters, remaining = score_rules(database, snapshot, plan, report)
-            output = OutputFiles(path, glue, compress)
-            number, files = write_rules(database, plan, output, lambda done: report("write", done, remaining))
+            number, files = write_rules(database, plan, path, glue, lambda done: report("write", done, remaining))
         rules, *extra_files = files
         return Manifest(
             manifest_version=MANIFEST_VERSION,

@@ -353,32 +353,27 @@ _CANDIDATES = f"""(
 
 _phrase_format = partial(Format, fixed=True, needs=LINKS, lexicon=True)
 _word_format = partial(_phrase_format, words=True)
-_dictionary = partial(_word_format, compression=Compression.GZIP)
 
-BICLEANER = _dictionary(
-    name="bicleaner",
-    meaning="Bicleaner dictionary from source to target",
-    suffix=".bicleaner",
-    features=(_BY_SOURCE,),
-    line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
-    read=partial(_read_fields, source=1, target=0),
-)
+
+def _dictionary(name: str, meaning: str, suffix: str, probability: str = _BY_SOURCE) -> Format:
+    """Return a format whose lines are a word, the word that it is conditioned on, and its probability."""
+    words = ("target", "source") if probability == _BY_SOURCE else ("source", "target")
+    return _word_format(
+        name=name,
+        meaning=meaning,
+        suffix=suffix,
+        compression=Compression.GZIP,
+        features=(probability,),
+        line=lambda _: spaced(*words, plain(probability)),
+        read=partial(_read_fields, source=words.index("source"), target=words.index("target")),
+    )
+
+
+BICLEANER = _dictionary("bicleaner", "Bicleaner dictionary from source to target", ".bicleaner")
 BICLEANER_REVERSE = _dictionary(
-    name="bicleaner-reverse",
-    meaning="Bicleaner dictionary from target to source",
-    suffix=".bicleaner-reverse",
-    features=(_BY_TARGET,),
-    line=lambda _: spaced("source", "target", plain(_BY_TARGET)),
-    read=partial(_read_fields, source=0, target=1),
+    "bicleaner-reverse", "Bicleaner dictionary from target to source", ".bicleaner-reverse", _BY_TARGET
 )
-SHORTLIST = _dictionary(
-    name="shortlist",
-    meaning="Marian lexical shortlist",
-    suffix=".s2t",
-    features=(_BY_SOURCE,),
-    line=lambda _: spaced("target", "source", plain(_BY_SOURCE)),
-    read=partial(_read_fields, source=1, target=0),
-)
+SHORTLIST = _dictionary("shortlist", "Marian lexical shortlist", ".s2t")
 PRIORS = _word_format(
     name="priors",
     meaning="eflomal lexical priors",

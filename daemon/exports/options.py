@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from itertools import count
 from pathlib import Path
 from typing import Annotated, get_args
@@ -16,8 +15,8 @@ from hierogram.daemon.exports.formats import EVERY, find_format
 from hierogram.daemon.exports.publication import Versions, open_folder
 from hierogram.daemon.files import Compression
 from hierogram.daemon.shared_options import MAX_SCOPE, OUTPUT, Corpus, CurrentSample, MinCount, PosteriorMean
-from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.options import Option, OptionError, Options, check
+from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.settings import INFINITY
 
 CRON_HELP = "minute, hour, day of month, month, day of week, such as '30 3 * * mon-fri', or @daily"
@@ -66,7 +65,6 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
 
 @contextmanager
 def _as_option_error(option: str) -> Iterator[None]:
-    """Convert a `ValueError` to an `OptionError` of this option."""
     try:
         yield
     except ValueError as error:
@@ -101,19 +99,6 @@ Timezone = Annotated[
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
-
-
-class CountKind(StrEnum):
-    """The meaning of a rule's count: weight for translation, expected uses, or uses in one draw."""
-
-    TRANSLATION = "translation"
-    MEANS = "means"
-    DRAWN = "drawn"
-
-    @property
-    def unit(self) -> int:
-        """Counts are integers in units of 1/`unit` of a use."""
-        return 1 if self is CountKind.DRAWN else ONE_USE
 
 
 SMOOTHING = 0.7

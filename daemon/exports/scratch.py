@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from hierogram.daemon.exports.options import CountKind
 from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
 from hierogram.samplers.grammar.rules import SHORT
 from hierogram.samplers.kernel import Report
 from hierogram.storage.exports.snapshot import Block, Snapshot
+from hierogram.storage.records.grammar import CountKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -250,9 +250,7 @@ def load_rules(
     """
     kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
     if corpus is None:
-        expected, minimal = count_kind is not CountKind.DRAWN, count_kind is CountKind.TRANSLATION
-        blocks = snapshot.rule_blocks((*_SIDES, *shape), expected=expected, minimal=minimal)
-        scratch.load("loaded", kinds, blocks, progress)
+        scratch.load("loaded", kinds, snapshot.rule_blocks((*_SIDES, *shape), count_kind), progress)
     else:
         scratch.load("parts", kinds, _recount(snapshot, corpus, count_kind, shape, progress))
         shape_columns = "".join(f"{_AGGREGATES.get(name, 'min')}({name}) AS {name}, " for name in shape)
@@ -272,17 +270,16 @@ def load_matching_rules(
 
     The table `same_target` (target, uses) has all rules with the target side of a kept rule, or all rules.
     """
-    expected, minimal = count_kind is not CountKind.DRAWN, count_kind is CountKind.TRANSLATION
-    rules = snapshot.find_rules(keeps, progress or (lambda _: None), expected=expected, minimal=minimal)
-    rows = snapshot.rules_beside((*_SIDES, *shape), {"id": rules}, expected=expected, minimal=minimal)
+    rules = snapshot.find_rules(keeps, progress or (lambda _: None), count_kind)
+    rows = snapshot.rules_beside((*_SIDES, *shape), {"id": rules}, count_kind)
     scratch.load("loaded", _SIDES | dict.fromkeys(shape, "INTEGER") | _USES, rows)
     _view_loaded(scratch, shape)
     targets = [target for rows in scratch.row_blocks("SELECT DISTINCT target FROM rules") for (target,) in rows]
     _, last = snapshot.newest()
     if len(rules) < last * _MAX_LOOKUP_SHARE:
-        rows = snapshot.rules_beside(("target",), {"target": targets}, expected=expected, minimal=minimal)
+        rows = snapshot.rules_beside(("target",), {"target": targets}, count_kind)
     else:
-        rows = snapshot.rule_blocks(("target",), expected=expected, minimal=minimal)
+        rows = snapshot.rule_blocks(("target",), count_kind)
     scratch.load("same_target", {"target": "VARCHAR"} | _USES, rows)
     scratch.run("UPDATE same_target SET target = '' WHERE target IS NULL")
 
@@ -364,9 +361,8 @@ def load_new_rules(
     scratch.load("inner_uses", LINKED, _pair_uses(snapshot, None, count_kind, None, (), since.pair))
     sides = {side: _distinct_sides(scratch, side) for side in _SIDES}
     columns = (*_SIDES, *shape, f"CASE WHEN id > {since.rule} THEN 1 ELSE 0 END")
-    expected, minimal = count_kind is not CountKind.DRAWN, count_kind is CountKind.TRANSLATION
     kinds = _SIDES | dict.fromkeys((*shape, "fresh"), "INTEGER") | _USES
-    scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, expected=expected, minimal=minimal))
+    scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, count_kind))
     scratch.run("""
         CREATE TABLE fresh AS
         SELECT coalesce(source, '') AS source, coalesce(target, '') AS target FROM loaded WHERE fresh = 1

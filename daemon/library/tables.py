@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.storage.records.columns import RuleDeltas
-from hierogram.storage.records.grammar import RuleRow
+from hierogram.storage.records.grammar import CountKind, RuleRow
 from hierogram.storage.records.uncertainty import standard_errors
 
 if TYPE_CHECKING:
@@ -224,7 +224,8 @@ def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
     sides: tuple[list[bytes], list[bytes]] = [], []
     numbers: list[NDArray[np.int64]] = []
     # Prefetch, so that the database reads the next block while this block is parsed.
-    with closing(prefetch(snapshot.rule_blocks((*_READ, other_count), expected=not current_sample))) as blocks:
+    count_kind = CountKind.DRAWN if current_sample else CountKind.MEANS
+    with closing(prefetch(snapshot.rule_blocks((*_READ, other_count), count_kind))) as blocks:
         for _, block in blocks:
             for side, column in zip(sides, block[:2], strict=True):
                 side.append(column.encode())

@@ -170,7 +170,6 @@ class _Sentence:
         self._closing = self._closing_marks([k for k, token in enumerate(tokens) if token == '"'])
 
     def boundaries(self) -> list[Boundary]:
-        """Return the boundaries between tokens."""
         for k in range(len(self._tokens)):
             self._bind(k)
         return [

@@ -28,7 +28,7 @@ from hierogram.daemon.text.rejections import (
 from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.records.pairs import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES
+from hierogram.storage.records.pairs import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES, RejectedLine
 
 
 class ConceptTerm(NamedTuple):
@@ -142,13 +142,17 @@ _Entry = tuple[int, str, str]
 """Line or concept number, source, target."""
 
 
+def _reject(number: int, reason: str, message: str, content: str) -> RejectedLine:
+    return reject(number, RejectionError(reason, message), content.encode("utf-8", "surrogateescape"))
+
+
 class Dictionary(OpenFiles):
     """Open dictionary file. As a context manager, it closes the file.
 
     TBX: each term of the source language is paired with each term of the target language in the same concept. CSV and
     TSV: the first line names a source and a target column by language, or as `source` and `target`; a column such as
-    `status` may mark entries that must not be used. Raises `InputError`
-    if the file cannot be opened or its first line does not name these columns, `UsageError` if its format is unknown.
+    `status` may mark entries that must not be used. Raises `InputError` if the file cannot be opened or its first line
+    does not name these columns, `UsageError` if its format is unknown.
     """
 
     def __init__(self, path: str, format: str = "auto") -> None:
@@ -162,7 +166,7 @@ class Dictionary(OpenFiles):
 
     def fields(self, languages: Languages | None) -> Iterator[LineColumns]:
         """See `Source.fields`. May be called only once."""
-        rejected: list[tuple[int, RejectionError, str]] = []
+        rejected: list[RejectedLine] = []
         entries = (self._of_concepts if self.format == TBX_ENTRIES else self._of_rows)(languages, rejected)
         while True:
             chunk = list(islice(entries, LINES_PER_CHUNK))
@@ -174,16 +178,11 @@ class Dictionary(OpenFiles):
                 [target.encode("utf-8", "surrogateescape") for _, _, target in chunk],
                 [None] * len(chunk),
                 [None] * len(chunk),
-                rejected=[
-                    reject(number, problem, content.encode("utf-8", "surrogateescape"))
-                    for number, problem, content in rejected
-                ],
+                rejected=list(rejected),
             )
             rejected.clear()
 
-    def _of_concepts(
-        self, languages: Languages | None, rejected: list[tuple[int, RejectionError, str]]
-    ) -> Iterator[_Entry]:
+    def _of_concepts(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
         for number, concept in enumerate(concepts(self._files[0].blocks(), self.origin), 1):
             if languages is None:
                 languages = xml_streams.unit_languages((term.language for term in concept), self.origin, "concept")
@@ -192,18 +191,17 @@ class Dictionary(OpenFiles):
                 for language in languages
             ]
             for term in (term for side in sides for term in side if term.status is not None):
-                problem = RejectionError(DEPRECATED_TERM, f"the term {term.term!r} is marked as {term.status}")
-                rejected.append((number, problem, f"{term.language}: {term.term}"))
+                message = f"the term {term.term!r} is marked as {term.status}"
+                rejected.append(_reject(number, DEPRECATED_TERM, message, f"{term.language}: {term.term}"))
             missing = [language for language, terms in zip(languages, sides, strict=True) if not terms]
             if missing:
-                problem = RejectionError(MISSING_FIELD, f"the concept has no term in {' and '.join(missing)}")
-                rejected.append((number, problem, " ||| ".join(f"{term.language}: {term.term}" for term in concept)))
+                message = f"the concept has no term in {' and '.join(missing)}"
+                content = " ||| ".join(f"{term.language}: {term.term}" for term in concept)
+                rejected.append(_reject(number, MISSING_FIELD, message, content))
             for source, target in product(*([term.term for term in side if term.status is None] for side in sides)):
                 yield number, source, target
 
-    def _of_rows(
-        self, languages: Languages | None, rejected: list[tuple[int, RejectionError, str]]
-    ) -> Iterator[_Entry]:
+    def _of_rows(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
         # Quotation marks are ordinary characters in TSV.
         rows_of = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
         lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
@@ -219,14 +217,14 @@ class Dictionary(OpenFiles):
                     statuses = [k for k, name in enumerate(row) if k not in columns and _STATUS_TYPE.search(name)]
                 elif len(row) <= max(columns):
                     fields = f"{len(row)} field{'s' * (len(row) > 1)}"
-                    problem = RejectionError(FIELD_COUNT, f"expected source and target, got {fields}")
-                    rejected.append((rows.line_num, problem, " ".join(row)))
+                    message = f"expected source and target, got {fields}"
+                    rejected.append(_reject(rows.line_num, FIELD_COUNT, message, " ".join(row)))
                 else:
                     source, target = (" ".join(row[column].split()) for column in columns)
                     marked = [row[k].strip() for k in statuses if k < len(row) and _NOT_TO_BE_USED.fullmatch(row[k])]
                     if marked:
-                        problem = RejectionError(DEPRECATED_TERM, f"the entry {source!r} is marked as {marked[0]}")
-                        rejected.append((rows.line_num, problem, " ".join(row)))
+                        message = f"the entry {source!r} is marked as {marked[0]}"
+                        rejected.append(_reject(rows.line_num, DEPRECATED_TERM, message, " ".join(row)))
                         continue
                     yield rows.line_num, source, target
         except csv.Error as error:

@@ -7,8 +7,8 @@
   or a list of pairs, the id a text or an integer; both are optional. `fixed` and `forbidden`, written like alignments,
   are links that the pair must have or must not have, regardless of the aligner.
 
-Programs may pass the same data as objects or tuples (`given.py`). The aligner links pairs without an alignment. A file
-whose first lines do not fit its format is refused before any line is stored.
+Programs may pass the same data as objects or tuples (`memory_input`). The aligner links pairs without an alignment. A
+file whose first lines do not fit its format is refused before any line is stored.
 """
 
 import json
@@ -316,7 +316,7 @@ def _advice(look: str, path: str) -> str:
     }[look]
 
 
-def _raise_wrong_format(path: str, look: str, expected: str) -> InputError:
+def _wrong_format(path: str, look: str, expected: str) -> InputError:
     return InputError(f"{path}: expected {expected}, got {look}: {_advice(look, path)}")
 
 
@@ -362,7 +362,7 @@ def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
     """Raise `InputError` if the first lines of a file do not fit the format pipes, jsonl, tsv or trees."""
     look = _detect_kind(lines)
     if look is not None and look != _EXPECTED_KINDS.get(format):
-        raise _raise_wrong_format(path, look, _WANTED[format])
+        raise _wrong_format(path, look, _WANTED[format])
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
@@ -370,11 +370,11 @@ def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) 
     for path, lines in zip(paths[:2], beginnings, strict=False):
         look = _detect_kind(lines)
         if look is not None:
-            raise _raise_wrong_format(path, look, "sentences")
+            raise _wrong_format(path, look, "sentences")
     for path, lines in zip(paths[2:], beginnings[2:], strict=True):
         look = _detect_kind(lines)
         if look not in (None, _LINKS):
-            raise _raise_wrong_format(path, str(look), "links")
+            raise _wrong_format(path, str(look), "links")
         sample = _sample(lines)
         if sample and all(_LETTER.search(line) and not any(map(_LINK.fullmatch, line.split())) for line in sample):
             raise InputError(

@@ -178,7 +178,6 @@ class _VocabularyNotes:
         """Words of each side that are not in NFC."""
 
     def inspect(self, pairs: NewPairs) -> None:
-        """Inspect pairs before they are stored."""
         if not len(pairs):
             return
         texts = {SOURCE: pairs.sources, TARGET: pairs.targets}
@@ -244,9 +243,7 @@ def ingest(
     # Read ahead only in files: reading a stream may block, and an interrupt must not wait for it.
     chunks = chunks if header.bytes_total is None else prefetch(chunks)
     try:
-        return store_chunks(
-            IngestBatch(store, corpus, header.origin, header.format, options.limits), header, chunks, report
-        )
+        return store_chunks(store, corpus, header, options.limits, chunks, report)
     finally:
         checks.close()
 
@@ -266,18 +263,19 @@ def ingest_in_sandbox(
         header = next(messages)
         assert isinstance(header, InputHeader)
         chunks = cast("Generator[ValidatedChunk, None, None]", messages)
-        return store_chunks(
-            IngestBatch(store, corpus, header.origin, header.format, options.limits), header, chunks, report
-        )
+        return store_chunks(store, corpus, header, options.limits, chunks, report)
 
 
 def store_chunks(
-    batch: IngestBatch,
+    store: Store,
+    corpus: str,
     header: InputHeader,
+    limits: InputLimits,
     chunks: Generator[ValidatedChunk, None, None],
-    report: Callable[[IngestReport], None] | None = None,
+    report: Callable[[IngestReport], None] | None,
 ) -> IngestReport:
-    """Store the chunks of an input, each in one transaction. Closes the batch and the chunk generator."""
+    """Store the chunks of an input as a batch, each in one transaction. Closes the chunk generator."""
+    batch = IngestBatch(store, corpus, header.origin, header.format, limits)
     done = batch.report
     try:
         with closing(chunks):

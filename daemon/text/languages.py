@@ -10,7 +10,8 @@ import threading
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import regex
 
@@ -167,22 +168,13 @@ def _fugashi() -> WordFinder:
     return divide
 
 
-def _pythainlp() -> WordFinder:
-    from pythainlp.tokenize import word_tokenize
-
-    return partial(word_tokenize, engine="newmm", keep_whitespace=False)
+def _load(module: str, function: str, **arguments: Any) -> WordFinder:
+    return partial(getattr(import_module(module), function), **arguments)
 
 
-def _khmercut() -> WordFinder:
-    from khmercut import tokenize
-
-    return partial(tokenize)
-
-
-def _laonlp() -> WordFinder:
-    from laonlp.tokenize import word_tokenize
-
-    return partial(word_tokenize)
+_pythainlp = partial(_load, "pythainlp.tokenize", "word_tokenize", engine="newmm", keep_whitespace=False)
+_khmercut = partial(_load, "khmercut", "tokenize")
+_laonlp = partial(_load, "laonlp.tokenize", "word_tokenize")
 
 
 def _burmesenlp() -> WordFinder:

@@ -5,7 +5,9 @@ agree with `wc`, `sed` and the aligner that made the file. Byte order marks at t
 Lines remain bytes, so that a line that is not UTF-8 does not abort the file.
 """
 
+import bz2
 import errno
+import lzma
 import os
 import stat
 import sys
@@ -49,25 +51,13 @@ class _Compression(NamedTuple):
     padded: bool = False
 
 
-def _bzip2() -> Any:
-    import bz2
-
-    return bz2.BZ2Decompressor()
-
-
-def _xz() -> Any:
-    import lzma
-
-    return lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
-
-
 _COMPRESSIONS = (
     # gzip ignores zeros after the last member, which are padding from tar or tapes.
     _Compression("gzip", b"\x1f\x8b", 1 << 12, lambda: zlib.decompressobj(wbits=31), padded=True),
     # Four bytes of zstd can unpack to a block of 128 KiB, about forty bytes of bzip2 to 900 kB.
     _Compression("zstd", b"\x28\xb5\x2f\xfd", 1 << 8, lambda: zstandard.ZstdDecompressor().decompressobj()),
-    _Compression("bzip2", b"BZh", 1 << 7, _bzip2),
-    _Compression("xz", b"\xfd7zXZ", 1 << 8, _xz, padded=True),
+    _Compression("bzip2", b"BZh", 1 << 7, bz2.BZ2Decompressor),
+    _Compression("xz", b"\xfd7zXZ", 1 << 8, lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY), padded=True),
 )
 
 _NO_TEXT = {

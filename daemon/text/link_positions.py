@@ -9,7 +9,7 @@ often than with the wrong one.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log, sqrt
 
 from hierogram.daemon.text.notes import UNICODE_SPACES, Note
@@ -30,26 +30,8 @@ _MIN_RATIO = 10.0
 _MIN_DEVIATIONS = 2.0
 """Minimum of the ratio divided by the root of its summed squares, so that a single link cannot decide."""
 
-Links = list[tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """Line with links: its words split at spaces and tabs, and split at all Unicode spaces."""
-
-    links: Links
-    source: list[str]
-    target: list[str]
-    divided_source: list[str]
-    divided_target: list[str]
-
-    @property
-    def fits(self) -> bool:
-        return all(i < len(self.source) and j < len(self.target) for i, j in self.links)
-
-    @property
-    def fits_split_words(self) -> bool:
-        return all(i < len(self.divided_source) and j < len(self.divided_target) for i, j in self.links)
+_LinkedWords = list[tuple[str, str]] | None
+"""Linked words of a line, None if a link is out of range."""
 
 
 class _LinkModel:
@@ -136,37 +118,32 @@ class LinkPositions:
         )
 
     def _learn(self, fields: LineColumns, line_numbers: Sequence[int]) -> None:
-        for line in _lines_with_links(fields, line_numbers):
+        for _, linked, _ in _lines_with_links(fields, line_numbers):
             if self._others >= _MAX_LINES:
                 return
             self._others += 1
-            if line.fits:
-                for i, j in line.links:
-                    for model in (self._as_is, self._as_divided):
-                        model.add(line.source[i], line.target[j])
+            for words in linked or ():
+                self._as_is.add(*words)
+                self._as_divided.add(*words)
 
     def _compare(self, fields: LineColumns, line_numbers: Sequence[int]) -> None:
-        for line in _lines_with_links(fields, line_numbers):
-            if not self._space and (match := _SPACE.search(" ".join((*line.source, *line.target)))):
+        for text, linked, divided in _lines_with_links(fields, line_numbers):
+            if not self._space and (match := _SPACE.search(text)):
                 self._space = match[0]
-            if self._compared >= _MAX_LINES or not line.fits_split_words:
+            if self._compared >= _MAX_LINES or divided is None:
                 continue
             self._compared += 1
-            if not line.fits:
+            if linked is None:
                 self._beyond += 1
                 continue
-            linked = [(line.source[i], line.target[j]) for i, j in line.links]
-            divided = [(line.divided_source[i], line.divided_target[j]) for i, j in line.links]
-            for linked_length, divided_length in zip(linked, divided, strict=True):
-                if linked_length != divided_length:
-                    gain = self._as_divided.log_probability(*divided_length) - self._as_is.log_probability(
-                        *linked_length
-                    )
+            for words, divided_words in zip(linked, divided, strict=True):
+                if words != divided_words:
+                    gain = self._as_divided.log_probability(*divided_words) - self._as_is.log_probability(*words)
                     self._ratio += gain
                     self._squares += gain * gain
-            for linked_length, divided_length in zip(linked, divided, strict=True):
-                self._as_is.add(*linked_length)
-                self._as_divided.add(*divided_length)
+            for words, divided_words in zip(linked, divided, strict=True):
+                self._as_is.add(*words)
+                self._as_divided.add(*divided_words)
 
 
 def _spaced(fields: LineColumns) -> list[int]:
@@ -182,7 +159,10 @@ def _spaced(fields: LineColumns) -> list[int]:
     return sorted(k for k in line_numbers if fields.alignments[k])
 
 
-def _lines_with_links(fields: LineColumns, line_numbers: Sequence[int]) -> Iterator[_Line]:
+def _lines_with_links(
+    fields: LineColumns, line_numbers: Sequence[int]
+) -> Iterator[tuple[str, _LinkedWords, _LinkedWords]]:
+    """Yield text and linked words: words between spaces and tabs, and words between all Unicode spaces."""
     for k in line_numbers:
         alignment = fields.alignments[k]
         if alignment is None:
@@ -190,7 +170,15 @@ def _lines_with_links(fields: LineColumns, line_numbers: Sequence[int]) -> Itera
         links = [(int(i), int(j)) for i, j in _LINK.findall(alignment.decode(errors="replace"))]
         if links:
             source, target = (side[k].decode(errors="replace") for side in (fields.sources, fields.targets))
-            yield _Line(links, _words(source), _words(target), source.split(), target.split())
+            divided = source.split(), target.split()
+            yield f"{source} {target}", _linked(links, _words(source), _words(target)), _linked(links, *divided)
+
+
+def _linked(links: Sequence[tuple[int, int]], source: Sequence[str], target: Sequence[str]) -> _LinkedWords:
+    try:
+        return [(source[i], target[j]) for i, j in links]
+    except IndexError:
+        return None
 
 
 def _words(line: str) -> list[str]:

@@ -48,11 +48,11 @@ class GivenPairs:
         """Yield the pairs in chunks of a few thousand. They do not declare their languages."""
         numbered = enumerate(self._pairs, 1)
         while chunk := list(islice(numbered, LINES_PER_CHUNK)):
-            yield collect_lines(chunk, lambda pair: members(_as_mapping(pair)), _as_json)
-
-
-def _as_json(pair: Any) -> bytes:
-    return json.dumps(pair, ensure_ascii=False, default=str).encode(errors="replace")
+            yield collect_lines(
+                chunk,
+                lambda pair: members(_as_mapping(pair)),
+                lambda pair: json.dumps(pair, ensure_ascii=False, default=str).encode(errors="replace"),
+            )
 
 
 def _as_mapping(pair: Any) -> Mapping[str, Any]:

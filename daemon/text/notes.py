@@ -31,7 +31,6 @@ _SHARE_OF_ESCAPES = 0.001
 _SHARE_OF_QUOTES = 0.5
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 """Field quoted in the style of spreadsheets."""
-_MAX_ODD_WORDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,48 +52,38 @@ class Notes:
         self._divides = divides
         self._quoting = quoting
         self._rules = rules
-        self._undivided: Note | None = None
-        self._looked = False
-        self._looks: Note | None = None
+        self._on_words: list[Note] | None = None
         self._lines = self._escaped = self._quoted = self._doubled = 0
         self._escape = ""
 
     def inspect(self, fields: LineColumns) -> None:
         """Inspect the next lines of the input before they are tokenized."""
-        if not self._looked:
-            self._looked = True
-            self._looks = self._look_at_tokens(fields)
-            self._undivided = self._look_at_words(fields)
+        if self._on_words is None:
+            self._on_words = [] if self._divides is None else self._check_words(self._divides, fields)
         self._lines += len(fields.sources)
         self._count_escapes(fields)
         if self._quoting:
             self._count_quotes(fields)
 
-    def _look_at_tokens(self, fields: LineColumns) -> Note | None:
-        if self._divides is None:
-            return None
+    def _check_words(self, divides: bool, fields: LineColumns) -> list[Note]:
         raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        if not any(looks_tokenized(self._divides, [side[k] for k in raw]) for side in (fields.sources, fields.targets)):
-            return None
-        if self._divides:
-            return Note(
+        sides = [[side[k].decode(errors="replace") for k in raw] for side in (fields.sources, fields.targets)]
+        notes = []
+        if any(looks_tokenized(divides, side) for side in sides):
+            tokenized_twice = Note(
                 TOKENS_DIVIDED,
                 f"{LOOKS_DIVIDED}, but they were tokenized again, which damages some tokens (d' eau becomes d ' eau): "
                 "withdraw them, and ingest the raw text, or ingest into a store without --tokenize",
             )
-        return Note(
-            RUNNING_TEXT,
-            f"{LOOKS_RUNNING}: tokenize the text with `hierogram ingest --tokenize fr,en`, or with a store created by "
-            "`hierogram init --languages fr,en --tokenize`",
-        )
-
-    def _look_at_words(self, fields: LineColumns) -> Note | None:
-        if self._divides is None:
-            return None
-        raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        sides = ([side[k] for k in raw] for side in (fields.sources, fields.targets))
-        advice = words_advice(self._rules, sides) if raw else None
-        return None if advice is None else Note(NO_WORD_DIVISION, advice)
+            not_tokenized = Note(
+                RUNNING_TEXT,
+                f"{LOOKS_RUNNING}: tokenize the text with `hierogram ingest --tokenize fr,en`, or with a store created "
+                "by `hierogram init --languages fr,en --tokenize`",
+            )
+            notes.append(tokenized_twice if divides else not_tokenized)
+        if raw and (advice := words_advice(self._rules, sides)) is not None:
+            notes.append(Note(NO_WORD_DIVISION, advice))
+        return notes
 
     def _count_escapes(self, fields: LineColumns) -> None:
         escapes: set[int] = set()
@@ -116,7 +105,7 @@ class Notes:
 
     def found(self) -> list[Note]:
         """Return the notes on the lines so far."""
-        notes = [note for note in (self._looks, self._undivided) if note is not None]
+        notes = list(self._on_words or ())
         if self._escaped > _SHARE_OF_ESCAPES * self._lines:
             notes.append(
                 Note(
@@ -140,7 +129,7 @@ def _lines(number: int) -> str:
     return f"{number:,} {'line has' if number == 1 else 'lines have'}"
 
 
-def words_not_in_nfc(texts: Sequence[str], limit: int = _MAX_ODD_WORDS) -> list[str]:
+def words_not_in_nfc(texts: Sequence[str], limit: int) -> list[str]:
     """Return up to `limit` distinct words of texts that are not in Unicode's form NFC."""
     if unicodedata.is_normalized("NFC", "\n".join(texts)):
         return []

@@ -264,15 +264,15 @@ class TextPipeline:
         sources, targets = (
             [
                 # Tokenizers would replace these bytes by spaces or remove them.
-                line if _NO_TEXT.search(line) else (side if problems_of_line else words).tokens_of_bytes(line)
-                for line, problems_of_line in zip(lines, bare, strict=True)
+                line if _NO_TEXT.search(line) else (side if is_bare else words).tokens_of_bytes(line)
+                for line, is_bare in zip(lines, bare, strict=True)
             ]
             for side, lines in ((source, fields.sources), (target, fields.targets))
         )
         prepared = replace(fields, sources=sources, targets=targets)
         if not self.merges or all(bare):
             return prepared
-        linked = [k for k, problems_of_line in enumerate(bare) if not problems_of_line]
+        linked = [k for k, is_bare in enumerate(bare) if not is_bare]
         return spread_links(prepared, linked, make_segmenter(self.merges[0]), make_segmenter(self.merges[1]))
 
     def learn_orthographies(self, lines: tuple[Sequence[str], Sequence[str]]) -> tuple[str, ...]:
@@ -347,34 +347,28 @@ def make_side(language: str) -> TextSide:
     return TextSide(language)
 
 
-def looks_tokenized(divided: bool, lines: Iterable[str | bytes]) -> bool:
+def looks_tokenized(divided: bool, lines: Sequence[str]) -> bool:
     """Check if most lines look tokenized (`divided`) or untokenized (not `divided`).
 
     Tokenized lines have spaces before full stops or commas. Untokenized lines end in a word with attached punctuation.
     """
     pattern = _DETACHED if divided else _ATTACHED
-    texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in lines]
-    return 2 * sum(pattern.search(text) is not None for text in texts) > len(texts)
+    return 2 * sum(pattern.search(line) is not None for line in lines) > len(lines)
 
 
-def words_advice(rules: Languages | None, sides: Iterable[Sequence[str | bytes]]) -> str | None:
+def words_advice(rules: Languages | None, sides: Iterable[Sequence[str]]) -> str | None:
     """Return a note on text without spaces between words, or None.
 
     `rules` are the languages whose rules tokenize the text. If it is None, the note depends on the text in `sides`.
     """
     if rules is not None:
         return "; ".join(note for code in dict.fromkeys(rules) if (note := missing_segmenter_note(code))) or None
-    for side in sides:
-        texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in side]
-        if 2 * sum(map(has_long_words, texts)) > len(texts):
-            return LOOKS_UNSPACED
-    return None
+    has_unspaced_side = any(2 * sum(map(has_long_words, side)) > len(side) for side in sides)
+    return LOOKS_UNSPACED if has_unspaced_side else None
 
 
 def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, leave: str) -> str | None:
-    """Return a note if sentences are not tokenized but should be, or would be tokenized twice.
-
-    None if they are fine.
+    """Return a note if sentences are not tokenized but should be, or would be tokenized twice, else None.
 
     `named` is the name of the text, `divide` the setting that tokenizes it, `leave` the setting that leaves it
     unchanged. Only the first lines are checked, without empty ones. Tokenizing tokens again changes them: `l' eau`

@@ -12,9 +12,10 @@ from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.transactions import (
     Row,
     WriteTransaction,
+    delete_staged,
     read_rows,
+    stage_ids,
     staged_alignments,
-    staged_ids,
     staged_jumps,
     staged_lexicon,
     staged_links,
@@ -65,7 +66,7 @@ class Alignments(Leases):
             change_alignments(transaction, change)
             save_derivations(transaction, updates, deltas)
             if updates is not None:
-                transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in updates.ids.tolist()))
+                stage_ids(transaction, updates.ids.tolist())
                 count_restarts(transaction)
 
     def aligner_counts(self, *names: SideNames) -> AlignerCounts:
@@ -224,8 +225,8 @@ def _set_links(transaction: WriteTransaction, change: AlignerChange) -> None:
             )
         )
     if change.withdrawn:
-        transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in change.withdrawn))
-        connection.execute(text("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)"))
+        stage_ids(transaction, change.withdrawn)
+        delete_staged(transaction, "pair_links")
 
 
 def _check_not_resampled(connection: Connection, expected: int) -> None:
@@ -334,7 +335,6 @@ def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: Ju
 def _name_statements(
     dialect: str, name_sets: Sequence[SideNames]
 ) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
-    """Return the statements that find the counts of names, and their parameters."""
     parameters: dict[str, object] = {}
     for number, sides in enumerate(name_sets):
         for side, names in zip(("sources", "targets"), sides, strict=True):

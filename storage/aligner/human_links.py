@@ -8,7 +8,7 @@ from sqlalchemy import Connection, TextClause, delete, insert, select, text, upd
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, read_rows
 from hierogram.storage.exceptions import HumanLinksError
-from hierogram.storage.pairs.ingest import human_link_rows, text_digest
+from hierogram.storage.pairs.ingest import correction_row, human_link_rows, text_digest
 from hierogram.storage.pairs.pairs import is_sound
 from hierogram.storage.records.aligner import LinkCorrection
 from hierogram.storage.records.pairs import GIVEN, UNALIGNED
@@ -60,16 +60,8 @@ class HumanLinks(StoreAccess):
             )
             if rows and not changed.rowcount:
                 input_alignment = pair.alignment if pair.aligned_by == GIVEN else None
-                digest = text_digest(pair.source, pair.target)
-                connection.execute(
-                    insert(link_corrections).values(
-                        pair_id=pair_id,
-                        version=1,
-                        applied_version=0,
-                        input_alignment=input_alignment,
-                        text_digest=digest,
-                    )
-                )
+                row = correction_row(pair_id, pair.source, pair.target, input_alignment)
+                connection.execute(insert(link_corrections).values(row))
             return True
 
     def human_links(self, ids: Collection[int]) -> dict[int, KnownLinks]:

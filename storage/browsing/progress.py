@@ -14,6 +14,10 @@ _COUNTED = 10_000
 """Number of rows of each table in which failures are counted."""
 
 
+def _latest(transaction: ReadTransaction, columns: str, table: str, limit: int) -> list[dict[str, Any]]:
+    return transaction.records(f"SELECT {columns}\n  FROM {table}\n ORDER BY id DESC\n LIMIT :most", most=limit)
+
+
 def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
     """Return the store's totals."""
     return read_status(transaction.connection, url=url, schema=REVISIONS[-1])
@@ -52,13 +56,8 @@ def last_batches(transaction: ReadTransaction, limit: int) -> list[dict[str, Any
 def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the reasons of recently rejected lines, the most frequent first, each with an example."""
     together: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in transaction.records(
-        """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
-  FROM rejected_lines
- ORDER BY id DESC
- LIMIT :most""",
-        most=_REJECTED,
-    ):
+    columns = "reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message"
+    for row in _latest(transaction, columns, "rejected_lines", _REJECTED):
         group = together.setdefault((row["reason"], row["origin"]), row)
         if group is not row:
             group["lines"] += row["lines"]
@@ -86,13 +85,7 @@ def last_changes(transaction: ReadTransaction, limit: int) -> list[dict[str, Any
 
 def last_failed_files(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last inputs of the spool that failed, newest first."""
-    return transaction.records(
-        """SELECT at, corpus, file, path, reason
-  FROM failed_files
- ORDER BY id DESC
- LIMIT :most""",
-        most=limit,
-    )
+    return _latest(transaction, "at, corpus, file, path, reason", "failed_files", limit)
 
 
 def recent_failures(transaction: ReadTransaction) -> dict[str, list[dict[str, Any]]]:
@@ -124,13 +117,8 @@ def open_deliveries(transaction: ReadTransaction, limit: int) -> list[dict[str, 
 
 def last_exports(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the last exports, newest first."""
-    return transaction.records(
-        """SELECT name, format, state, rules, bytes, seconds, started_at, error, job
-  FROM exports
- ORDER BY id DESC
- LIMIT :most""",
-        most=limit,
-    )
+    columns = "name, format, state, rules, bytes, seconds, started_at, error, job"
+    return _latest(transaction, columns, "exports", limit)
 
 
 def scheduled_jobs(transaction: ReadTransaction) -> list[JobState]:

@@ -275,11 +275,9 @@ class _Search:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the labels that the phrase names, in order."""
         return tuple(self._labels.values())
 
     def words_of(self, phrase: Phrase) -> list[str]:
-        """Return the words of the phrase that are not labels."""
         return [word for word in phrase.words if word not in self._labels]
 
     def page(

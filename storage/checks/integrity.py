@@ -351,7 +351,6 @@ def _spill_run(entries: Spill, number: int, run: KeyRun, width: int) -> None:
 
 
 def _iterate_runs(entries: NDArray[Any]) -> Iterator[tuple[int, KeyRun]]:
-    """Yield the runs of entries, each with its number."""
     for number in np.unique(entries["run"]).tolist():
         of_run = entries[entries["run"] == number]
         yield number, make_run(of_run["fingerprint"], of_run["rule"])
@@ -373,7 +372,6 @@ def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.i
 
 
 def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]) -> Iterator[str]:
-    """Compare the vocabulary with the pairs, and the indexes of rules and pairs with their rows."""
     miscounted, missing, unfolded = word_differences(connection)
     yield from _problem_line(
         "words whose count differs from their occurrences in the pairs", [name for _, name, _ in miscounted]

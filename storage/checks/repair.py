@@ -18,14 +18,18 @@ from hierogram.storage.checks.integrity import (
     word_differences,
 )
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import WriteTransaction, staged_ids, staged_increments
+from hierogram.storage.database.transactions import (
+    WriteTransaction,
+    delete_staged,
+    stage_ids,
+    staged_ids,
+    staged_increments,
+)
 from hierogram.storage.grammar.changes import insert_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
-from hierogram.storage.grammar.occurrences import remove_pairs
 from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.grammar.rules import count_restarts
 from hierogram.storage.pairs.pair_words import rebuild_blocks, wrong_blocks
-from hierogram.storage.pairs.pairs import release_all_damaged
 from hierogram.storage.pairs.vocabulary import fold, word_ids
 from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
@@ -90,7 +94,7 @@ class Repair:
 
     def release_damaged_pairs(self) -> int:
         """Return pairs that were set aside as damaged to sampling; returns their number."""
-        return release_all_damaged(self._transaction)
+        return self._changed("DELETE FROM damaged_pairs")
 
     def repair_states(self) -> tuple[list[int], int, int]:
         """Make every pair's state, derivation and resampling position agree.
@@ -112,11 +116,9 @@ class Repair:
         """Delete the derivations and samples of the pairs, which are then sampled or aligned again."""
         if not pair_ids:
             return
-        self._transaction.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
-        remove_pairs(self._transaction)
+        stage_ids(self._transaction, pair_ids)
         count_restarts(self._transaction)
-        for table in ("derivations", "pair_positions"):
-            self._changed(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)")
+        delete_staged(self._transaction, "rule_pairs", "indexed_pairs", "derivations", "pair_positions")
         self._changed(
             "UPDATE sentence_pairs SET stage = 0, sweep = 0,"
             " state = CASE WHEN aligned_by = 'none' THEN 'unaligned' ELSE 'waiting' END"
@@ -128,7 +130,7 @@ class Repair:
         if not pair_ids:
             return
         self.restart(pair_ids)
-        self._changed("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)")
+        delete_staged(self._transaction, "pair_links")
         # Human links are to be followed again.
         self._changed(
             "UPDATE link_corrections SET applied_version = version - 1 WHERE pair_id IN (SELECT id FROM staged_ids)"
@@ -141,8 +143,8 @@ class Repair:
 
     def reset_links(self, pair_ids: Sequence[int]) -> list[int]:
         """Delete the aligner's links of the pairs. Returns the pairs aligned by them, which are aligned again."""
-        self._transaction.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
-        self._changed("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)")
+        stage_ids(self._transaction, pair_ids)
+        delete_staged(self._transaction, "pair_links")
         aligned = text(
             "SELECT id FROM sentence_pairs WHERE aligned_by = 'aligner' AND id IN (SELECT id FROM staged_ids)"
             " ORDER BY id"
@@ -159,7 +161,7 @@ class Repair:
         missing_rows: NDArray[np.int64],
         unused_ids: NDArray[np.int64],
     ) -> None:
-        """Replace the rules by a recount. Raises `KeyCollisionError` if two of them have the same key.
+        """Replace the rules by a recount. Raises `RuleKeyCollisionError` if two of them have the same key.
 
         `wrong_ids` int64[m] are stored rules with wrong counts, sides or columns, `wrong_rows` int64[m] their rows in
         `recount`; `missing_rows` int64[k] are rows of rules that are not stored; `unused_ids` int64[l] are ids of
@@ -167,8 +169,8 @@ class Repair:
         """
         deleted_ids = np.concatenate((wrong_ids, unused_ids))
         if len(deleted_ids):
-            self._transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in np.sort(deleted_ids).tolist()))
-            self._changed("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)")
+            stage_ids(self._transaction, deleted_ids.tolist())
+            delete_staged(self._transaction, "rules", column="id")
         state = self._transaction.state
         new_ids = np.arange(len(missing_rows)) + state.last_rule_id + 1
         state.last_rule_id += len(new_ids)
@@ -207,10 +209,10 @@ class Repair:
         )
         state.last_word_id += len(missing)
         differences = index_differences(self._connection)
-        reindexed = sorted((*differences.orphans, *differences.wrong))
+        reindexed = (*differences.orphans, *differences.wrong)
         if reindexed:
-            self._transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in reindexed))
-            self._changed("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM staged_ids)")
+            stage_ids(self._transaction, reindexed)
+            delete_staged(self._transaction, "rule_words", column="rule_id")
             self._insert_rule_words(differences.wrong)
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
         blocks = wrong_blocks(self._connection)
@@ -248,7 +250,7 @@ class Repair:
         )
         for first in range(0, len(rule_ids), _RULES_AT_ONCE):
             chunk = rule_ids[first : first + _RULES_AT_ONCE]
-            self._transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in chunk))
+            stage_ids(self._transaction, chunk)
             rows = self._connection.execute(
                 select(rules.c.id, rules.c.source, rules.c.target).join(staged_ids, staged_ids.c.id == rules.c.id)
             ).all()

@@ -166,7 +166,6 @@ class _OpenFiles:
             self._open += 1
 
     def closed(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-        """Count a closed connection."""
         with self._lock:
             self._open -= 1
 

@@ -31,6 +31,7 @@ from sqlalchemy import (
     TextClause,
     insert,
     select,
+    text,
     update,
 )
 from sqlalchemy.schema import CreateTable
@@ -63,7 +64,6 @@ _staging = MetaData()
 
 
 def _staged(name: str, /, **columns: Any) -> Table:
-    """Declare a staging table with these columns."""
     staging_columns = (Column(column, kind) for column, kind in columns.items())
     return on_postgres(Table(name, _staging, *staging_columns, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
 
@@ -345,6 +345,17 @@ def write_transaction(engine: Engine, memory: RowCache, *, durable: bool = True)
             state.grammar_position = state.position
         connection.execute(update(store_state).values(**asdict(state)))
     memory.learn(transaction.new_words, transaction.key_runs)
+
+
+def stage_ids(transaction: WriteTransaction, ids: Iterable[int]) -> None:
+    """Replace the content of `staged_ids` until the transaction ends."""
+    transaction.loader.stage(staged_ids, ((number,) for number in sorted(ids)))
+
+
+def delete_staged(transaction: WriteTransaction, *tables: str, column: str = "pair_id") -> None:
+    """Delete the rows of these tables whose `column` is in `staged_ids`."""
+    for table in tables:
+        transaction.connection.execute(text(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM staged_ids)"))
 
 
 class StoreAccess:

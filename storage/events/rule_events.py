@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select, text
+from sqlalchemy import select
 
-from hierogram.storage.database.transactions import WriteTransaction, read_columns, staged_ids
+from hierogram.storage.database.transactions import WriteTransaction, delete_staged, read_columns, stage_ids, staged_ids
 from hierogram.storage.events.feed import append
 from hierogram.storage.records.operations import RULE_ADDED, RULE_REMOVED, RULE_UPDATED, RULES_CHANGED, NewEvent
 from hierogram.storage.records.uncertainty import squared_errors
@@ -53,7 +53,6 @@ class _Watch:
     parts: list[ChangedUses] = field(default_factory=list)
 
     def __call__(self, transaction: WriteTransaction) -> None:
-        """Report the changes."""
         _append_events(transaction, _last_versions(self.parts))
 
 
@@ -125,7 +124,7 @@ def _append_events(transaction: WriteTransaction, changed: ChangedUses) -> None:
 
 def _reported_uses(transaction: WriteTransaction, ids: NDArray[np.int64]) -> tuple[Uses, Uses]:
     """Return the last reported expected uses of these rules (ascending), -1 if never reported, and variances."""
-    transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in ids.tolist()))
+    stage_ids(transaction, ids.tolist())
     reported, variances = np.full(len(ids), -1.0), np.zeros(len(ids))
     query = select(reported_rules.c.rule_id, reported_rules.c.expected_uses, reported_rules.c.expected_uses_variance)
     columns = read_columns(transaction.connection, query.join(staged_ids, staged_ids.c.id == reported_rules.c.rule_id))
@@ -138,10 +137,9 @@ def _reported_uses(transaction: WriteTransaction, ids: NDArray[np.int64]) -> tup
 def _remember(
     transaction: WriteTransaction, changed: ChangedUses, out: NDArray[np.bool_], put: NDArray[np.bool_]
 ) -> None:
-    """Store the reported values in place of the previous ones."""
     if out.any():
-        transaction.loader.stage(staged_ids, ((rule_id,) for rule_id in changed.ids[out].tolist()))
-        transaction.connection.execute(text("DELETE FROM reported_rules WHERE rule_id IN (SELECT id FROM staged_ids)"))
+        stage_ids(transaction, changed.ids[out].tolist())
+        delete_staged(transaction, "reported_rules", column="rule_id")
     columns = (changed.ids[put], changed.expected[put], changed.variances[put])
     transaction.loader.insert(
         reported_rules,

@@ -21,7 +21,6 @@ _IN_EVENT = (
 
 
 def _append_event(transaction: WriteTransaction, export_id: int, version: str | None = None) -> None:
-    """Append the event of a finished export."""
     query = select(exports.c.state, *(exports.c[name] for name in _IN_EVENT)).where(exports.c.id == export_id)
     row = transaction.connection.execute(query).one()
     detail = {name: value for name, value in zip(_IN_EVENT, row[1:], strict=True) if value is not None}

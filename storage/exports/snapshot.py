@@ -19,6 +19,7 @@ from hierogram.storage.database.transactions import StoreState, read_state
 from hierogram.storage.pairs.pairs import IDS_PER_QUERY, pair_rows
 from hierogram.storage.records.aligner import AlignerCounts, LinkRow
 from hierogram.storage.records.columns import StoredRules
+from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.pairs import WAITING, PairOrigin, PairRow
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.schema.tables import (
@@ -92,20 +93,17 @@ class Snapshot:
 
         return rule_ranges(self._connection)
 
-    def rule_blocks(self, columns: Sequence[str], *, expected: bool = False, minimal: bool = False) -> Iterator[Block]:
-        """Yield columns of all rules in use, followed by the count, or by expected uses in 1/`ONE_USE` if `expected`.
-
-        With `minimal`, adds an eighth of the uses in minimal derivations to the expected uses.
-        """
-        used, number = _uses(expected, minimal)
+    def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.DRAWN) -> Iterator[Block]:
+        """Yield columns of all rules in use, followed by the count."""
+        used, number = _uses(kind)
         last = read_state(self._connection).last_rule_id
         return self._blocks("rules", (*columns, number), last, f"AND {used} > 0")
 
     def rules_beside(
-        self, columns: Sequence[str], sides: Mapping[str, Collection[str | int]], *, expected: bool, minimal: bool
+        self, columns: Sequence[str], sides: Mapping[str, Collection[str | int]], kind: CountKind
     ) -> Iterator[Block]:
         """Yield the blocks of `rule_blocks` for rules with one of the `source` or `target` sides, or ids."""
-        used, number = _uses(expected, minimal)
+        used, number = _uses(kind)
         postgres = self._connection.dialect.name == POSTGRES
         blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)
         parameters: dict[str, object] = {} if postgres else {"blocks": json.dumps(list(blocks))}
@@ -124,11 +122,9 @@ class Snapshot:
             rows += len(partition)
             yield rows, ["\n".join(map(str, column)) for column in zip(*partition, strict=True)]
 
-    def find_rules(
-        self, keeps: Callable[[str], bool], report: Callable[[int], None], *, expected: bool, minimal: bool
-    ) -> list[int]:
+    def find_rules(self, keeps: Callable[[str], bool], report: Callable[[int], None], kind: CountKind) -> list[int]:
         """Return the ids of the rules in `rule_blocks` whose source side is kept. `report` gets the rules read."""
-        used, _ = _uses(expected, minimal)
+        used, _ = _uses(kind)
         last = read_state(self._connection).last_rule_id
         matching_ids, is_kept, before = [], False, None
         for rows, (sources, ids) in self._blocks("rules", ("source", "id"), last, f"AND {used} > 0"):
@@ -141,21 +137,21 @@ class Snapshot:
             report(rows)
         return matching_ids
 
-    def sum_uses(self, last_id: int, *, expected: bool, minimal: bool) -> int:
-        """Return the sum of the counts in `rule_blocks`, where each count is at most `last_id`."""
-        used, number = _uses(expected, minimal)
+    def sum_uses(self, max_count: int, kind: CountKind) -> int:
+        """Return the sum of the counts in `rule_blocks`, where each count is at most `max_count`."""
+        used, number = _uses(kind)
         counts = f"SELECT {number} AS uses FROM rules WHERE {used} > 0"
         total = f"SELECT sum(CASE WHEN uses < :most THEN uses ELSE :most END) FROM ({counts}) AS counted"
-        return int(self._connection.scalar(text(total), {"most": last_id}) or 0)
+        return int(self._connection.scalar(text(total), {"most": max_count}) or 0)
 
     def newest(self) -> tuple[int, int]:
         """Return the ids of the newest pair with a derivation and of the newest rule, 0 if there is none."""
         last = self._connection.scalar(select(func.max(derivations.c.pair_id)))
         return last or 0, read_state(self._connection).last_rule_id
 
-    def count_rules(self, *, expected: bool = False, minimal: bool = False) -> int:
+    def count_rules(self, kind: CountKind = CountKind.DRAWN) -> int:
         """Return the number of rules in `rule_blocks`."""
-        used, _ = _uses(expected, minimal)
+        used, _ = _uses(kind)
         return self._connection.scalar(select(func.count()).select_from(rules).where(text(f"{used} > 0"))) or 0
 
     def variance_a_use(self) -> float | None:
@@ -238,10 +234,6 @@ class Snapshot:
         )
         return self._batches(LinkRow._make, statement, batch)
 
-    def integrity(self) -> list[str]:
-        """Check the database and its tables. Returns one line for each problem."""
-        return self.file_damage() or self.table_problems()
-
     def file_damage(self) -> list[str]:
         """Check the database file for damage. Returns one line for each problem."""
         from hierogram.storage.checks.integrity import file_damage
@@ -277,11 +269,11 @@ class Snapshot:
             yield list(map(make, rows))
 
 
-def _uses(expected: bool, minimal: bool) -> tuple[str, str]:
-    """Return two SQL expressions: one that is > 0 for rules in use, and their uses (expected uses in 1/`ONE_USE`)."""
-    if not expected:
+def _uses(kind: CountKind) -> tuple[str, str]:
+    """Return two SQL expressions: one that is > 0 for rules in use, and their uses in units of the kind."""
+    if kind is CountKind.DRAWN:
         return "count", "count"
     number = f"CAST(expected_uses * {ONE_USE} AS BIGINT)"
-    if not minimal:
+    if kind is CountKind.MEANS:
         return "expected_uses", number
     return "expected_uses + minimal_uses", f"{number} + {ONE_MINIMAL_USE} * minimal_uses"

@@ -16,6 +16,7 @@ from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import (
     WriteTransaction,
+    delete_staged,
     now,
     read_columns,
     staged_counts,
@@ -248,12 +249,11 @@ def _note_words(transaction: WriteTransaction, changed: NamedChanges, after: Sto
 def _delete_rules(transaction: WriteTransaction, changed: NamedChanges, before: StoredUses, rows: Rows) -> None:
     if not len(rows):
         return
-    connection = transaction.connection
     transaction.loader.stage_columns(staged_ids, [np.sort(before.ids[rows])])
-    connection.execute(text("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)"))
+    delete_staged(transaction, "rules", column="id")
     words = index_words(transaction, changed.sides(rows), before.ids[rows])
     transaction.loader.stage_columns(staged_rule_words, words)
-    connection.execute(
+    transaction.connection.execute(
         text("DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)")
     )
 

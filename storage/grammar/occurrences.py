@@ -13,7 +13,9 @@ from hierogram.storage.database.transactions import (
     Row,
     StoreAccess,
     WriteTransaction,
+    delete_staged,
     read_state,
+    stage_ids,
     staged_ids,
     staged_uses,
 )
@@ -72,15 +74,15 @@ class OccurrenceIndex(StoreAccess):
             connection = transaction.connection
             if read_settings(connection).key_salt != key_salt:
                 return 0
-            transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in pair_ids))
+            stage_ids(transaction, pair_ids)
             current = connection.scalars(
                 select(pair_positions.c.pair_id)
                 .join(staged_ids, staged_ids.c.id == pair_positions.c.pair_id)
                 .where(pair_positions.c.position <= position)
             ).all()
-            transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in current))
+            stage_ids(transaction, current)
             transaction.loader.stage(staged_uses, _with_rules(transaction, list(uses)))
-            remove_pairs(transaction)
+            delete_staged(transaction, "rule_pairs", "indexed_pairs")
             for statement in (
                 "INSERT INTO rule_pairs (rule_id, pair_id, uses)"
                 " SELECT r.id, u.pair_id, u.uses FROM staged_uses AS u JOIN staged_ids AS i ON i.id = u.pair_id"
@@ -125,9 +127,3 @@ def _with_rules(transaction: WriteTransaction, uses: Sequence[UsedKey]) -> list[
     numbers, rule_ids = find_candidates(transaction, keys)
     rows = zip(numbers.tolist(), rule_ids.tolist(), strict=True)
     return [(uses[n][0], rule_id, *uses[n][1:]) for n, rule_id in rows]
-
-
-def remove_pairs(transaction: WriteTransaction) -> None:
-    """Delete the pairs of `staged_ids` from the index."""
-    for table in ("rule_pairs", "indexed_pairs"):
-        transaction.connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)"))

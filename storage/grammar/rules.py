@@ -55,9 +55,8 @@ class StoredGrammar(Leases):
 
         A part contains derivations and deltas. `sweeps` are appended to the history, `labels` are the label parameters
         of a tree grammar, and `run` is the progress of the learning run. Other writers wait until all parts are
-        written. Raises `PairMissingError`, `PairChangedError`, `CountError` for
-        a negative count, `KeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` and
-        `LeaseLostError`.
+        written. Raises `PairMissingError`, `PairChangedError`, `CountError` for a negative count,
+        `RuleKeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` and `LeaseLostError`.
         """
         from hierogram.storage.grammar import commits
 

@@ -553,19 +553,19 @@ def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: 
     for index, links in sorted(pairs.known.items()):
         pair_id = pair_ids[index]
         inserted += human_link_rows(pair_id, links, origin)
-        digest = text_digest(pairs.sources[index], pairs.targets[index])
         alignment = pairs.alignments[index] if linked else pairs.alignments[index] or ""
-        changed.append(
-            {
-                "pair_id": pair_id,
-                "version": 1,
-                "applied_version": 0,
-                "input_alignment": alignment,
-                "text_digest": digest,
-            }
-        )
+        changed.append(correction_row(pair_id, pairs.sources[index], pairs.targets[index], alignment))
     transaction.connection.execute(insert(human_links), inserted)
     transaction.connection.execute(insert(link_corrections), changed)
+
+
+def correction_row(pair_id: int, source: str, target: str, input_alignment: str | None) -> dict[str, object]:
+    """Return the first row of a pair in `link_corrections`."""
+    digest = text_digest(source, target)
+    return {
+        "pair_id": pair_id, "version": 1, "applied_version": 0, "input_alignment": input_alignment,
+        "text_digest": digest,
+    }  # fmt: skip
 
 
 def human_link_rows(pair_id: int, links: KnownLinks, origin: str) -> list[dict[str, object]]:

@@ -8,13 +8,13 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, LargeBinary, Row, Select, cast, delete, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, LargeBinary, Row, Select, cast, func, insert, select, text
 
 from hierogram.storage.database.transactions import (
     StoreAccess,
-    WriteTransaction,
     now,
     read_state,
+    stage_ids,
     staged_ids,
     staged_scores,
 )
@@ -213,7 +213,7 @@ class StoredPairs(StoreAccess):
     def set_aside(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
         """Set damaged pairs aside. Returns the stored pairs that were not set aside before."""
         with self._writing() as transaction:
-            transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in {pair.id for pair in pairs}))
+            stage_ids(transaction, {pair.id for pair in pairs})
             is_damaged = select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == sentence_pairs.c.id)
             stored = select(sentence_pairs.c.id).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
             new = set(transaction.connection.scalars(stored.where(~is_damaged.exists())))
@@ -313,7 +313,6 @@ def _score_of(pair_id: int, position: int, scored_at: datetime, *values: Any) ->
 
 
 def _treebank(connection: Connection) -> dict[str, object] | None:
-    """Return the treebank settings, None before the first tree."""
     value = connection.execute(select(settings.c.value).where(settings.c.name == _TREEBANK)).scalar_one_or_none()
     return None if value is None else json.loads(value)
 
@@ -321,15 +320,3 @@ def _treebank(connection: Connection) -> dict[str, object] | None:
 def is_sound(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Return the condition that a pair is not set aside."""
     return ~select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == pair_id).exists()
-
-
-def release_damaged(transaction: WriteTransaction) -> None:
-    """Mark the pairs of `staged_ids` as sound again."""
-    transaction.connection.execute(text("DELETE FROM damaged_pairs WHERE pair_id IN (SELECT id FROM staged_ids)"))
-
-
-def release_all_damaged(transaction: WriteTransaction) -> int:
-    """Mark all pairs as sound again; returns the number of pairs that were set aside."""
-    number = transaction.connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0
-    transaction.connection.execute(delete(damaged_pairs))
-    return number

@@ -5,9 +5,16 @@ from collections.abc import Sequence
 from sqlalchemy import func, select, text, update
 
 from hierogram.storage.database.settings import read_notation
-from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now, staged_ids
+from hierogram.storage.database.transactions import (
+    StoreAccess,
+    WriteTransaction,
+    delete_staged,
+    now,
+    stage_ids,
+    staged_ids,
+)
 from hierogram.storage.exceptions import PairChangedError
-from hierogram.storage.pairs.pairs import is_sound, release_damaged
+from hierogram.storage.pairs.pairs import is_sound
 from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
@@ -54,7 +61,7 @@ class Withdrawals(StoreAccess):
 
 def request(transaction: WriteTransaction, pair_ids: Sequence[int]) -> list[int]:
     """Request the withdrawal of pairs. Returns the sorted ids of the stored pairs."""
-    transaction.loader.stage(staged_ids, sorted((pair_id,) for pair_id in set(pair_ids)))
+    stage_ids(transaction, set(pair_ids))
     connection = transaction.connection
     connection.execute(
         text(
@@ -83,28 +90,19 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
         if sweeps.get(row.id) != row.sweep:
             raise PairChangedError(f"pair {row.id} was sampled or withdrawn by another process since it was read")
         transaction.state.count_pairs(row.state, -1)
-    leaving = "SELECT id FROM staged_ids"
     for corpus_id, number in connection.execute(
         select(sentence_pairs.c.corpus_id, func.count())
         .join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
         .group_by(sentence_pairs.c.corpus_id)
     ).all():
         connection.execute(update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs - number))
-    tables = (
-        "rule_pairs",
-        "indexed_pairs",
-        "derivations",
-        "pair_positions",
-        "schedule_restarts",
-        "human_links",
-        "link_corrections",
-    )
-    release_damaged(transaction)
-    for table in (*tables, "pair_scores"):
-        connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN ({leaving})"))
-    connection.execute(text(f"DELETE FROM sentence_pairs WHERE id IN ({leaving})"))
+    delete_staged(
+        transaction, "damaged_pairs", "rule_pairs", "indexed_pairs", "derivations", "pair_positions",
+        "schedule_restarts", "human_links", "link_corrections", "pair_scores",
+    )  # fmt: skip
+    delete_staged(transaction, "sentence_pairs", column="id")
     connection.execute(
-        text(f"UPDATE withdrawals SET done_at = :moment WHERE pair_id IN ({leaving})"),
+        text("UPDATE withdrawals SET done_at = :moment WHERE pair_id IN (SELECT id FROM staged_ids)"),
         {"moment": transaction.loader.moment(now())},
     )
     # Import numpy only when writing.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
+
+from hierogram.samplers.grammar.numbers import ONE_USE
 
 
 class LabelRow(NamedTuple):
@@ -66,6 +69,19 @@ class SweepRecord(NamedTuple):
     cuts_changed: int
     seconds: float
     log_likelihood_before: float | None = None
+
+
+class CountKind(StrEnum):
+    """The meaning of a rule's count: weight for translation, expected uses, or uses in one draw."""
+
+    TRANSLATION = "translation"
+    MEANS = "means"
+    DRAWN = "drawn"
+
+    @property
+    def unit(self) -> int:
+        """Counts are integers in units of 1/`unit` of a use."""
+        return 1 if self is CountKind.DRAWN else ONE_USE
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+WHOLE = BigInteger()
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Format of a moment on SQLite, in UTC."""
@@ -87,9 +88,8 @@ def _only_where(name: str, condition: ColumnElement[bool], *columns: Column[Any]
     on_postgres(Index(name, *columns, sqlite_where=condition), "where", condition)
 
 
-def _whole(*names: str) -> list[Column[int]]:
-    """Return NOT NULL columns of integers."""
-    return [Column(name, BigInteger, nullable=False) for name in names]
+def _required(kind: TypeEngine[Any], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False) for name in names]
 
 
 metadata = MetaData()
@@ -115,11 +115,11 @@ store_state = Table(
     "store_state",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    *_whole("position", "grammar_position", "last_pair_id", "last_rule_id", "last_word_id"),
-    *_whole("unaligned", "waiting", "sampling", "settled", "source_types", "target_types"),
-    *_whole("rules_in_use", "rules_expected", "rules_stored", "rule_tokens"),
+    *_required(WHOLE, "position", "grammar_position", "last_pair_id", "last_rule_id", "last_word_id"),
+    *_required(WHOLE, "unaligned", "waiting", "sampling", "settled", "source_types", "target_types"),
+    *_required(WHOLE, "rules_in_use", "rules_expected", "rules_stored", "rule_tokens"),
     Column("expected_tokens", Double, nullable=False),
-    *_whole("rejected_lines", "sweeps"),
+    *_required(WHOLE, "rejected_lines", "sweeps"),
     # The last day on which rules changed, and `last_rule_id` at its start: rules with larger ids are new on that day.
     Column("last_change_day", TEXT, nullable=False, server_default=""),
     Column("last_rule_id_at_day_start", BigInteger, nullable=False, server_default="0"),
@@ -141,12 +141,10 @@ ingest_batches = Table(
     metadata,
     Column("id", SERIAL, primary_key=True),
     Column("corpus_id", SERIAL, ForeignKey("corpora.id"), nullable=False),
-    Column("origin", TEXT, nullable=False),
-    Column("format", TEXT, nullable=False),
-    Column("state", TEXT, nullable=False),
+    *_required(TEXT, "origin", "format", "state"),
     Column("started_at", MOMENT, nullable=False),
     Column("finished_at", MOMENT),
-    *_whole("accepted", "duplicates", "rejected"),
+    *_required(WHOLE, "accepted", "duplicates", "rejected"),
     Column("error", TEXT),
     Column("notes", TEXT),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="ingest_batches_state"),
@@ -156,17 +154,13 @@ sentence_pairs = Table(
     "sentence_pairs",
     metadata,
     Column("id", SERIAL, primary_key=True, autoincrement=False),
-    Column("corpus_id", SERIAL, nullable=False),
-    Column("batch_id", SERIAL, nullable=False),
+    *_required(SERIAL, "corpus_id", "batch_id"),
     Column("external_id", TEXT),
     Column("identity", LargeBinary, nullable=False),
-    Column("source", TEXT, nullable=False),
-    Column("target", TEXT, nullable=False),
-    Column("alignment", TEXT, nullable=False),
+    *_required(TEXT, "source", "target", "alignment"),
     Column("link_probabilities", TEXT),
     Column("aligned_by", TEXT, nullable=False),
-    Column("source_length", Integer, nullable=False),
-    Column("target_length", Integer, nullable=False),
+    *_required(Integer(), "source_length", "target_length"),
     Column("state", TEXT, nullable=False),
     Column("stage", Integer, nullable=False),
     Column("sweep", BigInteger, nullable=False),
@@ -193,8 +187,7 @@ derivations = Table(
     "derivations",
     metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    Column("current", LargeBinary, nullable=False),
-    Column("averages", LargeBinary, nullable=False),
+    *_required(LargeBinary(), "current", "averages"),
     Column("checksum", BigInteger, nullable=False),
 )
 
@@ -221,8 +214,7 @@ withdrawals = Table(
     "withdrawals",
     metadata,
     Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
-    Column("corpus_id", SERIAL, nullable=False),
-    Column("batch_id", SERIAL, nullable=False),
+    *_required(SERIAL, "corpus_id", "batch_id"),
     Column("requested_at", MOMENT, nullable=False),
     Column("done_at", MOMENT),
 )
@@ -233,13 +225,10 @@ leases = Table(
     "leases",
     metadata,
     Column("name", TEXT, primary_key=True),
-    Column("token", TEXT, nullable=False),
-    Column("host", TEXT, nullable=False),
+    *_required(TEXT, "token", "host"),
     Column("pid", Integer, nullable=False),
-    Column("process", TEXT, nullable=False),
-    Column("command", TEXT, nullable=False),
-    Column("acquired_at", MOMENT, nullable=False),
-    Column("expires_at", MOMENT, nullable=False),
+    *_required(TEXT, "process", "command"),
+    *_required(MOMENT, "acquired_at", "expires_at"),
 )
 
 # Expected uses are multiples of 1/4096 use, and the variances of their errors multiples of 1/4096² squared use. Sums
@@ -249,13 +238,9 @@ rules = Table(
     "rules",
     metadata,
     Column("id", SERIAL, primary_key=True, autoincrement=False),
-    Column("source", TEXT, nullable=False),
-    Column("target", TEXT, nullable=False),
-    *_whole("key_high", "key_low"),
-    *(
-        Column(name, Integer, nullable=False)
-        for name in ("length", "scope", "nonterminals", "source_terminals", "target_terminals")
-    ),
+    *_required(TEXT, "source", "target"),
+    *_required(WHOLE, "key_high", "key_low"),
+    *_required(Integer(), "length", "scope", "nonterminals", "source_terminals", "target_terminals"),
     Column("hiero", Boolean, nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("expected_uses", Double, nullable=False),
@@ -291,8 +276,7 @@ vocabulary = Table(
     "vocabulary",
     metadata,
     Column("id", SERIAL, primary_key=True, autoincrement=False),
-    Column("side", TEXT, nullable=False),
-    Column("token", TEXT, nullable=False),
+    *_required(TEXT, "side", "token"),
     Column("count", BigInteger, nullable=False),
     Column("folded", TEXT, nullable=False, server_default=""),
     CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
@@ -328,11 +312,9 @@ rule_history = Table(
     metadata,
     Column("day", TEXT, primary_key=True),
     Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
-    Column("source", TEXT, nullable=False),
-    Column("target", TEXT, nullable=False),
+    *_required(TEXT, "source", "target"),
     Column("count", BigInteger, nullable=False),
-    Column("expected_uses", Double, nullable=False),
-    Column("expected_uses_variance", Double, nullable=False),
+    *_required(Double(), "expected_uses", "expected_uses_variance"),
     sqlite_with_rowid=False,
 )
 
@@ -362,12 +344,9 @@ rejected_lines = Table(
     Column("id", SERIAL, primary_key=True),
     Column("batch_id", SERIAL, ForeignKey("ingest_batches.id"), nullable=False),
     Column("origin", TEXT, nullable=False),
-    Column("line", BigInteger, nullable=False),
-    Column("last_line", BigInteger, nullable=False),
-    Column("reason", TEXT, nullable=False),
-    Column("message", TEXT, nullable=False),
-    Column("content", LargeBinary, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
+    *_required(WHOLE, "line", "last_line"),
+    *_required(TEXT, "reason", "message"),
+    *_required(LargeBinary(), "content", "digest"),
     Index("rejected_lines_by_digest", "digest", unique=True),
 )
 
@@ -377,10 +356,7 @@ failed_files = Table(
     metadata,
     Column("id", SERIAL, primary_key=True),
     Column("at", MOMENT, nullable=False),
-    Column("corpus", TEXT, nullable=False),
-    Column("file", TEXT, nullable=False),
-    Column("path", TEXT, nullable=False),
-    Column("reason", TEXT, nullable=False),
+    *_required(TEXT, "corpus", "file", "path", "reason"),
 )
 
 sweeps = Table(
@@ -390,7 +366,7 @@ sweeps = Table(
     Column("stage", Integer, nullable=False),
     Column("pairs", BigInteger, nullable=False),
     Column("log_likelihood", Double),
-    *_whole("edges_sampled", "edges_changed", "cuts_sampled", "cuts_changed"),
+    *_required(WHOLE, "edges_sampled", "edges_changed", "cuts_sampled", "cuts_changed"),
     Column("seconds", Double, nullable=False),
     Column("finished_at", MOMENT, nullable=False),
     Column("log_likelihood_before", Double),
@@ -406,8 +382,7 @@ http_requests = Table(
     Column("digest", LargeBinary, nullable=False),
     Column("done", Boolean, nullable=False),
     Column("response", TEXT, nullable=False),
-    Column("started_at", MOMENT, nullable=False),
-    Column("updated_at", MOMENT, nullable=False),
+    *_required(MOMENT, "started_at", "updated_at"),
     Index("http_requests_by_update", "updated_at"),
 )
 
@@ -416,8 +391,7 @@ labels = Table(
     "labels",
     metadata,
     Column("label", TEXT, primary_key=True),
-    Column("strength", Double, nullable=False),
-    Column("expansion_probability", Double, nullable=False),
+    *_required(Double(), "strength", "expansion_probability"),
     sqlite_with_rowid=False,
 )
 
@@ -427,7 +401,7 @@ learning_runs = Table(
     "learning_runs",
     metadata,
     Column("id", SERIAL, primary_key=True),
-    *_whole("sweeps", "sweeps_done"),
+    *_required(WHOLE, "sweeps", "sweeps_done"),
     Column("after_pair_id", SERIAL, nullable=False),
     Column("sweeps_in_round", BigInteger, nullable=False),
     Column("started_at", MOMENT, nullable=False),
@@ -452,8 +426,7 @@ pair_links = Table(
     "pair_links",
     metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    Column("forward", LargeBinary, nullable=False),
-    Column("backward", LargeBinary, nullable=False),
+    *_required(LargeBinary(), "forward", "backward"),
     Column("sweep", BigInteger, nullable=False),
 )
 Index("pair_links_by_sweep", pair_links.c.sweep, pair_links.c.pair_id)
@@ -464,7 +437,7 @@ aligner_lexicon = Table(
     metadata,
     Column("source", TEXT, primary_key=True),
     Column("target", TEXT, primary_key=True),
-    *_whole("forward", "backward"),
+    *_required(WHOLE, "forward", "backward"),
     sqlite_with_rowid=False,
 )
 on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
@@ -475,7 +448,7 @@ aligner_words = Table(
     metadata,
     Column("side", TEXT, primary_key=True),
     Column("word", TEXT, primary_key=True),
-    *_whole("links", *(f"fertility_{number}" for number in range(FERTILITIES))),
+    *_required(WHOLE, "links", *(f"fertility_{number}" for number in range(FERTILITIES))),
     sqlite_with_rowid=False,
 )
 on_postgres(aligner_words, "with", {"fillfactor": 80})
@@ -508,7 +481,7 @@ link_corrections = Table(
     "link_corrections",
     metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    *_whole("version", "applied_version"),
+    *_required(WHOLE, "version", "applied_version"),
     Column("input_alignment", TEXT),
     Column("text_digest", LargeBinary, nullable=False),
 )
@@ -543,7 +516,7 @@ event_state = Table(
     "event_state",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    *_whole("last_event_id", "max_events"),
+    *_required(WHOLE, "last_event_id", "max_events"),
     CheckConstraint("id = 1", name="event_state_has_one_row"),
 )
 
@@ -552,8 +525,7 @@ reported_rules = Table(
     "reported_rules",
     metadata,
     Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
-    Column("expected_uses", Double, nullable=False),
-    Column("expected_uses_variance", Double, nullable=False),
+    *_required(Double(), "expected_uses", "expected_uses_variance"),
 )
 
 # Webhooks with the position of their last processed event, and the deliveries of events. Their URLs may contain
@@ -588,9 +560,7 @@ exports = Table(
     "exports",
     metadata,
     Column("id", SERIAL, primary_key=True),
-    Column("name", TEXT, nullable=False),
-    Column("path", TEXT, nullable=False),
-    Column("format", TEXT, nullable=False),
+    *_required(TEXT, "name", "path", "format"),
     Column("started_at", MOMENT, nullable=False),
     Column("finished_at", MOMENT),
     Column("state", TEXT, nullable=False),
@@ -629,10 +599,7 @@ pair_scores = Table(
     Column("position", BigInteger, nullable=False),
     Column("scored_at", MOMENT, nullable=False),
     Column("tokens", Integer, nullable=False),
-    Column("doubt", Double, nullable=False),
-    Column("log_probability", Double, nullable=False),
-    Column("evidence", Double, nullable=False),
-    Column("unseen", Double, nullable=False),
+    *_required(Double(), "doubt", "log_probability", "evidence", "unseen"),
     Column("pieces", Integer, nullable=False),
     Column("exact", Boolean, nullable=False),
     Column("source_misfit_log_odds", Double),

@@ -274,7 +274,6 @@ class _GrammarChain:
         self.seconds = 0.0
 
     def sweep(self) -> None:
-        """Sweep once over all pairs, by the next step of the schedule."""
         self._sweeps += 1
         request = SweepRequest(self._sweeps, self._all_pairs, ~self._all_pairs)
         started = time.perf_counter()

@@ -112,7 +112,6 @@ async def _values(request: Request) -> Values:
 
 
 def _lines(text: str) -> str:
-    r"""Return a form's text with line ends normalized to `\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -155,9 +154,6 @@ class _RequestHandlers:
         self._sessions = sessions
         self._rates = rates
         self._threads = threads
-
-    async def in_thread(self, work: Callable[[], object]) -> Response:
-        return JSONResponse(await to_thread.run_sync(work))
 
     def check_key(self, request: Request, values: Values) -> None:
         """Check the API key and the rate limit.
@@ -205,7 +201,6 @@ class _RequestHandlers:
             )
 
     async def translate(self, request: Request, values: Values) -> Response:
-        """Handle POST /translate."""
         query = values.get("q")
         if not query:
             raise _RefusalError("Invalid request: missing q parameter")
@@ -227,7 +222,7 @@ class _RequestHandlers:
             raise _RefusalError(f"Invalid request: {error}") from error
 
         def work() -> object:
-            detected = [self._detect(text) for text in texts] if source == AUTO else []
+            detected = [self._detections(text)[0] for text in texts] if source == AUTO else []
             # A text detected as the target language is returned unchanged, as in LibreTranslate.
             unchanged = [base_language(result["language"]) == base_language(target) for result in detected] or [
                 False
@@ -253,22 +248,14 @@ class _RequestHandlers:
 
         return JSONResponse(await self._threads.translations.run(work, request))
 
-    def _detect(self, text: str) -> dict[str, Any]:
-        self.languages()
-        return self._detections(text)[0]
-
     def _detections(self, text: str) -> list[dict[str, Any]]:
+        self.languages()
         return [{"confidence": round(100 * p, 1), "language": code} for code, p in self._translator.detect(text)]
 
     async def detect(self, request: Request, values: Values) -> Response:
-        """Handle POST /detect. Like a translation, the first request to a subword store counts its words."""
         text = _required_text(values, "q")
-
-        def work() -> object:
-            self.languages()
-            return self._detections(text)
-
-        return JSONResponse(await self._threads.translations.run(work, request))
+        # Like a translation, the first request to a subword store counts its words.
+        return JSONResponse(await self._threads.translations.run(lambda: self._detections(text), request))
 
     async def suggest(self, _request: Request, values: Values) -> Response:
         """Handle POST /suggest, which stores a corrected translation."""
@@ -286,23 +273,19 @@ class _RequestHandlers:
         return JSONResponse(await self._threads.change(work))
 
     async def show_languages(self, _request: Request, _values: Values) -> Response:
-        """Handle GET /languages."""
-
-        def work() -> object:
-            source, target = self.languages()
-            return [
+        source, target = await to_thread.run_sync(self.languages)
+        return JSONResponse(
+            [
                 {"code": source, "name": language_name(source), "targets": [target]},
                 {"code": target, "name": language_name(target), "targets": []},
             ]
-
-        return await self.in_thread(work)
+        )
 
     async def settings(self, _request: Request, _values: Values) -> Response:
-        """Handle GET /frontend/settings."""
-
-        def work() -> object:
-            source, target = ({"code": code, "name": language_name(code)} for code in self.languages())
-            return {
+        languages = await to_thread.run_sync(self.languages)
+        source, target = ({"code": code, "name": language_name(code)} for code in languages)
+        return JSONResponse(
+            {
                 "apiKeys": self._sessions.required,
                 "keyRequired": self._sessions.required,
                 "charLimit": MAX_TEXT_LENGTH,
@@ -313,11 +296,9 @@ class _RequestHandlers:
                 "supportedFilesFormat": [],
                 "language": {"source": source, "target": target},
             }
-
-        return await self.in_thread(work)
+        )
 
     async def health(self, _request: Request, _values: Values) -> Response:
-        """Handle GET /health."""
         return JSONResponse({"status": "ok"})
 
 

@@ -47,7 +47,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     @router.get("/tmserver/languages/", responses={409: _LANGUAGES[409]})
     def languages() -> LanguagesAnswer:
         """Return the languages of the store, or empty lists if they are unknown."""
-        codes = [_code(language) for language in _languages(service)]
+        codes = [language.replace("-", "_").lower() for language in _languages(service)]
         return LanguagesAnswer(source_languages=codes[:1], target_languages=codes[1:])
 
     @router.get("/tmserver/{source}/{target}/unit/{text:path}", responses=_LANGUAGES)
@@ -96,7 +96,3 @@ def _languages(service: Service) -> tuple[str, ...]:
             HTTPStatus.CONFLICT, f"{notation.cannot('be a translation memory')}: its sentences are monolingual"
         )
     return tuple(service.opened.settings().languages or ())
-
-
-def _code(language: str) -> str:
-    return language.replace("-", "_").lower()

@@ -13,7 +13,6 @@ from typing import NamedTuple, cast
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.ingest import (
     DEFAULT_CORPUS,
-    IngestBatch,
     IngestReport,
     check_input_kind,
     store_chunks,
@@ -67,7 +66,6 @@ def ingest_open(
     """
     transformations, _ = _check_transformations(store, transformations)
     treebank, file = opened.treebank, opened.file
-    batch = IngestBatch(store, corpus, file.name, treebank.format, treebank.limits)
 
     def chunks() -> Generator[ValidatedChunk, None, None]:
         read = list(reading.sentences(opened, transformations, store.settings().max_tokens))
@@ -84,7 +82,8 @@ def ingest_open(
 
         yield from reading.chunks(iter(read), vocabulary, DuplicateCounter(), share)
 
-    return store_chunks(batch, InputHeader(file.name, treebank.format, file.size), chunks(), report)
+    header = InputHeader(file.name, treebank.format, file.size)
+    return store_chunks(store, corpus, header, treebank.limits, chunks(), report)
 
 
 def ingest_trees_in_sandbox(
@@ -108,8 +107,8 @@ def ingest_trees_in_sandbox(
     with closing(child.run(wait, reading.read_in_sandbox, treebank, transformations, longest, settled)) as messages:
         header = next(messages)
         assert isinstance(header, InputHeader)
-        batch = IngestBatch(store, corpus, header.origin, header.format, treebank.limits)
-        return store_chunks(batch, header, cast("Generator[ValidatedChunk, None, None]", messages), report)
+        chunks = cast("Generator[ValidatedChunk, None, None]", messages)
+        return store_chunks(store, corpus, header, treebank.limits, chunks, report)
 
 
 def _check_transformations(

@@ -5,17 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from hierogram.daemon.exports.exporting import OutputFiles, resolve_plan, score, write_rules
+from hierogram.daemon.exports.exporting import resolve_plan, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
 from hierogram.daemon.exports.scratch import LINKED, link_rules, load_rules, scratch
-from hierogram.daemon.files import create_compressed
+from hierogram.daemon.files import Compression
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.storage.exports.snapshot import Block, Snapshot
+from hierogram.storage.records.grammar import CountKind
 
 
 class Given(NamedTuple):
@@ -60,7 +61,7 @@ class Source:
         self.rules = rules
         self.pairs = pairs
 
-    def rule_blocks(self, columns: Sequence[str], *, expected: bool = False, minimal: bool = False) -> Iterator[Block]:
+    def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.DRAWN) -> Iterator[Block]:
         for number, given in enumerate(self.rules, 1):
             rule = Rule(parse_side(given.source), parse_side(given.target))
             shape = [str(given.minimal if name == "minimal_uses" else getattr(rule, name)) for name in columns[2:]]
@@ -81,7 +82,7 @@ def write(
     folder.mkdir(exist_ok=True)
     named = FORMATS[options.format or "cdec"]
     plan = resolve_plan(options, next(notation for notation in NOTATIONS.values() if named.supports(notation)))
-    plan = replace(plan, samples=samples)
+    plan = replace(plan, samples=samples, compression=Compression.NONE)
     given = Source(rules)
     source = cast(Snapshot, given)
     work = folder / f"work-{name}"
@@ -96,6 +97,5 @@ def write(
             load_lexicon(database, given.pair_blocks())
             load_lexical_weights(database)
         score(database, plan, min_seen)
-        output = OutputFiles(folder / name, folder / f"{name}.glue", create_compressed)
-        written = write_rules(database, plan, output, lambda done: None)
+        written = write_rules(database, plan, folder / name, folder / f"{name}.glue", lambda done: None)
     return folder / name, written, counts

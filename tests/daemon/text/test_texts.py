@@ -243,6 +243,6 @@ def test_evidence_for_a_prompt_is_text(hierogram: Run, raw_store: str) -> None:
 
 
 def test_most_lines_decide_whether_text_is_tokenized() -> None:
-    assert looks_tokenized(False, ["La maison.", "Un chat", b"Qui?"])
+    assert looks_tokenized(False, ["La maison.", "Un chat", "Qui?"])
     assert not looks_tokenized(False, ["La maison .", "M.", "Un chat !"])
     assert not looks_tokenized(False, [])

@@ -7,6 +7,7 @@ from tests.storage.building import commit, counts_of, delta, ingest, pair, query
 from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.numbers import ONE_USE
+from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.store import Store, open_store
 
 RULES = [
@@ -39,7 +40,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
         assert {row.current for row in pairs} == {b"d"}
         assert len(list(rule_rows(snapshot))) == 12_000
         assert snapshot.state().pairs() == {"unaligned": 0, "waiting": 0, "sampling": 50, "settled": 0}
-        assert snapshot.integrity() == []
+        assert snapshot.table_problems() == []
         assert snapshot.state().position == before
         assert other.position() > before
     assert store.find_rules("s1", current_sample=True)[0].count == 6
@@ -53,8 +54,8 @@ def test_rules_sharing_a_side(store: Store) -> None:
         assert (pair_id, last) == (2, len(RULES))
         columns = ("source", "target", f"CASE WHEN id > {last - 2} THEN 1 ELSE 0 END")
         sides = {"source": ["la", "Z", "not there"], "target": ["x"]}
-        blocks = list(snapshot.rules_beside(columns, sides, expected=False, minimal=False))
-        nothing = list(snapshot.rules_beside(columns, {"source": [], "target": []}, expected=False, minimal=False))
+        blocks = list(snapshot.rules_beside(columns, sides, CountKind.DRAWN))
+        nothing = list(snapshot.rules_beside(columns, {"source": [], "target": []}, CountKind.DRAWN))
     assert [rows for rows, _ in blocks] == [4]
     found = sorted(zip(*(column.split("\n") for column in blocks[0][1]), strict=True))
     # Z has no count, and `long` shares no side.
@@ -68,10 +69,10 @@ def test_rules_found_by_their_source_side(store: Store) -> None:
     commit(store, [], RULES)
     read: list[int] = []
     with store.snapshot() as snapshot:
-        found = snapshot.find_rules(lambda side: side == "la", read.append, expected=False, minimal=False)
-        blocks = list(snapshot.rules_beside(("source", "target"), {"id": found}, expected=False, minimal=False))
+        found = snapshot.find_rules(lambda side: side == "la", read.append, CountKind.DRAWN)
+        blocks = list(snapshot.rules_beside(("source", "target"), {"id": found}, CountKind.DRAWN))
         used = snapshot.count_rules()
-        totals = [snapshot.sum_uses(most, expected=False, minimal=False) for most in (1, 10**9)]
+        totals = [snapshot.sum_uses(most, CountKind.DRAWN) for most in (1, 10**9)]
         rows = [count for _, block in snapshot.rule_blocks(()) for count in block[0].split("\n")]
     [(number, (sources, targets, counts))] = blocks
     assert (number, sources.split("\n"), sorted(targets.split("\n"))) == (2, ["la", "la"], ["it", "the"])
@@ -84,16 +85,16 @@ def test_minimal_uses_are_added_in_eighths_on_request(store: Store, store_url: s
     rules = [delta("a", "x", 1, 1.5, 4), delta("b", "x", 0, 0, 2), delta("b", "y", 2), delta("c", "x", 0, 0.25)]
     commit(store, [], rules)
     uses = {
-        (False, False): {"a": 1, "b": 2},
-        (True, False): {"a": 1.5 * ONE_USE, "c": ONE_USE / 4},
-        (True, True): {"a": 2 * ONE_USE, "b": ONE_USE / 4, "c": ONE_USE / 4},
+        CountKind.DRAWN: {"a": 1, "b": 2},
+        CountKind.MEANS: {"a": 1.5 * ONE_USE, "c": ONE_USE / 4},
+        CountKind.TRANSLATION: {"a": 2 * ONE_USE, "b": ONE_USE / 4, "c": ONE_USE / 4},
     }
     with store.snapshot() as snapshot:
-        for (expected, minimal), found in uses.items():
-            blocks = list(snapshot.rule_blocks(["source"], expected=expected, minimal=minimal))
+        for kind, found in uses.items():
+            blocks = list(snapshot.rule_blocks(["source"], kind))
             columns = [[line for _, block in blocks for line in block[k].split("\n")] for k in (0, 1)]
             assert dict(zip(columns[0], map(int, columns[1]), strict=True)) == found
-            assert snapshot.count_rules(expected=expected, minimal=minimal) == len(found)
+            assert snapshot.count_rules(kind) == len(found)
     view = "SELECT source, translation_weight, p_source_given_target FROM translation_grammar ORDER BY source"
     assert query(store_url, view) == [("a", 2, 0.8), ("b", 0.25, 0.1), ("c", 0.25, 0.1)]
 

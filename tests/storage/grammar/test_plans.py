@@ -10,6 +10,7 @@ from tests.storage.building import commit, delta, ingest, key_of, pair, pairs_of
 from tests.storage.plans import assert_no_scan, disable_analysis, plan_of, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
+from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.store import Store, open_store
 
 QUESTIONS: dict[str, Callable[[Store], object]] = {
@@ -110,7 +111,7 @@ def test_rules_by_exact_side(big: Store) -> None:
 def test_rules_sharing_a_side(big: Store) -> None:
     sides = {"source": [f"s{n} common" for n in range(40)], "target": [f"t{n} usual" for n in range(30)]}
     with big.snapshot() as snapshot, plans() as seen:
-        assert list(snapshot.rules_beside(("source",), sides, expected=False, minimal=False))
+        assert list(snapshot.rules_beside(("source",), sides, CountKind.DRAWN))
     plan = plan_of(seen, "FROM rules", "UNION")
     assert "rules_by_source" in plan
     assert "rules_by_target" in plan

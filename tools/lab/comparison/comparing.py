@@ -9,7 +9,7 @@ import numpy as np
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.exports.filters import ADJACENT
-from hierogram.daemon.exports.options import MIN_EXPECTED, CountKind
+from hierogram.daemon.exports.options import MIN_EXPECTED
 from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
 from hierogram.daemon.text.lines import open_lines
 from hierogram.daemon.text.reading import Input
@@ -18,6 +18,7 @@ from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import LINKS, find_notation
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.pairs import UNALIGNED, WAITING
 from hierogram.storage.store import Store
 from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering, SymbolNumbering

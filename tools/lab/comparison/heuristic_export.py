@@ -7,20 +7,19 @@ most probably translates to it, if the pairs ever link the two.
 import re
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exports.exporting import ExportPlan, OutputFiles, score, write_rules
+from hierogram.daemon.exports.exporting import ExportPlan, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
 from hierogram.daemon.exports.format import is_nonterminal, symbols, word
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Scratch, scratch
-from hierogram.daemon.files import Compression, create_compressed
+from hierogram.daemon.files import Compression
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.exports.snapshot import Block
 from hierogram.storage.store import Store
@@ -81,8 +80,7 @@ def export_heuristic(
                 load_lexical_weights(rules)
             score(rules, plan)
             glue = path.with_name(f"{path.name}.glue")
-            output = OutputFiles(path, glue, partial(create_compressed, compression=compression))
-            number, _ = write_rules(rules, plan, output, lambda _: None)
+            number, _ = write_rules(rules, plan, path, glue, lambda _: None)
             return number, gathered.by_scope.tolist()
 
 

@@ -16,7 +16,6 @@ import typer
 from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.exports.options import CountKind
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
@@ -25,6 +24,7 @@ from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.reading import Input
 from hierogram.samplers.grammar.settings import ITG
 from hierogram.storage.options import Option
+from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import time_call

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.cli.common import plural, print_table
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exports.options import SMOOTHING, CountKind
+from hierogram.daemon.exports.options import SMOOTHING
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.storage.options import Option
+from hierogram.storage.records.grammar import CountKind
 from hierogram.tools.lab.comparison.pruning import ENTROPY, MASS, SIGNIFICANCE, Pruning
 from hierogram.tools.lab.papers.translations import (
     AVERAGED,

@@ -16,9 +16,9 @@ import typer
 
 from hierogram.daemon.cli.common import plural, print_table
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exports.options import CountKind
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.storage.options import Option
+from hierogram.storage.records.grammar import CountKind
 from hierogram.tools.lab.measures.results import save_figure
 from hierogram.tools.lab.papers.translations import (
     AVERAGED,

@@ -16,7 +16,7 @@ import numpy as np
 from hierogram.daemon.cli.common import plural, print_note
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.exporting import export
-from hierogram.daemon.exports.options import MIN_EXPECTED, CountKind, ExportOptions
+from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
 from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.alignment.aligning import align
@@ -34,6 +34,7 @@ from hierogram.samplers.forests.averages import add_trees
 from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK, STRATIFIED
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import Option
+from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
