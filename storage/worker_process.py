@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from struct import Struct
 from typing import IO, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
@@ -212,11 +213,11 @@ class WorkerProcess:
         """Read or write all bytes. Raises `WorkerProcessError` if the transfer stalls or the process ends."""
         poll = select.poll()
         poll.register(pipe, readiness)
-        last_progress = time.monotonic()
+        last_progress = self._unstarved_time()
         while missing:
             if not poll.poll(_POLL_SECONDS * 1000):
                 wait()
-                if time.monotonic() - last_progress > self._silent:
+                if self._unstarved_time() - last_progress > self._silent:
                     raise WorkerProcessError(f"reading made no progress for {self._silent:g} s and was aborted")
                 continue
             with suppress(BlockingIOError):
@@ -224,7 +225,15 @@ class WorkerProcess:
                 if not moved:
                     raise self._died()
                 missing = missing[moved:]
-                last_progress = time.monotonic()
+                last_progress = self._unstarved_time()
+
+    def _unstarved_time(self) -> float:
+        """Return the time without the seconds for which the process waited for a processor, if Linux reports them."""
+        waited = 0
+        # On an overloaded machine, a process waits for minutes in total. Each wait is counted when it ends.
+        with suppress(OSError, ValueError, IndexError):
+            waited = int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1])
+        return time.monotonic() - waited / 1e9
 
     def _died(self) -> _EndedError:
         assert self._process is not None

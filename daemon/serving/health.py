@@ -65,6 +65,8 @@ class HealthRegistry:
         self._lock = Lock()
         self._lag_row = LagRow(0, None)
         self._recorded_at = time.monotonic()
+        self._settled_at = float("-inf")
+        """Time of the last report without a backlog."""
         self._sweep_log: deque[tuple[float, int]] = deque()
         self.log_likelihood: float | None = None
         self.resampled_pairs = 0
@@ -74,6 +76,8 @@ class HealthRegistry:
         """Record the backlog that the store reports."""
         with self._lock:
             self._lag_row, self._recorded_at = row, time.monotonic()
+            if not row.pairs:
+                self._settled_at = self._recorded_at
 
     def record_sweeps(self, pair_sweeps: int) -> None:
         """Record the number of pairs swept since the last call."""
@@ -84,10 +88,15 @@ class HealthRegistry:
                 self._sweep_log.popleft()
 
     def lag(self) -> Lag:
-        """Return the current lag. The age of the oldest pair keeps growing between reports."""
+        """Return the current lag. The waiting time of the oldest pair keeps growing between reports.
+
+        A pair that is sampled again, after a correction or a re-alignment, has waited only since then.
+        """
         now = time.monotonic()
         with self._lock:
             row, since = self._lag_row, now - _RATE_SECONDS
-            oldest = None if row.oldest_seconds is None else row.oldest_seconds + now - self._recorded_at
+            oldest = row.oldest_seconds
+            if oldest is not None:
+                oldest = min(oldest + now - self._recorded_at, now - self._settled_at)
             swept = sum(pair_sweeps for recorded_at, pair_sweeps in self._sweep_log if recorded_at >= since)
             return Lag(row.pairs, oldest, swept / _RATE_SECONDS, row.states)

@@ -498,8 +498,8 @@ DAEMON_FAULTS = (
     Fault(
         "a slow reading process is considered stalled",
         "storage/worker_process.py",
-        "if time.monotonic() - last_progress > self._silent:",
-        "if time.monotonic() - last_progress > 0:",
+        "if self._unstarved_time() - last_progress > self._silent:",
+        "if self._unstarved_time() - last_progress > 0:",
         ("tests/storage/test_child.py", "-k", "stalled_work"),
     ),
     # Workers.

@@ -44,6 +44,16 @@ def sleep(alive: KeepAlive, seconds: float, breathing: bool, pid_file: str = "")
     yield 1
 
 
+def compute(_alive: KeepAlive, processor: int) -> Iterator[int]:
+    """Use a second of a processor that others use with a higher priority, without a sign of progress."""
+    os.sched_setaffinity(0, {processor})
+    os.nice(5)
+    end = time.process_time() + 1.0
+    while time.process_time() < end:
+        pass
+    yield 1
+
+
 def die(_alive: KeepAlive) -> Iterator[int]:
     yield 1
     os.kill(os.getpid(), signal.SIGSEGV)

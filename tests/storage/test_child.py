@@ -90,6 +90,19 @@ def test_stalled_work_is_killed_and_slow_work_is_not(child: WorkerProcess) -> No
     wait_until_ended(before)
 
 
+@pytest.mark.slow
+def test_work_that_waits_for_a_processor_is_not_stalled(child: WorkerProcess) -> None:
+    processor = min(os.sched_getaffinity(0))
+    busy = f"import os; os.sched_setaffinity(0, {{{processor}}})\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", busy]) as other:
+        try:
+            started = time.monotonic()
+            assert list(child.run(nothing, child_work.compute, processor)) == [1]
+            assert time.monotonic() - started > 3.0
+        finally:
+            other.kill()
+
+
 def test_exceptions_while_waiting_and_early_exits_end_the_process(child: WorkerProcess) -> None:
     def enough() -> None:
         raise KeyboardInterrupt

@@ -4,13 +4,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, cycle
 from typing import Any
 
 import httpx2
-from tests.daemon.campaigns.daemon import PATIENCE, WHILE_IT_IS_KILLED, Daemon, Speech, wait_until
+from tests.daemon.campaigns.daemon import WHILE_IT_IS_KILLED, Daemon, Speech, wait_until
 from tests.daemon.untrusted.files_attacks import APART, EITHER, TAKEN, attacks, path_of
 from tests.daemon.untrusted.requests_attacks import all_attacks
 
@@ -164,15 +163,7 @@ class RequestFeeder:
     ) -> httpx2.Response:
         """Return the response; retry if an attack has taken the connections."""
         method, path, keywords, expected = request
-
-        def answered() -> httpx2.Response | None:
-            with suppress(httpx2.TransportError):
-                answer = httpx2.request(method, daemon.address(path), timeout=PATIENCE, **keywords)
-                return answer if answer.status_code in expected or answer.status_code not in (409, 429, 503) else None
-            return None
-
-        answer: httpx2.Response = wait_until(answered, f"{path} is answered", seconds=WHILE_IT_IS_KILLED)
-        return answer
+        return daemon.request(method, path, retried={409, 429, 503} - {*expected}, **keywords)
 
 
 def lines_of(body: bytes, key: str | None = None, **headers: str) -> dict[str, object]:

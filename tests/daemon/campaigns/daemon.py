@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,6 +103,20 @@ class Daemon:
         with suppress(httpx2.TransportError):
             return httpx2.get(self.address(path), timeout=PATIENCE)
         return None
+
+    def request(
+        self, method: str, path: str, retried: Collection[int] = (429, 503), **keywords: Any
+    ) -> httpx2.Response:
+        """Send a request until the daemon answers with a status that is not `retried`."""
+
+        def answered() -> httpx2.Response | None:
+            with suppress(httpx2.TransportError):
+                answer = httpx2.request(method, self.address(path), timeout=PATIENCE, **keywords)
+                return None if answer.status_code in retried else answer
+            return None
+
+        answer: httpx2.Response = wait_until(answered, f"{path} is answered", seconds=WHILE_IT_IS_KILLED)
+        return answer
 
     def listening(self) -> bool:
         self.check()

@@ -37,3 +37,23 @@ print(before - resident_bytes() > 30_000_000)
 def test_unused_memory_is_returned_to_the_system() -> None:
     done = subprocess.run([sys.executable, "-c", _KEPT], check=True, capture_output=True, text=True)
     assert done.stdout == "True\n"
+
+
+_CYCLE = """
+import weakref
+from hierogram.daemon.memory import relax_gc, trim_malloc
+class Node: pass
+relax_gc()
+node = Node()
+node.itself = node
+freed = weakref.ref(node)
+del node
+print(freed() is None)
+trim_malloc()
+print(freed() is None)
+"""
+
+
+def test_cycles_are_freed_when_memory_is_returned() -> None:
+    done = subprocess.run([sys.executable, "-c", _CYCLE], check=True, capture_output=True, text=True)
+    assert done.stdout == "False\nTrue\n"

@@ -20,6 +20,7 @@ from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.grammar import keys
 from hierogram.storage.exceptions import StoreUnavailableError
+from hierogram.storage.records.pairs import LagRow
 from hierogram.storage.store import Store, open_store
 
 
@@ -163,3 +164,13 @@ def test_a_failed_commit_leaves_nothing_in_memory(store: Store, monkeypatch: pyt
         with Learner(store) as fresh:
             assert turns.learner.measure() == fresh.measure()
     assert verify(store).problems == []
+
+
+def test_a_settled_pair_that_is_sampled_again_has_waited_only_since_then() -> None:
+    health = HealthRegistry()
+    health.record_lag(LagRow(1, 1_000.0))
+    assert (health.lag().oldest_seconds or 0.0) >= 1_000
+    health.record_lag(LagRow(0, None))
+    assert health.lag().oldest_seconds is None
+    health.record_lag(LagRow(1, 1_000.0))
+    assert 0 <= (health.lag().oldest_seconds or 0.0) < 1_000

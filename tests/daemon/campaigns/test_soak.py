@@ -1,0 +1,43 @@
+"""The daemon runs for hours with flat memory, descriptors and log, and a bounded lag, and its store stays sound."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.daemon.campaigns.soak import Database, Samples, growth, quiet, run_soak
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(36_000)]
+
+LAG_SECONDS = 10.0
+TREND = 0.1
+"""Maximum growth of memory over the last three quarters."""
+DESCRIPTORS = 64
+"""Maximum number of descriptors. SQLite keeps those of the largest number of connections that were open at once."""
+
+
+def soak(database: Database, folder: Path) -> Samples:
+    """Run a soak of eight hours, or HIEROGRAM_TEST_MINUTES; HIEROGRAM_TEST_CURVES names a folder for its samples."""
+    curves = Path(os.environ.get("HIEROGRAM_TEST_CURVES", folder))
+    curves.mkdir(parents=True, exist_ok=True)
+    seconds = 60 * float(os.environ.get("HIEROGRAM_TEST_MINUTES", "480"))
+    samples = run_soak(database, folder, seconds, curves / f"soak-{database.name}.csv")
+    assert growth(samples, "memory") <= TREND
+    assert samples["descriptors"].max() <= DESCRIPTORS
+    assert np.nanquantile(samples["lag"][samples["outage"] == 0], 0.95) <= LAG_SECONDS
+    return samples
+
+
+def test_soak_on_sqlite(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    # The page caches grow with the store up to this size and 64 MB.
+    url = f"sqlite:///{file}?cache_mb=1"
+    database = Database("SQLite", url, (tmp_path, "store.db-wal"), (tmp_path, "store.db"))
+    assert quiet(soak(database, tmp_path))["wal"].max() <= 100
+
+
+def test_soak_on_postgres(own_server: Any, tmp_path: Path) -> None:
+    data = Path(own_server.pgdata)
+    database = Database("Postgres", own_server.get_uri(), (data, "pg_wal/*"), (data, "base/*/*"), own_server)
+    assert quiet(soak(database, tmp_path))["wal"].max() <= 1100
