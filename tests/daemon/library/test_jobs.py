@@ -136,5 +136,5 @@ def test_every_page_with_commands_is_covered() -> None:
         path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"```sh\nhierogram", path.read_text())
     }
     # Daemons, pages in a browser, comparisons and measurements are not part of the library; SQL uses `query`.
-    others = {"comparison", "daemon", "http", "integrations", "pages", "papers", "performance", "sql"}
+    others = {"comparison", "daemon", "http", "integrations", "model", "pages", "papers", "performance", "sql"}
     assert with_commands - others == PAGES.keys()

@@ -177,7 +177,7 @@ def test_the_document_names_every_section() -> None:
 
 def test_an_unknown_section_is_refused(lab: Run, bitext: list[str]) -> None:
     refused = lab("bench", *bitext, "--only", "nothing")
-    assert (refused.code, "no section" in refused.err) == (2, True)
+    assert (refused.code, "unknown section" in refused.err) == (2, True)
 
 
 def test_sweeps_over_a_treebank_are_measured(measured: Measured, tmp_path: Path) -> None:

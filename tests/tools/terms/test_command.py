@@ -236,7 +236,7 @@ def test_the_document_reports_the_judged_terms() -> None:
     verdicts = Counter(row[3] for row in rows)
     reported = dict(re.findall(r"^\| `(\w+)`: .*? \| (\d+) \| .* \|$", COMPARISON, re.MULTILINE))
     assert reported == {verdict: str(number) for verdict, number in verdicts.items()}
-    assert f"{100 - verdicts['wrong']} of 100 are right translations, and {verdicts['term']} of 100" in COMPARISON
+    assert f"{100 - verdicts['wrong']} of 100 are right translations, and {verdicts['term']} are useful" in COMPARISON
     assert f"{100 - verdicts['wrong']} of 100 terms were right" in DOCUMENT
     shown = DOCUMENT.split("## Example")[1].split("##")[0]
     assert len(re.findall(r"^\| .* \|$", shown, re.MULTILINE)) == 1 + 5
