@@ -400,7 +400,7 @@ def main(
         if only not in experiment.program:
             continue
         arguments = experiment.arguments(data)
-        run: Callable[[], tuple[str, float]] = partial(_run_program, f"tools.{experiment.program}", *arguments)
+        run: Callable[[], tuple[str, float]] = partial(_run_program, f"tools.lab.{experiment.program}", *arguments)
         output, seconds = cache.find(" ".join([experiment.program, *arguments]), run)
         print_note(f"{experiment.program}: {seconds:.0f} s of processor time")
         for finding in experiment.findings(data, output):
