@@ -17,5 +17,5 @@ def ran(module: str, *arguments: str) -> Result:
 def printed(module: str, *arguments: str | Path) -> str:
     """Return the output of a module's program, which must succeed."""
     result = ran(module, *map(str, arguments))
-    assert result.exit_code == 0, result.stderr or repr(result.exception)
+    assert result.exit_code == 0, f"{result.stderr}{result.exception!r}"
     return result.stdout

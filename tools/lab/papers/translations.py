@@ -275,8 +275,8 @@ def _add_sample(batch: ResidentBatch) -> None:
 
 def _by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
-        shape = ("scope", "minimal_uses")
-        load_rules(database, snapshot, None, system.counted, (*shape, "hiero"))
+        shape = ("scope", "minimal_uses", "hiero")
+        load_rules(database, snapshot, None, system.counted, shape)
         if system.counted is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, system.counted, shape, MIN_EXPECTED, linked=False)
         only = "WHERE hiero > 0" if system.hiero else ""

@@ -103,7 +103,7 @@ def test_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     assert learned.find_pair(1) is None
     page.get_by_role("link", name="SQL").click()
     page.get_by_role("link", name="How many pairs are in each state of sampling?").click()
-    expect(page.locator("#answer tbody td").first).to_have_text("settled")
+    expect(page.locator("#result tbody td").first).to_have_text("settled")
 
 
 @pytest.mark.slow
@@ -157,8 +157,8 @@ def test_a_cookbook_query_with_the_keyboard(learned: Store, serve: Serve, visit:
     while page.evaluate("document.activeElement.textContent") != "How many pairs are in each state of sampling?":
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#answer")
-    expect(page.locator("#answer tbody td").first).to_have_text("settled")
+    page.wait_for_selector("#result")
+    expect(page.locator("#result tbody td").first).to_have_text("settled")
     assert "GROUP BY state" in page.locator("#sql").input_value()
 
 
@@ -168,8 +168,8 @@ def test_a_typed_query(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{address}/sql")
     page.locator("#sql").fill("SELECT 2 + 3 AS sum")
     page.keyboard.press("Control+Enter")
-    page.wait_for_selector("#answer")
-    expect(page.locator("#answer td")).to_have_text("5")
+    page.wait_for_selector("#result")
+    expect(page.locator("#result td")).to_have_text("5")
 
 
 @pytest.mark.slow
