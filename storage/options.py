@@ -135,7 +135,7 @@ class OptionField:
 
     @property
     def required(self) -> bool:
-        """True if there is no default."""
+        """True if the option has no default."""
         return self.default is MISSING
 
     def constraints(self) -> dict[str, Any]:

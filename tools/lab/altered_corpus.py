@@ -1,4 +1,4 @@
-"""Alter a corpus with manual links: replace words by unique words, or one side's letters by those of another script.
+"""Alter a corpus with manual links: replace words by unique words, or transliterate one side.
 
     python -m hierogram.tools.lab.altered_corpus gold-en-fr-hansards unique/gold-en-fr-hansards --unique 0.6
     python -m hierogram.tools.lab.altered_corpus gold-en-fr-hansards greek/gold-en-fr-hansards --side fr --letters greek

@@ -205,7 +205,7 @@ _AHEAD = 4
 _LENGTH_STEP, _LENGTH_STEPS = 0.25, 5
 """Increase of the weight of target words if a translation is too short, and the maximum number of increases."""
 _LENGTH = 1.05
-"""Letters of a translation that is long enough, as a multiple of those that the store's pairs let expect."""
+"""Minimum letters of a translation, as a multiple of the letters expected from the store's pairs."""
 
 
 @dataclass(frozen=True, slots=True)

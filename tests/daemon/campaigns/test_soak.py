@@ -14,7 +14,7 @@ LAG_SECONDS = 10.0
 TREND = 0.1
 """Maximum growth of memory over the last three quarters."""
 DESCRIPTORS = 64
-"""Maximum number of descriptors. SQLite keeps those of the largest number of connections that were open at once."""
+"""Maximum number of descriptors. SQLite keeps the descriptors of closed connections for reuse."""
 
 
 def soak(database: Database, folder: Path) -> Samples:

@@ -1,4 +1,4 @@
-"""R-hat and effective sample sizes equal those of arviz-stats, and faulty chains get the correct verdict."""
+"""R-hat and effective sample sizes equal the results of arviz-stats, and faulty chains get the correct verdict."""
 
 import numpy as np
 import pytest

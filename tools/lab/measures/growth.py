@@ -46,7 +46,7 @@ AlignedPair = tuple[str, str, str]
 
 
 def joined_pairs(bitext: Sequence[AlignedPair]) -> Iterator[AlignedPair]:
-    """Yield shuffled pairs: those of the bitext, and five times as many joins of two random ones."""
+    """Yield shuffled pairs: the pairs of the bitext, and five times as many joins of two random pairs."""
     draw = random.Random(1)
     single = [(pair,) for pair in bitext]
     joined = [tuple(draw.choices(bitext, k=2)) for _ in range(_JOINS * len(bitext))]
