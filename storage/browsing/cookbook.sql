@@ -58,7 +58,7 @@ HAVING sum(expected_uses) >= 2
 SELECT v.token, v.count
   FROM vocabulary AS v
  WHERE v.side = 'source'
-   AND NOT EXISTS (SELECT 1 FROM current_sample_grammar AS r WHERE r.source = v.token)
+   AND NOT EXISTS (SELECT 1 FROM rule_table AS r WHERE r.source = v.token)
  ORDER BY v.count DESC, v.token
  LIMIT 20;
 
@@ -122,7 +122,7 @@ SELECT c.source, c.target, c.expected_uses_before, c.expected_uses_now, c.standa
   FROM rule_changes AS c
   JOIN (
         SELECT rule_id, min(day) AS day
-          FROM rule_changes
+          FROM rule_history
          WHERE day >= '2026-01-01'
          GROUP BY rule_id
        ) AS f ON f.rule_id = c.rule_id AND f.day = c.day

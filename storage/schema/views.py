@@ -84,7 +84,10 @@ SELECT c.day, c.rule_id, c.source, c.target, c.expected_uses_before, c.expected_
                {squared_error_sql("h.expected_uses", "h.expected_uses_variance")}
                  + coalesce({squared_error_sql("r.expected_uses", "r.expected_uses_variance")}, 0) AS squared_error
           FROM rule_history AS h
-          LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target
+          LEFT JOIN rules AS r ON r.id = coalesce(
+                 (SELECT s.id FROM rules AS s WHERE s.id = h.rule_id AND s.source = h.source AND s.target = h.target),
+                 (SELECT t.id FROM rules AS t WHERE t.source = h.source AND t.target = h.target)
+               )
        ) AS c""",
     "rule_support": """
 SELECT r.id AS rule_id, r.source AS rule_source, r.target AS rule_target, u.uses, p.id AS pair_id, c.name AS corpus,
