@@ -25,28 +25,14 @@ class SchemaOutdatedError(StoreError):
     """The store was created by an older version and must be upgraded."""
 
 
-class CountError(StoreError):
-    """A change would make a rule's count negative."""
-
-
 class RuleKeyCollisionError(StoreError):
-    """Two different rules, `stored` and `offered` (`source ||| target`), have the same key; nothing was written."""
+    """Two different rules (`source ||| target`) have the same key; nothing was written."""
 
     def __init__(self, stored: str, offered: str) -> None:
         super().__init__(
             f"two rules have the same key, {stored!r} and {offered!r}; nothing was written: assign new keys with "
             "another salt"
         )
-        self.stored = stored
-        self.offered = offered
-
-
-class PairMissingError(StoreError):
-    """A pair is not stored."""
-
-
-class PairChangedError(StoreError):
-    """Another process has sampled a pair since it was read."""
 
 
 class HumanLinksError(StoreError):
@@ -59,10 +45,6 @@ class StoreHeldError(StoreError):
 
 class LeaseLostError(StoreError):
     """The lease on the store's grammar was not renewed in time, and has expired or belongs to another process."""
-
-
-class RekeyError(StoreError):
-    """The new keys do not cover the stored rules one to one."""
 
 
 class RequestConflictError(StoreError):

@@ -161,12 +161,8 @@ DEFAULT_STORE = "sqlite:///hierogram.db"
 
 def as_plain(options: "DataclassInstance") -> dict[str, Any]:
     """Return the options as JSON values, without defaults."""
-    fields = OptionField.of(type(options))
-    return {
-        name: _plain(value)
-        for name, value in asdict(options).items()
-        if fields[name].default is MISSING or value != fields[name].default
-    }
+    fields, values = OptionField.of(type(options)), asdict(options)
+    return {name: _plain(value) for name, value in values.items() if value != fields[name].default}
 
 
 def all_plain(options: "DataclassInstance") -> dict[str, Any]:

@@ -117,7 +117,7 @@ class Store(
     ) -> None:
         """Delete pairs with their derivations and words, and apply the resulting count changes, atomically.
 
-        Raises `PairChangedError` if a pair was deleted or resampled since it was read, and the errors of `commit`.
+        Raises `StoreError` if a pair was deleted or resampled since it was read, and the errors of `commit`.
         """
         # Import numpy only when writing.
         from hierogram.storage.grammar.commits import save_derivations

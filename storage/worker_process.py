@@ -92,14 +92,14 @@ class WorkerProcess:
         started.
         """
         request = pickle.dumps((work, arguments, named), pickle.HIGHEST_PROTOCOL)
-        well = False
-        was_there = self._process is not None
+        completed = False
+        was_running = self._process is not None
         try:
             try:
                 self._send(request, wait)
                 kind, content = self._message(wait)
             except _EndedError:
-                if not was_there:
+                if not was_running:
                     raise
                 # It was killed while idle, for example by the kernel for its memory.
                 self.close()
@@ -114,10 +114,10 @@ class WorkerProcess:
                 elif kind == _FAILED:
                     raise WorkerProcessError(content)
                 kind, content = self._message(wait)
-            well = True
+            completed = True
         finally:
             self._runs += 1
-            if not well or self._runs >= _RUNS:
+            if not completed or self._runs >= _RUNS:
                 self.close()
 
     def close(self) -> None:
@@ -297,7 +297,9 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
         # Columns of texts have no shared objects, and looking for them takes as long as all other work.
         pickler.fast = True
         pickler.dump((kind, content))
-        _write(answers, message.getvalue())
+        view = memoryview(_LENGTH.pack(message.tell()) + message.getvalue())
+        while view:
+            view = view[answers.write(view) :]
 
     def alive() -> None:
         nonlocal last
@@ -319,9 +321,3 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
             answer(_FAILED, f"reading failed: {type(error).__name__}: {error}")
     else:
         answer(_END)
-
-
-def _write(stream: Any, message: bytes) -> None:
-    view = memoryview(_LENGTH.pack(len(message)) + message)
-    while view:
-        view = view[stream.write(view) :]

@@ -7,7 +7,7 @@ from typing import Any
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.database.connection import hide_password, parse_url, sqlite_file
-from hierogram.storage.schema.catalog import relations
+from hierogram.storage.schema.views import relations
 
 _TIME_LIMIT_MS = 10_000
 _ROWS_PER_PAGE = 50

@@ -196,7 +196,7 @@ class _RunExecutor:
             self._run = self._run._replace(
                 sweeps_done=self._run.sweeps_done + round_sweeps, after_pair_id=0, sweeps_in_round=0
             )
-        self._store.save_run(self._run)
+        self._store.commit((), run=self._run)
         if self.before is None:
             # There was nothing to sweep over.
             for rows in read_batches(self._store, ALIGNED):

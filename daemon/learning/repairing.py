@@ -71,7 +71,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report:
         _repair_counts(repairs, snapshot, repaired, report)
     repaired.word_counts, repaired.rule_words, repaired.pair_word_blocks, repaired.rule_keys = repairs.repair_indexes()
     repaired.corpora_and_batches, repaired.totals = repairs.repair_totals()
-    repaired.remaining_problems += repairs.problems()
+    repaired.remaining_problems += snapshot.table_problems()
 
 
 def _repair_counts(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report: Steps | None) -> bool:

@@ -25,7 +25,7 @@ from hierogram.daemon.text.sides import WordSideCounts, are_swapped
 from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, find_notation
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import Receipt
-from hierogram.storage.records.pairs import AddedPairs, IngestTotals, NewPairs, RejectedLine, in_runs
+from hierogram.storage.records.pairs import AddedPairs, IngestTotals, NewPairs, RejectedLine
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 
@@ -115,25 +115,24 @@ class IngestBatch:
 
         def write(added: AddedPairs) -> Receipt:
             assert receipt is not None
-            return receipt(added.totals, in_runs([*rejected, *added.rejected]))
+            return receipt(added.totals, added.rejected)
 
         added = self._store.add_pairs(
             self.report.batch, chunk.pairs, rejected, write if receipt else None, chunk.learned
         )
-        turned_down = in_runs([*rejected, *added.rejected])
-        if turned_down:
-            self._last_rejected = turned_down[-1]
+        if added.rejected:
+            self._last_rejected = added.rejected[-1]
         report, first_rejected = self.report, self.report.first_rejected
         report.totals += added.totals
         report.lines += added.totals.accepted + added.totals.duplicates + added.totals.rejected
-        report.reasons += _count_reasons(turned_down)
-        for run in turned_down:
+        report.reasons += _count_reasons(added.rejected)
+        for run in added.rejected:
             if run.earlier and first_rejected and first_rejected[-1].last_line + 1 == run.line:
                 first_rejected[-1] = first_rejected[-1]._replace(lines=first_rejected[-1].lines + run.lines)
             elif len(first_rejected) < _SHOWN_REJECTIONS:
                 first_rejected.append(run)
         self._limits.check_rejected(report.origin, report.lines, report.reasons)
-        return added.totals, turned_down
+        return added.totals, added.rejected
 
     def _continued(self, rejected: list[RejectedLine]) -> list[RejectedLine]:
         """Return the runs of rejected lines. The first run may extend the run stored last."""

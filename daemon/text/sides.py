@@ -40,11 +40,9 @@ class WordSideCounts:
     def odds(self, words: Iterable[str]) -> SideOdds:
         """Return the log-odds of distinct words."""
         distinct_words = list(dict.fromkeys(words))
-        counts: Mapping[str, Mapping[str, int]]
-        if self._store.settings().word_parts:
-            counts = self._read_pairs()
-        else:
-            counts = {side: self._store.word_counts(side, distinct_words) for side in (SOURCE, TARGET)}
+        counts: Mapping[str, Mapping[str, int]] = (
+            self._read_pairs() if self._store.settings().word_parts else self._store.word_counts(distinct_words)
+        )
         log_odds, counted_words = 0.0, 0
         for word in distinct_words:
             source, target = counts[SOURCE].get(word, 0), counts[TARGET].get(word, 0)

@@ -6,9 +6,8 @@ Until the first release a change of `storage/schema/` is a change of this migrat
 import sqlalchemy as sa
 from alembic import op
 
-from hierogram.storage.schema.catalog import comments
 from hierogram.storage.schema.tables import BLOCK_BITS, metadata
-from hierogram.storage.schema.views import DAY, VIEWS
+from hierogram.storage.schema.views import DAY, VIEWS, comments
 
 revision = "0001"
 down_revision = None
@@ -29,7 +28,7 @@ def upgrade() -> None:
     for name, query in VIEWS.items():
         op.execute(f"CREATE VIEW {name} AS {query.strip().replace('{day}', DAY[dialect])}")
     if dialect != "sqlite":
-        for statement in comments(VIEWS):
+        for statement in comments():
             op.execute(statement)
 
 

@@ -1,10 +1,8 @@
 """Links and counts of the aligner."""
 
-import json
 from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
 
-from sqlalchemy import Connection, Select, Table, TextClause, func, literal, select, text, update
+from sqlalchemy import Connection, Select, Table, func, literal, select, text, update
 
 from hierogram.storage.aligner.human_links import finish_corrections, known_links_of_texts
 from hierogram.storage.database.connection import SQLITE
@@ -12,8 +10,11 @@ from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.transactions import (
     Row,
     WriteTransaction,
+    among,
+    array_value,
     delete_staged,
     read_rows,
+    rows_with,
     stage_ids,
     staged_alignments,
     staged_jumps,
@@ -21,9 +22,9 @@ from hierogram.storage.database.transactions import (
     staged_links,
     staged_word_counts,
 )
-from hierogram.storage.exceptions import CountError, PairChangedError, PairMissingError
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.rules import count_restarts
-from hierogram.storage.pairs.pairs import IDS_PER_QUERY, is_sound
+from hierogram.storage.pairs.pairs import is_sound
 from hierogram.storage.records.aligner import (
     AlignerChange,
     AlignerCounts,
@@ -34,12 +35,8 @@ from hierogram.storage.records.aligner import (
 )
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.records.pairs import ALIGNER, GIVEN, SAMPLING, UNALIGNED, WAITING
-from hierogram.storage.schema.tables import FERTILITIES, pair_links, sentence_pairs
+from hierogram.storage.schema.tables import aligner_jumps, aligner_lexicon, aligner_words, pair_links, sentence_pairs
 
-_FERTILITIES = tuple(f"fertility_{number}" for number in range(FERTILITIES))
-_LEXICON = ("aligner_lexicon", ("source", "target"), ("forward", "backward"))
-_WORDS = ("aligner_words", ("side", "word"), ("links", *_FERTILITIES))
-_JUMPS = ("aligner_jumps", ("direction", "width"), ("count",))
 _CELLS = sentence_pairs.c.source_length * sentence_pairs.c.target_length
 
 SideNames = tuple[Collection[str], Collection[str]]
@@ -58,7 +55,7 @@ class Alignments(Leases):
         """Store alignments, links, changes of the counts, and new derivations with their rule deltas, atomically.
 
         Pairs with new derivations restart their schedule with other random streams. Raises the errors of `commit`, and
-        `PairChangedError` if another process has aligned a pair.
+        `StoreError` if another process has aligned a pair.
         """
         from hierogram.storage.grammar.commits import save_derivations
 
@@ -80,19 +77,15 @@ class Alignments(Leases):
         texts: Sequence[tuple[str, str]],
         before: TextAlignerCounts | None = None,
     ) -> TextAlignerCounts:
-        """Return the counts for aligning these texts, and human links of stored pairs with the same texts.
-
-        All are read from one state of the store. `before` is the previous result: its jumps are reused if the store is
-        unchanged.
-        """
+        """Return counts and human links for aligning texts, with the jumps of `before` if the store is unchanged."""
         with self._reading() as connection:
-            [(position, *vocabulary, someone_says)] = read_rows(connection, _OF_STATE)
+            [(position, *vocabulary, has_human_links)] = read_rows(connection, _SELECT_STATE)
             jumps = before.counts.jumps if before is not None and before.position == position else None
             return TextAlignerCounts(
                 position,
                 aligner_counts(connection, names, jumps),
                 (vocabulary[0], vocabulary[1]),
-                known_links_of_texts(connection, texts) if someone_says else {},
+                known_links_of_texts(connection, texts) if has_human_links else {},
             )
 
     def count_links(self, sweep: int) -> int:
@@ -127,17 +120,9 @@ class Alignments(Leases):
 
     def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
         """Return the aligner's links of these pairs, ordered by id."""
-        pending_ids, rows = sorted(ids), list[LinkRow]()
+        linked = link_rows().join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
         with self._reading() as connection:
-            for start in range(0, len(pending_ids), IDS_PER_QUERY):
-                statement = (
-                    link_rows()
-                    .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-                    .where(pair_links.c.pair_id.in_(pending_ids[start : start + IDS_PER_QUERY]))
-                    .order_by(pair_links.c.pair_id)
-                )
-                rows += [LinkRow._make(row) for row in connection.execute(statement)]
-        return rows
+            return [LinkRow._make(row) for row in rows_with(connection, linked, pair_links.c.pair_id, ids)]
 
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
         """Return sound pairs above an id with a given alignment that are not in the counts, ordered by id."""
@@ -158,11 +143,7 @@ class Alignments(Leases):
 
 
 def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> None:
-    """Store alignments, links and the changes of the counts.
-
-    Raises `PairMissingError`, `PairChangedError` if the aligner has sampled a pair since it was read, and `CountError`
-    for a negative count.
-    """
+    """Store alignments, links and the changes of the counts."""
     _set_alignments(transaction, change)
     _set_links(transaction, change)
     if change.corrected_inputs:
@@ -173,13 +154,41 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
 
 
 def add_aligner_counts(transaction: WriteTransaction, change: AlignerChange) -> None:
-    """Add to the aligner's counts. Raises `CountError` for a negative count."""
-    for (table, keys, counts), staged, rows in (
-        (_LEXICON, staged_lexicon, change.lexicon),
-        (_WORDS, staged_word_counts, change.words),
-        (_JUMPS, staged_jumps, change.jumps),
-    ):
-        _add(transaction, table, keys, counts, staged, rows)
+    """Add to the aligner's counts, and delete rows whose counts are all 0."""
+    changed: list[tuple[Table, Table, Sequence[Row]]] = [
+        (aligner_lexicon, staged_lexicon, change.lexicon),
+        (aligner_words, staged_word_counts, change.words),
+        (aligner_jumps, staged_jumps, change.jumps),
+    ]
+    for counts_table, staged, rows in changed:
+        if not rows:
+            continue
+        connection, table = transaction.connection, counts_table.name
+        keys = [column.name for column in counts_table.columns if column.primary_key]
+        counts = [column.name for column in counts_table.columns if not column.primary_key]
+        transaction.loader.stage(staged, rows)
+        key_list, names = ", ".join(keys), ", ".join((*keys, *counts))
+        added = ", ".join(f"{count} = {table}.{count} + excluded.{count}" for count in counts)
+        connection.execute(
+            text(
+                f"INSERT INTO {table} ({names}) SELECT {names} FROM {staged.name} WHERE true ORDER BY {key_list}"
+                f" ON CONFLICT ({key_list}) DO UPDATE SET {added}"
+            )
+        )
+        is_same = " AND ".join(f"t.{key} = s.{key}" for key in keys)
+        negative = " OR ".join(f"t.{count} < 0" for count in counts)
+        wrong = connection.execute(
+            text(f"SELECT t.* FROM {staged.name} AS s CROSS JOIN {table} AS t WHERE {is_same} AND ({negative}) LIMIT 1")
+        ).one_or_none()
+        if wrong is not None:
+            raise StoreError(
+                f"{table} would get the inconsistent row {tuple(wrong)}: its counts do not match the links: run "
+                "`hierogram verify`"
+            )
+        empty = " AND ".join(f"{count} = 0" for count in counts)
+        connection.execute(
+            text(f"DELETE FROM {table} WHERE ({key_list}) IN (SELECT {key_list} FROM {staged.name}) AND {empty}")
+        )
 
 
 def _set_alignments(transaction: WriteTransaction, change: AlignerChange) -> None:
@@ -191,7 +200,7 @@ def _set_alignments(transaction: WriteTransaction, change: AlignerChange) -> Non
     by_state = select(sentence_pairs.c.state, func.count()).select_from(staged_pairs).group_by(sentence_pairs.c.state)
     states: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_state)}
     if sum(states.values()) != len(change.alignments):
-        raise PairMissingError("a pair was withdrawn while it was aligned: run the alignment again")
+        raise StoreError("a pair was withdrawn while it was aligned: run the alignment again")
     fresh = states.get(UNALIGNED, 0)
     totals.count_pairs(UNALIGNED, -fresh)
     totals.count_pairs(WAITING, fresh)
@@ -233,7 +242,7 @@ def _check_not_resampled(connection: Connection, expected: int) -> None:
     staged = staged_links.c
     joined = staged_links.join(sentence_pairs, sentence_pairs.c.id == staged.pair_id)
     if connection.scalar(select(func.count()).select_from(joined)) != expected:
-        raise PairMissingError("a pair was withdrawn while it was aligned: run the alignment again")
+        raise StoreError("a pair was withdrawn while it was aligned: run the alignment again")
     moved = connection.scalar(
         select(staged.pair_id)
         .select_from(staged_links.outerjoin(pair_links, pair_links.c.pair_id == staged.pair_id))
@@ -241,109 +250,53 @@ def _check_not_resampled(connection: Connection, expected: int) -> None:
         .limit(1)
     )
     if moved is not None:
-        raise PairChangedError(
+        raise StoreError(
             f"pair {moved} was aligned by another process at the same time: stop one process and restart the other"
         )
-
-
-def _add(
-    transaction: WriteTransaction,
-    table: str,
-    keys: Sequence[str],
-    counts: Sequence[str],
-    staged: Table,
-    rows: Sequence[Row],
-) -> None:
-    """Add to a table of counts and delete rows whose counts are all 0."""
-    if not rows:
-        return
-    transaction.loader.stage(staged, rows)
-    names = ", ".join((*keys, *counts))
-    added = ", ".join(f"{count} = {table}.{count} + excluded.{count}" for count in counts)
-    transaction.connection.execute(
-        text(
-            f"INSERT INTO {table} ({names}) SELECT {names} FROM {staged.name} WHERE true ORDER BY {', '.join(keys)}"
-            f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added}"
-        )
-    )
-    is_same = " AND ".join(f"t.{key} = s.{key}" for key in keys)
-    negative = " OR ".join(f"t.{count} < 0" for count in counts)
-    wrong = transaction.connection.execute(
-        text(f"SELECT t.* FROM {staged.name} AS s CROSS JOIN {table} AS t WHERE {is_same} AND ({negative}) LIMIT 1")
-    ).one_or_none()
-    if wrong is not None:
-        raise CountError(
-            f"{table} would get the inconsistent row {tuple(wrong)}: its counts do not match the links: run "
-            "`hierogram verify`"
-        )
-    empty = " AND ".join(f"{count} = 0" for count in counts)
-    transaction.connection.execute(
-        text(
-            f"DELETE FROM {table} WHERE ({', '.join(keys)}) IN (SELECT {', '.join(keys)} FROM {staged.name})"
-            f" AND {empty}"
-        )
-    )
 
 
 _COUNTS_AT_ONCE = 50_000
 _FEW_PAIRS = 4_000
 """Maximum number of word pairs that are looked up one by one. For more, all rows of each source word are read."""
-_OF_PAIRS = "SELECT source, target, forward, backward FROM aligner_lexicon"
-_OF_WORDS = f"SELECT side, word, {', '.join(_WORDS[2])} FROM aligner_words"
+_SELECT_LEXICON = "SELECT source, target, forward, backward FROM aligner_lexicon"
+_SELECT_WORDS = f"SELECT side, word, {', '.join(WordCounts._fields[2:])} FROM aligner_words"
 
 
-_AMONG_ON_SQLITE, _AMONG_ON_POSTGRES = "IN (SELECT value FROM json_each(:{}))", "= ANY(:{})"
-
-
-@lru_cache
-def _count_statements(name_sets: int, among: str, target: str) -> tuple[TextClause, TextClause]:
-    """Return the cached statements that find the counts of words, and of word pairs within each set of names."""
-    pairs, words = [], []
-    for number in range(name_sets):
-        sources, targets = among.format(f"sources_{number}"), among.format(f"targets_{number}")
-        pairs.append(f"{_OF_PAIRS} WHERE source {sources} AND {target} {targets}")
-        words.append(f"{_OF_WORDS} WHERE side = 'source' AND word {sources}")
-        words.append(f"{_OF_WORDS} WHERE side = 'target' AND word {targets}")
-    return text(" UNION ALL ".join(pairs)), text(" UNION ALL ".join(words))
-
-
-_OF_STATE = text(
+_SELECT_STATE = (
     "SELECT position, source_types, target_types, EXISTS (SELECT 1 FROM human_links WHERE pair_id > 0) FROM store_state"
 )
-_OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
+_SELECT_JUMPS = "SELECT direction, width, count FROM aligner_jumps"
 
 
 def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
     """Yield all counts of the aligner in parts."""
-    yield AlignerCounts([], [], read_rows(connection, _OF_JUMPS))
-    for rows in connection.execute(text(_OF_PAIRS).execution_options(stream_results=True)).partitions(_COUNTS_AT_ONCE):
+    yield AlignerCounts([], [], read_rows(connection, _SELECT_JUMPS))
+    options = {"yield_per": _COUNTS_AT_ONCE}
+    for rows in connection.execute(text(_SELECT_LEXICON), execution_options=options).partitions():
         yield AlignerCounts([(*row,) for row in rows], [], [])
-    for rows in connection.execute(text(_OF_WORDS).execution_options(stream_results=True)).partitions(_COUNTS_AT_ONCE):
+    for rows in connection.execute(text(_SELECT_WORDS), execution_options=options).partitions():
         yield AlignerCounts([], [WordCounts._make(row) for row in rows], [])
 
 
 def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: JumpRows | None = None) -> AlignerCounts:
     """Return the counts of these names, for each set of names separately, and of all jumps, read unless given."""
-    counts = AlignerCounts([], [], read_rows(connection, _OF_JUMPS) if jumps is None else jumps)
+    counts = AlignerCounts([], [], read_rows(connection, _SELECT_JUMPS) if jumps is None else jumps)
     if names:
-        (lexicon, words), parameters = _name_statements(connection.dialect.name, names)
-        counts.lexicon.extend(read_rows(connection, lexicon, parameters))
-        counts.words.extend(map(WordCounts._make, read_rows(connection, words, parameters)))
+        few = sum(len(sources) * len(targets) for sources, targets in names) <= _FEW_PAIRS
+        # The + keeps SQLite from using the index for each combination of source and target word.
+        target = "target" if few or connection.dialect.name != SQLITE else "+target"
+        parameters: dict[str, object] = {}
+        pairs, words = [], []
+        for number, (sources, targets) in enumerate(names):
+            parameters[f"sources_{number}"] = array_value(connection, sources)
+            parameters[f"targets_{number}"] = array_value(connection, targets)
+            of_source, of_target = among(connection, f"sources_{number}"), among(connection, f"targets_{number}")
+            pairs.append(f"{_SELECT_LEXICON} WHERE source {of_source} AND {target} {of_target}")
+            words.append(f"{_SELECT_WORDS} WHERE side = 'source' AND word {of_source}")
+            words.append(f"{_SELECT_WORDS} WHERE side = 'target' AND word {of_target}")
+        counts.lexicon.extend(read_rows(connection, " UNION ALL ".join(pairs), parameters))
+        counts.words.extend(map(WordCounts._make, read_rows(connection, " UNION ALL ".join(words), parameters)))
     return counts
-
-
-def _name_statements(
-    dialect: str, name_sets: Sequence[SideNames]
-) -> tuple[tuple[TextClause, TextClause], dict[str, object]]:
-    parameters: dict[str, object] = {}
-    for number, sides in enumerate(name_sets):
-        for side, names in zip(("sources", "targets"), sides, strict=True):
-            parameters[f"{side}_{number}"] = json.dumps(list(names)) if dialect == SQLITE else list(names)
-    if dialect != SQLITE:
-        return _count_statements(len(name_sets), _AMONG_ON_POSTGRES, "target"), parameters
-    few = sum(len(sources) * len(targets) for sources, targets in name_sets) <= _FEW_PAIRS
-    # The + keeps SQLite from using the index for each combination of source and target word.
-    return _count_statements(len(name_sets), _AMONG_ON_SQLITE, "target" if few else "+target"), parameters
 
 
 def link_rows() -> Select[tuple[object, ...]]:

@@ -1,9 +1,8 @@
 """Links that users fix or forbid: alignments follow them while they are stored."""
 
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 
-from sqlalchemy import Connection, TextClause, delete, insert, select, text, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, read_rows
@@ -16,14 +15,7 @@ from hierogram.storage.schema.tables import human_links, link_corrections, sente
 
 Texts = tuple[str, str]
 
-
-@lru_cache
-def _links_of_texts_statement(texts: int) -> TextClause:
-    """Return the statement that finds pairs with human links by the digests of `texts` texts, newest first; cached."""
-    parameters = ", ".join(f":d{n}" for n in range(texts))
-    return text(
-        f"SELECT text_digest, pair_id FROM link_corrections WHERE text_digest IN ({parameters}) ORDER BY pair_id DESC"
-    )
+_CORRECTIONS = select(link_corrections.c.pair_id, link_corrections.c.version, link_corrections.c.input_alignment)
 
 
 class HumanLinks(StoreAccess):
@@ -73,8 +65,7 @@ class HumanLinks(StoreAccess):
         """Return sound pairs whose alignment does not follow their human links yet, ordered by id."""
         with self._reading() as connection:
             rows = connection.execute(
-                select(link_corrections.c.pair_id, link_corrections.c.version, link_corrections.c.input_alignment)
-                .join(sentence_pairs, sentence_pairs.c.id == link_corrections.c.pair_id)
+                _CORRECTIONS.join(sentence_pairs, sentence_pairs.c.id == link_corrections.c.pair_id)
                 .where(
                     link_corrections.c.applied_version < link_corrections.c.version,
                     sentence_pairs.c.state != UNALIGNED,
@@ -92,9 +83,9 @@ class HumanLinks(StoreAccess):
                 return []
             chosen = set(ids)
             rows = connection.execute(
-                select(link_corrections.c.pair_id, link_corrections.c.version, link_corrections.c.input_alignment)
-                .where(link_corrections.c.pair_id.between(min(chosen), max(chosen)))
-                .order_by(link_corrections.c.pair_id)
+                _CORRECTIONS.where(link_corrections.c.pair_id.between(min(chosen), max(chosen))).order_by(
+                    link_corrections.c.pair_id
+                )
             )
             return [LinkCorrection._make(row) for row in rows if row.pair_id in chosen]
 
@@ -133,10 +124,12 @@ def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict
     if not texts:
         return {}
     digests = {text_digest(*pair): pair for pair in texts}
+    parameters = {f"d{n}": digest for n, digest in enumerate(sorted(digests))}
+    names = ", ".join(f":{name}" for name in parameters)
     rows = read_rows(
         connection,
-        _links_of_texts_statement(len(digests)),
-        {f"d{n}": digest for n, digest in enumerate(sorted(digests))},
+        f"SELECT text_digest, pair_id FROM link_corrections WHERE text_digest IN ({names}) ORDER BY pair_id DESC",
+        parameters,
     )
     links_by_pair = known_links(connection, {pair_id for _, pair_id in rows})
     return {digests[bytes(digest)]: links_by_pair[pair_id] for digest, pair_id in rows if pair_id in links_by_pair}

@@ -1,5 +1,6 @@
 """Example queries of docs/sql.md, from `cookbook.sql`: each follows a line with its title."""
 
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from itertools import islice
@@ -11,7 +12,7 @@ from hierogram.storage.browsing.details import find_competing_rules, find_neighb
 from hierogram.storage.browsing.reader import ReadTransaction, literal
 from hierogram.storage.browsing.search import Phrase, UsedRule, most_used_rules
 from hierogram.storage.browsing.words import characteristic_words, common_words
-from hierogram.storage.schema.catalog import relations
+from hierogram.storage.schema.views import relations
 
 
 class Recipe(NamedTuple):
@@ -34,15 +35,7 @@ def cookbook() -> tuple[Recipe, ...]:
 
 def described_relations() -> list[dict[str, Any]]:
     """Return the tables and views that users can query, with descriptions: those for users first."""
-    return [
-        {
-            "name": relation.name,
-            "about": relation.about,
-            "columns": list(relation.columns),
-            "internal": relation.internal,
-        }
-        for relation in relations()
-    ]
+    return [{**asdict(relation), "columns": list(relation.columns)} for relation in relations()]
 
 
 def fill_cookbook(transaction: ReadTransaction) -> list[Recipe]:

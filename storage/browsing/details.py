@@ -2,22 +2,20 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
-
-import sqlalchemy
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import parse_side
-from hierogram.storage.browsing.reader import ReadTransaction, Value
+from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import Phrase
 from hierogram.storage.database.transactions import now
-from hierogram.storage.grammar.changes import REMEMBERED_DAYS
+from hierogram.storage.grammar.changes import HISTORY_DAYS
 from hierogram.storage.pairs import pairs
 from hierogram.storage.records.grammar import RuleRow
 from hierogram.storage.records.pairs import PairRecord
 from hierogram.storage.records.uncertainty import standard_error_sql
-from hierogram.storage.schema.tables import sentence_pairs
+from hierogram.storage.schema.tables import corpora, sentence_pairs
 
 _PAIRS_PER_SCAN = 5_000
 
@@ -69,7 +67,7 @@ def read_rule_history(transaction: ReadTransaction, rule_id: int) -> list[dict[s
     """Return the rule's expected uses at the start of each day of the last year on which they changed, oldest first."""
     today = now().date()
     # Select by day, the first column of the table's key.
-    days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(REMEMBERED_DAYS + 1))
+    days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(HISTORY_DAYS + 1))
     transaction.statements.append(
         f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day"
     )
@@ -138,57 +136,30 @@ def is_withdrawal_pending(transaction: ReadTransaction, pair_id: int) -> bool | 
     return None if row is None else row[0] is None
 
 
-@dataclass(frozen=True, slots=True)
-class PairDetails:
-    """Pair with its corpus, its external id, and the time when it was added."""
-
-    id: int
-    corpus: str
-    external_id: str | None
-    source: str
-    target: str
-    added_at: datetime
+_PAIRS_PER_PAGE = 10_000
 
 
-_PAGE_SQL = 10_000
-_PAIRS_SQL = """SELECT p.id, c.name, p.external_id, p.source, p.target, p.added_at
-  FROM sentence_pairs AS p
-  JOIN corpora AS c ON c.id = p.corpus_id"""
-
-
-def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, beginning: str) -> list[PairDetails]:
+def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, beginning: str) -> list[PairRecord]:
     """Return pairs of a corpus whose external ids are `beginning` plus digits and lower-case letters, newest first."""
-    statement = f"""{_PAIRS_SQL}
- WHERE c.name = :corpus AND p.external_id >= :beginning AND p.external_id < :past
- ORDER BY p.id DESC"""
-    return _pair_details(transaction, statement, corpus=corpus, beginning=beginning, past=beginning + "{")
+    external_id = sentence_pairs.c.external_id
+    in_range = (corpora.c.name == corpus) & (external_id >= beginning) & (external_id < beginning + "{")
+    return pairs.pair_records(transaction.connection, in_range)[::-1]
 
 
-def list_pairs(transaction: ReadTransaction, after: int, corpus: str | None, limit: int) -> list[PairDetails]:
+def list_pairs(transaction: ReadTransaction, after: int, corpus: str | None, limit: int) -> list[PairRecord]:
     """Return up to `limit` pairs with ids above `after` in the order of ids: of a corpus, or of all."""
-    values: dict[str, Value] = {} if corpus is None else {"corpus": corpus}
-    condition = "" if corpus is None else " AND c.name = :corpus"
-    return _pair_details(
-        transaction,
-        f"{_PAIRS_SQL}\n WHERE p.id > :after{condition}\n ORDER BY p.id LIMIT {limit}",
-        after=after,
-        **values,
-    )
+    condition = sentence_pairs.c.id > after
+    if corpus is not None:
+        condition &= corpora.c.name == corpus
+    return pairs.pair_records(transaction.connection, condition, limit)
 
 
-def iterate_pairs(transaction: ReadTransaction, corpus: str | None = None) -> Iterator[PairDetails]:
+def iterate_pairs(transaction: ReadTransaction, corpus: str | None) -> Iterator[PairRecord]:
     """Yield pairs in the order of their ids: of a corpus, or all."""
     after = 0
-    while page := list_pairs(transaction, after, corpus, _PAGE_SQL):
+    while page := list_pairs(transaction, after, corpus, _PAIRS_PER_PAGE):
         yield from page
         after = page[-1].id
-
-
-def _pair_details(transaction: ReadTransaction, statement: str, **values: Value) -> list[PairDetails]:
-    rows = transaction.connection.execute(
-        sqlalchemy.text(statement).columns(added_at=sentence_pairs.c.added_at.type), values
-    )
-    return [PairDetails(*row) for row in rows]
 
 
 def find_neighbors(transaction: ReadTransaction, pair_id: int) -> tuple[int | None, int | None]:
@@ -202,7 +173,7 @@ def count_uses(
     transaction: ReadTransaction, rules: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], tuple[float, int]]:
     """Return the uses of each stored rule over all pairs: expected uses, and the count in current derivations."""
-    histogram = {}
+    uses = {}
     for n, (source, target) in enumerate(sorted(rules)):
         row = transaction.row(
             "SELECT expected_uses, count FROM rules WHERE source = :source AND target = :target",
@@ -211,5 +182,5 @@ def count_uses(
             target=target,
         )
         if row is not None:
-            histogram[source, target] = row[0], row[1]
-    return histogram
+            uses[source, target] = row[0], row[1]
+    return uses

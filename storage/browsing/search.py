@@ -1,7 +1,7 @@
 """Search for rules that contain a phrase on one side, one page at a time."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -9,7 +9,7 @@ from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDE
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction, Value, inline_parameters
 from hierogram.storage.options import Option
-from hierogram.storage.pairs.vocabulary import KnownWord, fold, readings, spellings
+from hierogram.storage.pairs.vocabulary import KnownWord, fold, known_words, readings, spellings
 from hierogram.storage.records.grammar import RuleRow
 from hierogram.storage.records.uncertainty import standard_error_sql
 
@@ -92,7 +92,10 @@ _MAX_USES = 1 << 53
 MAX_RANKED = 2_000
 """Number of matching rules, the most used ones, that are sorted by probability."""
 
-_COLUMNS = "id, source, target, count, expected_uses, expected_uses_variance, length, scope, nonterminals, hiero"
+_COLUMNS = (
+    "r.id, r.source, r.target, r.count, r.expected_uses, r.expected_uses_variance, r.length, r.scope, r.nonterminals,"
+    " r.hiero"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,30 +146,10 @@ class RulePage(NamedTuple):
 
     rules: list[RuleRow]
     next: PagePosition | None
-    readings: tuple[Phrase, ...] = ()
-    unknown: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    exact: bool = True
-
-
-WordsBySide = Mapping[str, Mapping[str, KnownWord]]
-"""Known words by side."""
-
-
-def known_words(transaction: ReadTransaction, words: Iterable[str]) -> WordsBySide:
-    """Return the vocabulary entries of up to a few hundred words, by side. Unknown words are omitted."""
-    names = {f"word{n}": word for n, word in enumerate(dict.fromkeys(words))}
-    if not names:
-        return {}
-    rows = transaction.rows(
-        f"SELECT token, side, id, count FROM vocabulary WHERE token IN ({', '.join(f':{name}' for name in names)})",
-        False,
-        **names,
-    )
-    words_by_side: dict[str, dict[str, KnownWord]] = {}
-    for token, side, word_id, count in rows:
-        words_by_side.setdefault(side, {})[token] = KnownWord(token, word_id, count)
-    return words_by_side
+    readings: tuple[Phrase, ...]
+    unknown: tuple[str, ...]
+    labels: tuple[str, ...]
+    exact: bool
 
 
 def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> str:
@@ -178,8 +161,8 @@ def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> s
     fewest = sorted((SOURCE, TARGET), key=lambda side: len(phrases[side].parts))
     if len(phrases[fewest[0]].parts) < len(phrases[fewest[1]].parts):
         return fewest[0]
-    words_by_side = known_words(transaction, [word for phrase in phrases.values() for word in phrase.words])
-    if not any(all(word in words_by_side.get(side, {}) for word in phrase.words) for side, phrase in phrases.items()):
+    words_by_side = known_words(transaction.connection, [word for phrase in phrases.values() for word in phrase.words])
+    if not any(all(word in words_by_side[side] for word in phrase.words) for side, phrase in phrases.items()):
         words_by_side = {
             side: {
                 word: spellings[0]
@@ -190,7 +173,7 @@ def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> s
         }
 
     def rarest(side: str) -> int:
-        words = words_by_side.get(side, {})
+        words = words_by_side[side]
         return min((words[word].count if word in words else 0 for word in phrases[side].words), default=0)
 
     return TARGET if rarest(TARGET) > rarest(SOURCE) else SOURCE
@@ -255,7 +238,7 @@ class _Search:
         self.two_sides = TWO_SIDES in notation.offers
         self.side = query.side if self.two_sides else SOURCE
         self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
-        self.known: dict[str, KnownWord] = dict(known_words(transaction, phrase.words).get(self.vocabulary, {}))
+        self.known: dict[str, KnownWord] = known_words(transaction.connection, phrase.words)[self.vocabulary]
         self._labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in notation.offers else {}
         words = self.words_of(phrase)
         self.exact = all(word in self.known for word in words)
@@ -396,7 +379,7 @@ def _by_use(conditions: str, after: PagePosition | None, values: dict[str, Value
             "\n           AND (r.expected_uses < :last_uses OR (r.expected_uses = :last_uses AND r.id > :last_id))"
         )
     return f"""WITH found AS MATERIALIZED (
-        SELECT {_columns("r")}
+        SELECT {_COLUMNS}
           FROM {conditions}
          ORDER BY r.expected_uses DESC, r.id
          LIMIT :most),
@@ -431,7 +414,7 @@ def _by_probability(
          ORDER BY {order}
          LIMIT :most),
      found AS MATERIALIZED (
-        SELECT {_columns("r")}, b.p
+        SELECT {_COLUMNS}, b.p
           FROM best AS b
           JOIN rules AS r ON r.id = b.id),
 {_with_totals(", f.p")}
@@ -443,10 +426,6 @@ def _totals(side: str, of: str) -> str:
     return f"""
         SELECT d.{side}, (SELECT sum(r.expected_uses) FROM rules AS r WHERE r.{side} = d.{side}) AS total
           FROM (SELECT DISTINCT {side} FROM {of}) AS d"""
-
-
-def _columns(rule: str) -> str:
-    return ", ".join(f"{rule}.{column}" for column in _COLUMNS.split(", "))
 
 
 def _with_totals(columns: str) -> str:

@@ -84,10 +84,7 @@ SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most 
 def find_similar_pairs(
     transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int
 ) -> tuple[list[SimilarPair], list[SimilarPair]]:
-    """Return pairs that contain most of the words on their source side, and dictionary entries.
-
-    Rare words count more, and each word is covered by some pairs. Only the newest pairs of frequent words are examined.
-    """
+    """Return the newest pairs that contain most of the words, rare ones above all, and dictionary entries."""
     ids = _most_similar(transaction, words, limit)
     if not ids:
         return [], []

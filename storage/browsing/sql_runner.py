@@ -135,7 +135,7 @@ class SqlRunner:
             if time.monotonic() > deadline:
                 raise untrusted_sql.time_limit_error(seconds)
 
-        cached_bytes = 0
+        result_bytes = 0
         with ExitStack() as opened:
             output = opened.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
             arguments = (self._file, self._connect, self._settings, statement, seconds, limit, cells, self._own_role)
@@ -149,8 +149,8 @@ class SqlRunner:
                     if isinstance(piece, tuple):
                         has_more, truncated = piece
                         break
-                    cached_bytes += len(piece)
-                    if cached_bytes > size:
+                    result_bytes += len(piece)
+                    if result_bytes > size:
                         has_more, truncated = True, 0
                         break
                     assert isinstance(piece, bytes)

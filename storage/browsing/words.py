@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notation
 from hierogram.storage.browsing.details import last_pair
 from hierogram.storage.browsing.reader import ReadTransaction
-from hierogram.storage.browsing.search import UsedRule, known_words
+from hierogram.storage.browsing.search import UsedRule
 from hierogram.storage.pairs.pairs import pairs_by_id
+from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.parts import PART_MARK, is_part, join_parts
 
@@ -78,9 +79,8 @@ def find_collocates(
     chosen = dict(nlargest(_MAX_COLLOCATES, uses_by_word.items(), key=itemgetter(1)))
     if not chosen:
         return []
-    counts = {
-        word: word_row.count for word, word_row in known_words(transaction, [token, *chosen]).get(side, {}).items()
-    }
+    known = known_words(transaction.connection, [token, *chosen])[side]
+    counts = {word: word_row.count for word, word_row in known.items()}
     collocates = [
         Collocate(word, uses, 14 + log2(2 * uses / max(counts.get(token, 0) + counts.get(word, 0), 2 * uses)))
         for word, uses in chosen.items()

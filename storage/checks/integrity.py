@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, TextClause, text
-from sqlalchemy.exc import DatabaseError
 
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
-from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.settings import read_notation, read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exceptions import StoreError
@@ -144,25 +142,11 @@ def table_problems(connection: Connection, report: Callable[[StoredRules], None]
     return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, report)]
 
 
-def file_damage(connection: Connection) -> list[str]:
-    """Return the damage that SQLite finds in the store's file, one line each; empty on Postgres."""
-    if connection.dialect.name != SQLITE:
-        return []
-    problems: list[str] = []
-    try:
-        problems += connection.execute(text("PRAGMA integrity_check")).scalars()
-    except DatabaseError as error:
-        problems.append(str(error.orig))
-    return [f"SQLite reports a damaged file: {line}" for line in problems if line != "ok"]
-
-
 def _wrong_rows(connection: Connection) -> Iterator[str]:
     for what, query in _OFFENDERS.items():
         number = connection.execute(text(f"SELECT count(*) FROM ({query}) AS offenders")).scalar_one()
         if number:
-            first = connection.execute(text(f"{query} ORDER BY 1 LIMIT {_SHOWN}")).scalars()
-            ellipsis = ", …" if number > _SHOWN else ""
-            yield f"{number} {what}: {', '.join(map(str, first))}{ellipsis}"
+            yield _problem(what, number, connection.execute(text(f"{query} ORDER BY 1 LIMIT {_SHOWN}")).scalars())
     try:
         check(read_settings(connection))
     except OptionError as error:
@@ -321,7 +305,8 @@ def _word_lookup(connection: Connection, unknown: int) -> Callable[[str, Iterabl
 
     def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
         ids_by_token = dict.fromkeys(tokens, unknown)
-        return ids_by_token | known_words(connection, side, ids_by_token)
+        known = known_words(connection, ids_by_token)[side]
+        return ids_by_token | {token: word.id for token, word in known.items()}
 
     return look_up
 
@@ -357,10 +342,7 @@ def _iterate_runs(entries: NDArray[Any]) -> Iterator[tuple[int, KeyRun]]:
 
 
 def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.int64]) -> tuple[list[int], list[int]]:
-    """Compare the word entries of a range of rules, packed and ascending, with the words on their sides.
-
-    Returns the ids of missing rules with word entries, and of rules with wrong word entries, ascending.
-    """
+    """Return the ids of missing rules with word entries, and of rules with wrong word entries, ascending."""
     # Rules with fewer expected uses need no word entries, and keep those they had.
     by_words = is_indexed_by_words(stored.rules.counts, stored.rules.expected_uses)
     needed = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(noted)))
@@ -373,29 +355,25 @@ def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.i
 
 def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]) -> Iterator[str]:
     miscounted, missing, unfolded = word_differences(connection)
-    yield from _problem_line(
-        "words whose count differs from their occurrences in the pairs", [name for _, name, _ in miscounted]
-    )
-    yield from _problem_line(
-        "words of pairs missing from the vocabulary", [f"{token} ({side})" for side, token, _ in missing]
-    )
-    yield from _problem_line("words with a wrong folded form", [name for _, name, _ in unfolded])
-    yield from _problem_line(
-        "pairs whose identity does not match their content or external id", wrong_identities(connection)
-    )
     wrong = index_differences(connection, report)
-    yield from _problem_line("deleted rules that are still in the word index", wrong.orphans)
-    yield from _problem_line("rules indexed under wrong words", wrong.wrong)
-    yield from _problem_line("blocks of pairs indexed under wrong words", wrong_blocks(connection))
-    yield from _problem_line("rules missing from the key index", wrong.unfound)
-    yield from _problem_line("key index entries of deleted rules, or with wrong keys", wrong.gone)
+    problems: dict[str, Sequence[object]] = {
+        "words whose count differs from their occurrences in the pairs": [name for _, name, _ in miscounted],
+        "words of pairs missing from the vocabulary": [f"{token} ({side})" for side, token, _ in missing],
+        "words with a wrong folded form": [name for _, name, _ in unfolded],
+        "pairs whose identity does not match their content or external id": wrong_identities(connection),
+        "deleted rules that are still in the word index": wrong.orphans,
+        "rules indexed under wrong words": wrong.wrong,
+        "blocks of pairs indexed under wrong words": wrong_blocks(connection),
+        "rules missing from the key index": wrong.unfound,
+        "key index entries of deleted rules, or with wrong keys": wrong.gone,
+    }
+    for what, names in problems.items():
+        if names:
+            yield _problem(what, len(names), names[:_SHOWN])
 
 
-def _problem_line(what: str, names: Sequence[object]) -> Iterator[str]:
-    """Yield the message about one problem, if there are rows: their number and the first few."""
-    if names:
-        ellipsis = ", …" if len(names) > _SHOWN else ""
-        yield f"{len(names)} {what}: {', '.join(map(str, names[:_SHOWN]))}{ellipsis}"
+def _problem(what: str, number: int, first: Iterable[object]) -> str:
+    return f"{number} {what}: {', '.join(map(str, first))}{', …' if number > _SHOWN else ''}"
 
 
 def _streamed(query: str) -> TextClause:

@@ -2,22 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select, text, update
 
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.aligner.aligner import add_aligner_counts
-from hierogram.storage.checks.integrity import (
-    counted_totals,
-    index_differences,
-    largest_ids,
-    table_problems,
-    word_differences,
-)
-from hierogram.storage.database.settings import read_notation
+from hierogram.storage.checks.integrity import counted_totals, index_differences, largest_ids, word_differences
 from hierogram.storage.database.transactions import (
     WriteTransaction,
     delete_staged,
@@ -25,15 +16,14 @@ from hierogram.storage.database.transactions import (
     staged_ids,
     staged_increments,
 )
-from hierogram.storage.grammar.changes import insert_rules, merge_deltas
+from hierogram.storage.grammar.changes import insert_rule_words, insert_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
-from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.grammar.rules import count_restarts
 from hierogram.storage.pairs.pair_words import rebuild_blocks, wrong_blocks
-from hierogram.storage.pairs.vocabulary import fold, word_ids
+from hierogram.storage.pairs.vocabulary import fold
 from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
-from hierogram.storage.schema.tables import rule_words, rules, store_state, vocabulary
+from hierogram.storage.schema.tables import rules, store_state, vocabulary
 
 _RULES_AT_ONCE = 10_000
 
@@ -61,7 +51,7 @@ _REFERENCED_IDS = (
 )
 """Ids in other tables of rows that may no longer exist."""
 
-_TOTALS = (
+_RECOUNT_TOTALS = (
     """UPDATE corpora SET pairs = f.number
          FROM (SELECT c.id AS corpus_id, count(p.id) AS number
                  FROM corpora AS c LEFT JOIN sentence_pairs AS p ON p.corpus_id = c.id GROUP BY c.id) AS f
@@ -188,10 +178,7 @@ class Repair:
         add_aligner_counts(self._transaction, change)
 
     def repair_indexes(self) -> tuple[int, int, int, int]:
-        """Recount the words of pairs, and rebuild the word entries of rules and pair blocks and the keys of rules.
-
-        Returns the numbers of wrong words, rules by words, blocks, and rules by keys.
-        """
+        """Rebuild the indexes. Returns the numbers of wrong words, rules by words, blocks, rules by keys."""
         miscounted, missing, unfolded = word_differences(self._connection)
         self._transaction.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
         self._connection.execute(
@@ -213,7 +200,12 @@ class Repair:
         if reindexed:
             stage_ids(self._transaction, reindexed)
             delete_staged(self._transaction, "rule_words", column="rule_id")
-            self._insert_rule_words(differences.wrong)
+            for first in range(0, len(differences.wrong), _RULES_AT_ONCE):
+                stage_ids(self._transaction, differences.wrong[first : first + _RULES_AT_ONCE])
+                texts = select(rules.c.id, rules.c.source, rules.c.target)
+                rows = self._connection.execute(texts.join(staged_ids, staged_ids.c.id == rules.c.id)).all()
+                sides = [row.source for row in rows], [row.target for row in rows]
+                insert_rule_words(self._transaction, sides, np.array([row.id for row in rows], np.int64))
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
         blocks = wrong_blocks(self._connection)
         rebuild_blocks(self._transaction, blocks)
@@ -227,7 +219,7 @@ class Repair:
 
         Returns the number of wrong corpora and batches, and the changed totals of the store, each before and after.
         """
-        corrected = sum(self._changed(statement) for statement in _TOTALS)
+        corrected = sum(self._changed(statement) for statement in _RECOUNT_TOTALS)
         state = self._transaction.state
         for name, number in counted_totals(self._connection).items():
             setattr(state, name, number)
@@ -237,24 +229,5 @@ class Repair:
         before = self._before
         return corrected, {name: (before[name], after[name]) for name in after if before[name] != after[name]}
 
-    def problems(self) -> list[str]:
-        """Return the remaining problems between the tables, one line each."""
-        return table_problems(self._connection)
-
     def _changed(self, statement: str) -> int:
         return self._connection.execute(text(statement)).rowcount
-
-    def _insert_rule_words(self, rule_ids: Sequence[int]) -> None:
-        words = RuleWords(
-            read_notation(self._connection), partial(word_ids, self._transaction), max(rule_ids, default=0)
-        )
-        for first in range(0, len(rule_ids), _RULES_AT_ONCE):
-            chunk = rule_ids[first : first + _RULES_AT_ONCE]
-            stage_ids(self._transaction, chunk)
-            rows = self._connection.execute(
-                select(rules.c.id, rules.c.source, rules.c.target).join(staged_ids, staged_ids.c.id == rules.c.id)
-            ).all()
-            sides = {SOURCE: [row.source for row in rows], TARGET: [row.target for row in rows]}
-            packed = words.find(sides, np.array([row.id for row in rows], np.int64))
-            entries = zip(words.word_ids(packed).tolist(), words.rule_ids(packed).tolist(), strict=True)
-            self._transaction.loader.insert(rule_words, ("word_id", "rule_id"), entries)

@@ -49,12 +49,12 @@ def back_up(connection: Connection, target: Path, report: Callable[[int, int], N
 def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], None] | None) -> None:
     page = source.execute("PRAGMA page_size").fetchone()[0]
 
-    def tell(_status: int, remaining: int, total: int) -> None:
+    def report_pages(_status: int, remaining: int, total: int) -> None:
         if report:
             report(page * (total - remaining), page * total)
 
     with closing(sqlite3.connect(file, isolation_level=None)) as copy:
-        source.backup(copy, pages=_PAGES_PER_STEP, progress=tell)
+        source.backup(copy, pages=_PAGES_PER_STEP, progress=report_pages)
         # The copy is one file, without a log and without a lease.
         copy.execute("PRAGMA journal_mode=DELETE").close()
         copy.execute("DELETE FROM leases WHERE name = 'grammar'").close()

@@ -44,13 +44,13 @@ POSTGRES = "postgresql"
 CACHE = "cache_mb"
 """Query parameter of an SQLite store's URL: size of the writing connection's page cache in megabytes."""
 
-_WRITES = "hierogram_writes"
 _DURABLE = "hierogram_durable"
+"""Option of a connection that writes: whether its commits wait for the disk."""
 _WRITER = "hierogram_writer"
 _CHECKPOINTS = "hierogram_checkpoints"
 _VALUE_ERROR_STATES = ("22", "23", "54")
 """Classes of Postgres error codes about values: invalid, violating a constraint, exceeding a limit."""
-_PLACE = "hierogram_place"
+_OPEN_FILES = "hierogram_open_files"
 _READ_ONLY = "hierogram_read_only"
 _CANNOT_WRITE = (
     "the file of the store and its folder must be writable for this user: change the permissions, or copy the file"
@@ -77,10 +77,7 @@ _READERS_MB = 64
 
 
 def parse_url(text: str) -> URL:
-    """Return the URL of a database: `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`.
-
-    Raises `StoreUrlError` for other databases, and for unknown or malformed parameters.
-    """
+    """Return the URL of a database: `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`."""
     if "://" not in text and text.endswith(".db"):
         return URL.create("sqlite+pysqlite", database=text)
     try:
@@ -181,13 +178,13 @@ class _OpenFiles:
             # A new store has a log only after its first statement.
             self._found = [before or now for before, now in zip(self._found, present, strict=True)]
             self._found_index = self._found_index or _inode(self._index)
-            stat, index = self._found, self._found_index
-        if present == stat:
+            expected, index = self._found, self._found_index
+        if present == expected:
             return
         remedy = "restore the file, and start again"
-        if connection is not None and present[0] == stat[0] and self._copy_deleted_log(connection, index):
+        if connection is not None and present[0] == expected[0] and self._copy_deleted_log(connection, index):
             remedy = f"and start again; the commits in it were copied into {self._paths[0]}"
-        for path, before, now in zip(self._paths, stat, present, strict=True):
+        for path, before, now in zip(self._paths, expected, present, strict=True):
             if now != before:
                 change = "was deleted" if now is None else "was replaced"
                 raise StoreUnavailableError(
@@ -196,10 +193,7 @@ class _OpenFiles:
                 )
 
     def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
-        """Copy the log that is still open into the file; returns True if all of it was copied.
-
-        Copies nothing if another process may have written the file since, with another log or index of the log.
-        """
+        """Copy all of a deleted log into the file, unless another process may have written it since. True if copied."""
         if wal_bytes(self._paths[1]) or _inode(self._index) not in (index, None):
             return False
         driver = connection.connection.driver_connection
@@ -262,11 +256,6 @@ def make_read_only_engine(url: URL) -> Engine:
     return engine
 
 
-def _is_read_only(file: Path) -> bool:
-    """Check if this process can read a store's file, but cannot write it, or its folder."""
-    return os.access(file, os.R_OK) and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
-
-
 def is_read_only(engine: Engine) -> bool:
     """Check if an engine cannot write."""
     return bool(engine.get_execution_options().get(_READ_ONLY, False))
@@ -275,9 +264,10 @@ def is_read_only(engine: Engine) -> bool:
 def _make_sqlite_engine(url: URL) -> Engine:
     file = sqlite_file(url)
     assert file is not None
-    if _is_read_only(file):
+    if os.access(file, os.R_OK) and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         engine = make_read_only_engine(url)
-        event.listen(engine, "connect", _set_cache)
+        cache = f"PRAGMA cache_size={-1024 * _READING_CACHE_MB}"
+        event.listen(engine, "connect", lambda connection, _: connection.execute(cache).close())
         event.listen(engine, "begin", _begin_sqlite)
         engine.update_execution_options(**{_READ_ONLY: True})
         return engine
@@ -300,20 +290,15 @@ def _make_sqlite_engine(url: URL) -> Engine:
         event.listen(engine, "close", files.closed)
         event.listen(engine, "begin", files.check)
         event.listen(engine, "begin", _begin_sqlite)
-    checkpoints = Checkpoints(str(sqlite_file(url)), files.check)
+    checkpoints = Checkpoints(str(file), files.check)
 
     def dispose(_: Engine) -> None:
         checkpoints.close()
         writer.dispose()
 
     event.listen(reader, "engine_disposed", dispose)
-    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints, _PLACE: files})
+    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints, _OPEN_FILES: files})
     return reader
-
-
-def _set_cache(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-    assert isinstance(connection, sqlite3.Connection)
-    connection.execute(f"PRAGMA cache_size={-1024 * _READING_CACHE_MB}").close()
 
 
 def _preparation(megabytes: int, transaction: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
@@ -344,15 +329,15 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    if not options.get(_WRITES, False):
+    durable = connection.get_execution_options().get(_DURABLE)
+    if durable is None:
         # Use the driver directly: this statement cannot fail, and every read transaction begins with it.
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
         driver.execute("BEGIN").close()
         return
     # The pragma takes effect only between transactions.
-    connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options[_DURABLE] else 'NORMAL'}")
+    connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -443,16 +428,14 @@ def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Conn
     """
     if is_read_only(engine):
         raise StoreUnavailableError(f"{hide_password(engine.url)}: {_CANNOT_WRITE}")
-    writer = engine.get_execution_options().get(_WRITER, engine)
-    with convert_errors(engine.url), writer.connect() as connection:
-        connection = connection.execution_options(**{_WRITES: True, _DURABLE: durable})
-        files = engine.get_execution_options().get(_PLACE)
+    options = engine.get_execution_options()
+    files = options.get(_OPEN_FILES)
+    with convert_errors(engine.url), options.get(_WRITER, engine).connect() as connection:
+        connection = connection.execution_options(**{_DURABLE: durable})
         with connection.begin():
             yield connection
             if files is not None:
                 files.check()
         if files is not None:
             files.check(connection)
-        driver = connection.connection.driver_connection
-        if isinstance(driver, sqlite3.Connection):
-            engine.get_execution_options()[_CHECKPOINTS].committed(driver, synced=durable)
+            options[_CHECKPOINTS].committed(connection.connection.driver_connection, synced=durable)

@@ -31,10 +31,7 @@ class Leases(StoreAccess):
     """Leases on the grammar: only the holder may commit derivations."""
 
     def take_lease(self, command: str, seconds: float) -> None:
-        """Take the lease for this store object; no other process may commit derivations until it expires.
-
-        `command` describes the holder to users. Raises `StoreHeldError` if another process holds the lease.
-        """
+        """Take the lease for this store object. Raises `StoreHeldError` if another process holds the lease."""
         with self._writing() as transaction:
             holder = _live_lease(transaction.connection)
             if holder is not None:

@@ -31,10 +31,7 @@ def stored_revision(connection: Connection) -> str | None:
 
 
 def check_schema(engine: Engine) -> str:
-    """Return the revision of the store's schema if this version supports it.
-
-    Raises `StoreMissingError`, `SchemaOutdatedError`, and `StoreError` if a newer version created the store.
-    """
+    """Return the revision of the store's schema. Raises `StoreError` if this version does not support it."""
     url = hide_password(engine.url)
     file = sqlite_file(engine.url)
     missing = f"no store at {url}: create one with `hierogram init` or `hierogram ingest`"
@@ -85,10 +82,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
 
 
 def upgrade(url: str) -> tuple[str, str]:
-    """Upgrade the store at the URL to this version's schema; returns the revisions before and after.
-
-    Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, and `StoreError` like `check_schema`.
-    """
+    """Upgrade the store at the URL to this version's schema; returns the revisions before and after."""
     engine = make_engine(parse_url(url))
     try:
         try:

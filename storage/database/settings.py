@@ -40,10 +40,7 @@ _JSON = {
 
 
 def keep_learned(connection: Connection, learned: Mapping[str, tuple[str, ...]]) -> None:
-    """Write settings of a store that are learned from its first text, unless it has them.
-
-    Raises `RequestConflictError` if it has others: another input has set them after this one was tokenized.
-    """
+    """Write settings learned from the first text. Raises `RequestConflictError` if another input has set other ones."""
     stored = read_settings(connection)
     if not stored.orthographies:
         for name, values in learned.items():

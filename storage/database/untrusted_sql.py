@@ -8,7 +8,7 @@ import json
 import os
 import resource
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
@@ -79,6 +79,14 @@ def allow_reading(action: int, first: str | None, _second: str | None, _database
     # A pragma that only reads names its table in the second argument.
     allowed = action in _ALLOWED or (action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS)
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
+def restrict(connection: sqlite3.Connection, authorize: Callable[..., int], *pragmas: str) -> None:
+    """Let a connection only read, with values of limited size."""
+    for pragma in ("query_only=ON", *pragmas):
+        connection.execute(f"PRAGMA {pragma}").close()
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_SQLITE_VALUE_LENGTH)
+    connection.set_authorizer(authorize)
 
 
 IMMUTABLE = "immutable=1"
@@ -161,11 +169,8 @@ def _query_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
     """Yield an empty row when the file is open, then the column names, then the rows."""
     connection = sqlite3.connect(sqlite_address(file), uri=True, timeout=_BUSY_SECONDS)
     connection.isolation_level = None
-    settings = ("query_only=ON", f"cache_size={-1024 * _SQLITE_CACHE_MB}", f"hard_heap_limit={_SQLITE_HEAP_MB << 20}")
-    for setting in settings:
-        connection.execute(f"PRAGMA {setting}").close()
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_SQLITE_VALUE_LENGTH)
-    connection.set_authorizer(allow_reading)
+    limits = f"cache_size={-1024 * _SQLITE_CACHE_MB}", f"hard_heap_limit={_SQLITE_HEAP_MB << 20}"
+    restrict(connection, allow_reading, *limits)
     yield ()
     cursor = connection.execute(statement)
     if cursor.description is None:

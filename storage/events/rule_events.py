@@ -5,7 +5,7 @@ last report by more than twice the error (as in the view `rule_changes`) and by 
 change is reported step by step, and noise is not.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,31 +40,11 @@ class ChangedUses:
     variances: Uses
 
 
-def is_watched(before: Uses, after: Uses) -> NDArray[np.bool_]:
-    """Return a mask of the rules that may be reported, given their expected uses before and after."""
-    watched: NDArray[np.bool_] = (before != after) & (np.maximum(before, after) >= REMOVED_USES)
-    return watched
-
-
-@dataclass(slots=True)
-class _Watch:
-    """Collector of a transaction's changes of rules, called at its end."""
-
-    parts: list[ChangedUses] = field(default_factory=list)
-
-    def __call__(self, transaction: WriteTransaction) -> None:
-        _append_events(transaction, _last_versions(self.parts))
-
-
 def watch(transaction: WriteTransaction, changed: ChangedUses) -> None:
-    """Record rules for which `is_watched` holds, to be reported at the end of the transaction."""
-    if not len(changed.ids):
-        return
-    for ending in transaction.before_commit:
-        if isinstance(ending, _Watch):
-            ending.parts.append(changed)
-            return
-    transaction.before_commit.append(_Watch([changed]))
+    """Record rules whose expected uses changed and are or were `REMOVED_USES`, to be reported at the end."""
+    if len(changed.ids):
+        transaction.watched.append(changed)
+        transaction.before_commit = _append_events
 
 
 def _last_versions(parts: list[ChangedUses]) -> ChangedUses:
@@ -84,7 +64,8 @@ def _last_versions(parts: list[ChangedUses]) -> ChangedUses:
     )
 
 
-def _append_events(transaction: WriteTransaction, changed: ChangedUses) -> None:
+def _append_events(transaction: WriteTransaction) -> None:
+    changed = _last_versions(transaction.watched)
     reported, reported_variances = _reported_uses(transaction, changed.ids)
     is_reported = reported >= 0
     added = ~is_reported & (changed.expected >= ADDED_USES)
@@ -119,7 +100,7 @@ def _append_events(transaction: WriteTransaction, changed: ChangedUses) -> None:
                 for row in rows.tolist()
             ],
         )
-    _remember(transaction, changed, removed | updated, added | updated)
+    _save_reported(transaction, changed, removed | updated, added | updated)
 
 
 def _reported_uses(transaction: WriteTransaction, ids: NDArray[np.int64]) -> tuple[Uses, Uses]:
@@ -134,7 +115,7 @@ def _reported_uses(transaction: WriteTransaction, ids: NDArray[np.int64]) -> tup
     return reported, variances
 
 
-def _remember(
+def _save_reported(
     transaction: WriteTransaction, changed: ChangedUses, out: NDArray[np.bool_], put: NDArray[np.bool_]
 ) -> None:
     if out.any():

@@ -20,14 +20,21 @@ _IN_EVENT = (
 )  # fmt: skip
 
 
-def _append_event(transaction: WriteTransaction, export_id: int, version: str | None = None) -> None:
-    query = select(exports.c.state, *(exports.c[name] for name in _IN_EVENT)).where(exports.c.id == export_id)
-    row = transaction.connection.execute(query).one()
-    detail = {name: value for name, value in zip(_IN_EVENT, row[1:], strict=True) if value is not None}
-    if version is not None:
-        detail["version"] = version
-    kind = EXPORT_DONE if row.state == DONE else EXPORT_FAILED
-    append(transaction, [NewEvent(kind, count=row.rules, detail={"export": export_id, **detail})])
+def _finish(
+    transaction: WriteTransaction, export_id: int, error: str | None, version: str | None = None, **columns: float | str
+) -> None:
+    """Set the columns of an export that has ended, and append its event."""
+    state, kind = (DONE, EXPORT_DONE) if error is None else (FAILED, EXPORT_FAILED)
+    is_export = exports.c.id == export_id
+    changed = transaction.connection.execute(
+        update(exports).where(is_export).values(finished_at=now(), state=state, error=error, **columns)
+    )
+    if changed.rowcount != 1:
+        raise StoreError(f"export {export_id} not found: call record_export first")
+    row = transaction.connection.execute(select(*(exports.c[name] for name in _IN_EVENT)).where(is_export)).one()
+    values = {"export": export_id, **row._mapping, "version": version}
+    detail = {name: value for name, value in values.items() if value is not None}
+    append(transaction, [NewEvent(kind, count=row.rules, detail=detail)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +125,8 @@ class Exports(StoreAccess):
         `columns` are the known values of path, rules, bytes, sha256, position, last_event_id, manifest and seconds.
         `version` is the name of the version's folder, for the event.
         """
-        state = DONE if error is None else FAILED
         with self._writing() as transaction:
-            changed = transaction.connection.execute(
-                update(exports)
-                .where(exports.c.id == export_id)
-                .values(finished_at=now(), state=state, error=error, **columns)
-            )
-            if changed.rowcount != 1:
-                raise StoreError(f"export {export_id} not found: call record_export first")
-            _append_event(transaction, export_id, version)
+            _finish(transaction, export_id, error, version, **columns)
 
     def close_abandoned_exports(self) -> list[int]:
         """Mark running exports whose processes have ended as failed. Returns their ids."""
@@ -136,15 +135,8 @@ class Exports(StoreAccess):
             running = select(exports.c.id, exports.c.process).where(exports.c.state == RUNNING).order_by(exports.c.id)
             for export_id, process in transaction.connection.execute(running).all():
                 if process is None or has_ended(process):
-                    transaction.connection.execute(
-                        update(exports)
-                        .where(exports.c.id == export_id)
-                        .values(
-                            finished_at=now(), state=FAILED, error="the process died before the export was finished"
-                        )
-                    )
+                    _finish(transaction, export_id, "the process died before the export was finished")
                     closed.append(export_id)
-                    _append_event(transaction, export_id)
             return closed
 
     def exports(self, limit: int = 20, job: str | None = None) -> list[ExportRow]:

@@ -4,19 +4,19 @@ Exports read blocks of a few thousand rows. The database concatenates each colum
 value a line. Reading rows as tuples would take longer in Python than the rest of an export, and would hold the GIL.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Executable, func, select, text
+from sqlalchemy.exc import DatabaseError
 
 from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import StoreState, read_state
-from hierogram.storage.pairs.pairs import IDS_PER_QUERY, pair_rows
+from hierogram.storage.database.transactions import StoreState, among, array_value, read_state, rows_with
+from hierogram.storage.pairs.pairs import pair_rows
 from hierogram.storage.records.aligner import AlignerCounts, LinkRow
 from hierogram.storage.records.columns import StoredRules
 from hierogram.storage.records.grammar import CountKind
@@ -51,13 +51,6 @@ PAIR_COLUMNS = ("source", "target", "alignment")
 TERM_COLUMNS = ("id", "corpus_id", "day", "source", "target", "alignment")
 """Columns of `Snapshot.pair_blocks` for terms. `day` is in days since 1970-01-01."""
 
-_BY_SIDE = (
-    f"id >> {BLOCK_BITS} IN (SELECT value FROM json_each(:blocks)) AND {{0}} IN (SELECT value FROM json_each(:{{0}}))"
-)
-"""Condition that uses SQLite's indexes by side, which are ordered by block."""
-
-_BY_ID = "id IN (SELECT value FROM json_each(:id))"
-
 _DAYS = {
     POSTGRES: "CAST(extract(epoch FROM date_trunc('day', added_at AT TIME ZONE 'UTC')) / 86400 AS bigint)",
     SQLITE: "CAST(julianday(date(added_at)) - 2440587.5 AS integer)",
@@ -82,11 +75,6 @@ class Snapshot:
         """Return the settings of the store."""
         return read_settings(self._connection)
 
-    def words(self, side: str) -> list[str]:
-        """Return the vocabulary of a side (`source` or `target`), in byte order."""
-        statement = select(vocabulary.c.token).where(vocabulary.c.side == side).order_by(vocabulary.c.token)
-        return list(self._connection.scalars(statement))
-
     def rule_ranges(self) -> Iterator[StoredRules]:
         """Yield the table `rules` as columns, in ranges of ids."""
         from hierogram.storage.grammar.counts import rule_ranges
@@ -104,15 +92,17 @@ class Snapshot:
     ) -> Iterator[Block]:
         """Yield the blocks of `rule_blocks` for rules with one of the `source` or `target` sides, or ids."""
         used, number = _uses(kind)
-        postgres = self._connection.dialect.name == POSTGRES
-        blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)
-        parameters: dict[str, object] = {} if postgres else {"blocks": json.dumps(list(blocks))}
+        parameters: dict[str, object] = {}
         source_rows = []
         for side, texts in sides.items():
-            parameters[side] = list(texts) if postgres else json.dumps(list(texts))
-            chosen = _BY_ID if side == "id" else _BY_SIDE.format(side)
-            among = f"{side} = ANY(:{side})" if postgres else chosen
-            source_rows.append(f"SELECT id FROM rules WHERE {among}")
+            parameters[side] = array_value(self._connection, texts)
+            condition = f"{side} {among(self._connection, side)}"
+            if side != "id" and self._connection.dialect.name == SQLITE:
+                # SQLite's indexes by side are ordered by block.
+                blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)
+                parameters["blocks"] = array_value(self._connection, blocks)
+                condition = f"id >> {BLOCK_BITS} {among(self._connection, 'blocks')} AND {condition}"
+            source_rows.append(f"SELECT id FROM rules WHERE {condition}")
         statement = text(
             f"SELECT {', '.join((*columns, number))} FROM rules"
             f" WHERE id IN ({' UNION '.join(source_rows)}) AND {used} > 0 ORDER BY id"
@@ -170,18 +160,13 @@ class Snapshot:
 
     def pair_origins(self, pair_ids: Sequence[int]) -> dict[int, PairOrigin]:
         """Return the origins of pairs, by id."""
-        origins = {}
-        sorted_ids = sorted(set(pair_ids))
         statement = (
             select(sentence_pairs.c.id, sentence_pairs.c.external_id, corpora.c.name, ingest_batches.c.origin)
             .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
             .join(ingest_batches, ingest_batches.c.id == sentence_pairs.c.batch_id)
         )
-        for start in range(0, len(sorted_ids), IDS_PER_QUERY):
-            query = statement.where(sentence_pairs.c.id.in_(sorted_ids[start : start + IDS_PER_QUERY]))
-            for row in self._connection.execute(query):
-                origins[row.id] = PairOrigin(row.external_id, row.name, row.origin)
-        return origins
+        rows = rows_with(self._connection, statement, sentence_pairs.c.id, pair_ids)
+        return {row.id: PairOrigin(row.external_id, row.name, row.origin) for row in rows}
 
     def target_sides(self, limit: int) -> Iterator[str]:
         """Yield the target sides of the first `limit` pairs, in id order."""
@@ -201,10 +186,7 @@ class Snapshot:
     def iterate_derivations(
         self, batch: int = 1_000, corpus_id: int | None = None, after_id: int = 0
     ) -> Iterator[list[PairRow]]:
-        """Yield the pairs with a derivation and id > `after_id`, in id order, in lists of up to `batch` pairs.
-
-        If `corpus_id` is given, yields only pairs of this corpus.
-        """
+        """Yield the pairs with a derivation and an id above `after_id`, in id order, in lists of up to `batch`."""
         statement = pair_rows().where(derivations.c.pair_id.is_not(None)).order_by(sentence_pairs.c.id)
         if after_id:
             statement = statement.where(sentence_pairs.c.id > after_id)
@@ -212,7 +194,7 @@ class Snapshot:
             statement = statement.where(sentence_pairs.c.corpus_id == corpus_id)
         return self._batches(PairRow._make, statement, batch)
 
-    def iterate_waiting(self, batch: int = 1_000) -> Iterator[list[PairRow]]:
+    def iterate_waiting(self, batch: int) -> Iterator[list[PairRow]]:
         """Yield the aligned pairs without a derivation, in id order, in lists of up to `batch` pairs."""
         statement = pair_rows().where(sentence_pairs.c.state == WAITING, derivations.c.pair_id.is_(None))
         return self._batches(PairRow._make, statement.order_by(sentence_pairs.c.id), batch)
@@ -225,7 +207,7 @@ class Snapshot:
         """Return the number of human links, fixed or forbidden."""
         return self._connection.scalar(select(func.count()).select_from(human_links)) or 0
 
-    def iterate_links(self, batch: int = 1_000) -> Iterator[list[LinkRow]]:
+    def iterate_links(self, batch: int) -> Iterator[list[LinkRow]]:
         """Yield the pairs with aligner links, in id order, in lists of up to `batch` pairs."""
         statement = (
             link_rows()
@@ -235,10 +217,15 @@ class Snapshot:
         return self._batches(LinkRow._make, statement, batch)
 
     def file_damage(self) -> list[str]:
-        """Check the database file for damage. Returns one line for each problem."""
-        from hierogram.storage.checks.integrity import file_damage
-
-        return file_damage(self._connection)
+        """Return the damage that SQLite finds in the store's file, one line each; empty on Postgres."""
+        if self._connection.dialect.name != SQLITE:
+            return []
+        problems: list[str] = []
+        try:
+            problems += self._connection.execute(text("PRAGMA integrity_check")).scalars()
+        except DatabaseError as error:
+            problems.append(str(error.orig))
+        return [f"SQLite reports a damaged file: {line}" for line in problems if line != "ok"]
 
     def table_problems(self, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
         """Return problems between the tables of a readable database; `report` receives all rules by range of ids."""

@@ -25,8 +25,8 @@ from hierogram.storage.database.transactions import (
     staged_rule_words,
     staged_rules,
 )
-from hierogram.storage.events.rule_events import ChangedUses, is_watched, watch
-from hierogram.storage.exceptions import CountError, RuleKeyCollisionError
+from hierogram.storage.events.rule_events import REMOVED_USES, ChangedUses, watch
+from hierogram.storage.exceptions import RuleKeyCollisionError, StoreError
 from hierogram.storage.grammar.key_runs import add_keys, find_candidates
 from hierogram.storage.grammar.rule_words import RuleWords, is_indexed_by_words
 from hierogram.storage.pairs.vocabulary import word_ids
@@ -88,7 +88,7 @@ class NamedChanges:
 def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     """Apply count changes. New rules are inserted with their words; rules without uses are deleted.
 
-    Raises `CountError` if a count would become negative, and `RuleKeyCollisionError` if a key belongs to another rule.
+    Raises `StoreError` if a count would become negative, and `RuleKeyCollisionError` if a key belongs to another rule.
     """
     deltas = changed.deltas
     before = _stored(transaction, changed)
@@ -104,7 +104,7 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     if len(negative):
         row = int(negative[0])
         [source], [target] = changed.sides(negative[:1])
-        raise CountError(
+        raise StoreError(
             f"the rule {f'{source} ||| {target}'!r} would have count {after.counts[row]}, expected_uses "
             f"{after.expected[row]:g} and minimal_uses {after.minimal[row]}, which do not match the derivations: run "
             "`hierogram verify`"
@@ -123,7 +123,7 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0) | (deltas.minimal_uses != 0)
     _set_counts(transaction, after, moved_count & used, is_stored & used & ~moved_count & moved)
     had_words, has_words = (is_indexed_by_words(stored.counts, stored.expected) for stored in (before, after))
-    _note_words(transaction, changed, after, np.flatnonzero(is_stored & ~had_words & has_words))
+    _index_more_words(transaction, changed, after, np.flatnonzero(is_stored & ~had_words & has_words))
     unused_rows = np.flatnonzero(is_stored & ~used)
     _delete_rules(transaction, changed, before, unused_rows)
     new = np.flatnonzero(~is_stored & used)
@@ -132,14 +132,14 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     if len(new):
         insert_rules(transaction, changed, new, new_ids)
         by_words = is_indexed_by_words(deltas.counts[new], deltas.expected_uses[new])
-        words, found = index_words(transaction, changed.sides(new[by_words]), new_ids[by_words])
-        transaction.loader.insert(rule_words, ("word_id", "rule_id"), zip(words.tolist(), found.tolist(), strict=True))
+        insert_rule_words(transaction, changed.sides(new[by_words]), new_ids[by_words])
     ids = before.ids.copy()
     ids[new] = new_ids
-    often = np.maximum(before.expected, after.expected) >= REMEMBERED_USES
-    remembered = np.flatnonzero((deltas.expected_uses != 0) & often)
-    _remember(transaction, ids[remembered], changed.sides(remembered), before.chosen(remembered))
-    watched = np.flatnonzero(is_watched(before.expected, after.expected))
+    often = np.maximum(before.expected, after.expected) >= MIN_HISTORY_USES
+    recorded = np.flatnonzero((deltas.expected_uses != 0) & often)
+    _record_history(transaction, ids[recorded], changed.sides(recorded), before.chosen(recorded))
+    used_often = np.maximum(before.expected, after.expected) >= REMOVED_USES
+    watched = np.flatnonzero((before.expected != after.expected) & used_often)
     sides = changed.sides(watched)
     watch(transaction, ChangedUses(ids[watched], *sides, after.expected[watched], after.variances[watched]))
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
@@ -233,10 +233,10 @@ def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows,
     transaction.loader.insert(rules, names, zip(*columns, strict=True))
 
 
-def _note_words(transaction: WriteTransaction, changed: NamedChanges, after: StoredUses, rows: Rows) -> None:
+def _index_more_words(transaction: WriteTransaction, changed: NamedChanges, after: StoredUses, rows: Rows) -> None:
     """Index the words of rules. Existing entries are kept."""
     if len(rows):
-        words = index_words(transaction, changed.sides(rows), after.ids[rows])
+        words = rule_word_entries(transaction, changed.sides(rows), after.ids[rows])
         transaction.loader.stage_columns(staged_rule_words, words)
         transaction.connection.execute(
             text(
@@ -251,14 +251,14 @@ def _delete_rules(transaction: WriteTransaction, changed: NamedChanges, before: 
         return
     transaction.loader.stage_columns(staged_ids, [np.sort(before.ids[rows])])
     delete_staged(transaction, "rules", column="id")
-    words = index_words(transaction, changed.sides(rows), before.ids[rows])
+    words = rule_word_entries(transaction, changed.sides(rows), before.ids[rows])
     transaction.loader.stage_columns(staged_rule_words, words)
     transaction.connection.execute(
         text("DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)")
     )
 
 
-def index_words(
+def rule_word_entries(
     transaction: WriteTransaction, sides: tuple[list[str], list[str]], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return sorted columns (word ids, rule ids) for each distinct word on each side of the rules."""
@@ -267,19 +267,23 @@ def index_words(
     return words.word_ids(entries), words.rule_ids(entries)
 
 
-REMEMBERED_USES = 8
+def insert_rule_words(
+    transaction: WriteTransaction, sides: tuple[list[str], list[str]], ids: NDArray[np.int64]
+) -> None:
+    """Index the words of rules that are not indexed yet."""
+    columns = (column.tolist() for column in rule_word_entries(transaction, sides, ids))
+    transaction.loader.insert(rule_words, ("word_id", "rule_id"), zip(*columns, strict=True))
+
+
+MIN_HISTORY_USES = 8
 """Minimum expected uses of rules in the history. Most rules have fewer, and change with every sweep."""
-REMEMBERED_DAYS = 366
+HISTORY_DAYS = 366
 
 
-def _remember(
+def _record_history(
     transaction: WriteTransaction, ids: NDArray[np.int64], sides: tuple[list[str], list[str]], before: StoredUses
 ) -> None:
-    """Record the uses of rules at the start of the day in `rule_history`, if not recorded yet.
-
-    A rule that is new today starts with 0. A rule that reaches `REMEMBERED_USES` today is recorded with its earlier
-    uses.
-    """
+    """Record the uses of rules at the start of the day, 0 for rules that are new today, if not recorded yet."""
     if not len(ids):
         return
     state = transaction.state
@@ -295,5 +299,5 @@ def _remember(
         ),
         {"day": state.last_change_day},
     )
-    oldest = date.fromisoformat(state.last_change_day) - timedelta(days=REMEMBERED_DAYS)
+    oldest = date.fromisoformat(state.last_change_day) - timedelta(days=HISTORY_DAYS)
     transaction.connection.execute(delete(rule_history).where(rule_history.c.day < oldest.isoformat()))

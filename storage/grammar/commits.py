@@ -7,7 +7,7 @@ from sqlalchemy import func, insert, select, text, update
 
 from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.database.transactions import WriteTransaction, now, staged_keys, staged_progress
-from hierogram.storage.exceptions import PairChangedError, PairMissingError, RekeyError
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.changes import change_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
@@ -17,10 +17,7 @@ from hierogram.storage.schema.tables import rules, sentence_pairs, sweeps
 
 
 def save_derivations(transaction: WriteTransaction, updates: PairUpdates | None, deltas: RuleDeltas | None) -> None:
-    """Write the pairs' derivations and progress, and apply the rule count changes.
-
-    Raises `PairMissingError`, `PairChangedError`, and the errors of `change_rules`.
-    """
+    """Write the pairs' derivations and progress, and apply the rule count changes."""
     if updates is not None and len(updates):
         _save_pairs(transaction, updates)
     if deltas is not None and len(deltas):
@@ -46,7 +43,7 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
     pairs, burned_in = len(updates), int(updates.burned_in.sum())
     ids, times = np.unique(updates.ids, return_counts=True)
     if (times > 1).any():
-        raise PairMissingError(f"pair {ids[times > 1][0]} has two new derivations in one commit: merge them first")
+        raise StoreError(f"pair {ids[times > 1][0]} has two new derivations in one commit: merge them first")
     before = connection.execute(
         select(sentence_pairs.c.state, func.count())
         .select_from(staged_progress.join(sentence_pairs, sentence_pairs.c.id == columns.pair_id))
@@ -58,7 +55,7 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
             .outerjoin(sentence_pairs, sentence_pairs.c.id == columns.pair_id)
             .where(sentence_pairs.c.id.is_(None))
         )
-        raise PairMissingError(f"pair {missing} has a new derivation, but is not stored")
+        raise StoreError(f"pair {missing} has a new derivation, but is not stored")
     moved = connection.execute(
         select(columns.pair_id, columns.since, sentence_pairs.c.sweep)
         .join(sentence_pairs, sentence_pairs.c.id == columns.pair_id)
@@ -66,7 +63,7 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
         .limit(1)
     ).one_or_none()
     if moved is not None:
-        raise PairChangedError(
+        raise StoreError(
             f"pair {moved.pair_id} was read at sweep {moved.since}, but is at sweep {moved.sweep} now, because "
             "another process learns on this store: stop one process and restart the other"
         )
@@ -124,7 +121,7 @@ def save_labels(transaction: WriteTransaction, rows: Sequence[LabelRow]) -> None
 
 
 def rekey(transaction: WriteTransaction, keys: Iterable[tuple[int, int, int]]) -> None:
-    """Replace the keys of all rules, given as (id, high, low). Raises `RekeyError` unless rules and keys match 1:1."""
+    """Replace the keys of all rules, given as (id, high, low)."""
     connection = transaction.connection
     transaction.loader.stage(staged_keys, keys)
     offered, ids, pairs = connection.execute(
@@ -139,7 +136,7 @@ def rekey(transaction: WriteTransaction, keys: Iterable[tuple[int, int, int]]) -
         select(func.count()).select_from(rules.join(staged_keys, rules.c.id == staged_keys.c.rule_id))
     )
     if not offered == ids == pairs == stored == count:
-        raise RekeyError(
+        raise StoreError(
             f"new keys must match the stored rules one to one: {stored} rules are stored, got {offered} keys, {count} "
             f"of them for a stored rule and {pairs} distinct: try another salt"
         )

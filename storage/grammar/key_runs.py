@@ -97,29 +97,20 @@ def decode_run(content: bytes) -> KeyRun:
 
 def _runs(transaction: WriteTransaction) -> dict[int, KeyRun]:
     """Return the store's runs by id, oldest first. Runs in memory are not reread."""
-    cached_runs = transaction.key_runs
-    columns = rule_key_runs.c
+    columns, cached = rule_key_runs.c, transaction.key_runs
     ids = transaction.connection.scalars(select(columns.id).order_by(columns.id)).all()
-    missing = [run_id for run_id in ids if run_id not in cached_runs]
-    rows = (
-        transaction.connection.execute(select(columns.id, columns.content).where(columns.id.in_(missing)))
-        if missing
-        else ()
-    )
-    read = {row.id: decode_run(row.content) for row in rows}
-    transaction.key_runs.update(read)
-    for run_id in set(cached_runs) - set(ids):
-        del transaction.key_runs[run_id]
-    return {run_id: transaction.key_runs[run_id] for run_id in ids}
+    missing = [run_id for run_id in ids if run_id not in cached]
+    if missing:
+        rows = transaction.connection.execute(select(columns.id, columns.content).where(columns.id.in_(missing)))
+        cached |= {row.id: decode_run(row.content) for row in rows}
+    transaction.key_runs = {run_id: cached[run_id] for run_id in ids}
+    return transaction.key_runs
 
 
 def find_candidates(
     transaction: WriteTransaction, keys: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find rules that may have one of the keys int64[n, 2]. Returns (key indices, rule ids), sorted by rule id.
-
-    The result contains all rules with these keys. It may also contain other rules and deleted rules.
-    """
+    """Return (key indices, ids by rule id) of all rules with one of the keys int64[n, 2], and of some others."""
     fingerprints = key_fingerprints(keys)
     # Search in ascending order, because successive searches then hit the processor's cache.
     ascending = _ascending(fingerprints)

@@ -6,7 +6,7 @@ since are re-indexed.
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import FromClause, func, select, text
+from sqlalchemy import exists, func, select, text
 
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import (
@@ -28,6 +28,11 @@ UsedKey = tuple[int, int, int, int]
 """Pair id, key high, key low, uses."""
 
 
+_IS_INDEXED = exists().where(
+    indexed_pairs.c.pair_id == pair_positions.c.pair_id, indexed_pairs.c.position == pair_positions.c.position
+)
+
+
 class OccurrenceIndex(StoreAccess):
     """Index of pairs by the rules in their derivations."""
 
@@ -35,12 +40,8 @@ class OccurrenceIndex(StoreAccess):
         """Return the store position, and sound pairs with id > `after_id` whose current derivation is not indexed."""
         with self._reading() as connection:
             position = read_state(connection).position
-            indexed = select(indexed_pairs.c.pair_id).where(
-                indexed_pairs.c.pair_id == pair_positions.c.pair_id,
-                indexed_pairs.c.position == pair_positions.c.position,
-            )
             unindexed = select(pair_positions.c.pair_id).where(
-                pair_positions.c.pair_id == sentence_pairs.c.id, ~indexed.exists()
+                pair_positions.c.pair_id == sentence_pairs.c.id, ~_IS_INDEXED
             )
             statement = (
                 pair_rows()
@@ -53,14 +54,7 @@ class OccurrenceIndex(StoreAccess):
     def count_unindexed(self) -> int:
         """Return the number of pairs whose current derivation is not indexed."""
         with self._reading() as connection:
-            is_indexed = (indexed_pairs.c.pair_id == pair_positions.c.pair_id) & (
-                indexed_pairs.c.position == pair_positions.c.position
-            )
-            joined: FromClause = pair_positions.outerjoin(indexed_pairs, is_indexed)
-            return (
-                connection.scalar(select(func.count()).select_from(joined).where(indexed_pairs.c.pair_id.is_(None)))
-                or 0
-            )
+            return connection.scalar(select(func.count()).select_from(pair_positions).where(~_IS_INDEXED)) or 0
 
     def index_pairs(
         self, pair_ids: Sequence[int], position: int, uses: Iterable[tuple[int, int, int, int]], key_salt: int
@@ -95,16 +89,10 @@ class OccurrenceIndex(StoreAccess):
 
     def supporting_pairs(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
         """Return up to `limit` indexed pairs whose derivation uses the rule, in id order."""
+        pair = sentence_pairs.c
         with self._reading() as connection:
             statement = (
-                select(
-                    sentence_pairs.c.id,
-                    corpora.c.name,
-                    sentence_pairs.c.source,
-                    sentence_pairs.c.target,
-                    sentence_pairs.c.alignment,
-                    rule_pairs.c.uses,
-                )
+                select(pair.id, corpora.c.name, pair.source, pair.target, pair.alignment, rule_pairs.c.uses)
                 .select_from(rules)
                 .join(rule_pairs, rule_pairs.c.rule_id == rules.c.id)
                 .join(sentence_pairs, sentence_pairs.c.id == rule_pairs.c.pair_id)

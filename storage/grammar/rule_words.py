@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, Notation, WordPlace
 
-_RULES_TAKEN_APART = 50_000
+_RULES_PER_BATCH = 50_000
 """Rules per batch when splitting sides into words; limits memory."""
 
 _NO_WORD, _NOT_SEEN = 0, -1
@@ -96,8 +96,8 @@ class RuleWords:
         entries = [np.zeros(0, np.int64)]
         for word_place, words_by_symbol in self._places:
             texts = sides[word_place.side]
-            for first in range(0, len(rule_ids), _RULES_TAKEN_APART):
-                chunk = slice(first, first + _RULES_TAKEN_APART)
+            for first in range(0, len(rule_ids), _RULES_PER_BATCH):
+                chunk = slice(first, first + _RULES_PER_BATCH)
                 symbols, rows = self._symbols(word_place, words_by_symbol, texts[chunk])
                 words = np.flatnonzero(symbols)
                 entries.append(symbols[words] << self._bits | rule_ids[chunk][rows[words]])
@@ -112,14 +112,14 @@ class RuleWords:
         """Return the word id (`_NO_WORD` if not a word) and the row of each symbol of the texts."""
         symbols = " ".join(texts).split(" ")
         words = np.fromiter(map(words_by_symbol.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
-        unmet = np.flatnonzero(words == _NOT_SEEN).tolist()
-        if unmet:
-            new_words = {symbol: word_place.word(symbol) for symbol in dict.fromkeys(symbols[k] for k in unmet)}
+        uncached = np.flatnonzero(words == _NOT_SEEN).tolist()
+        if uncached:
+            new_words = {symbol: word_place.word(symbol) for symbol in dict.fromkeys(symbols[k] for k in uncached)}
             ids = self._word_ids(word_place.vocabulary, (token for token in new_words.values() if token is not None))
             words_by_symbol.update(
                 (symbol, _NO_WORD if token is None else ids[token]) for symbol, token in new_words.items()
             )
-            words[unmet] = [words_by_symbol[symbols[k]] for k in unmet]
+            words[uncached] = [words_by_symbol[symbols[k]] for k in uncached]
         spaces = np.fromiter(map(str.count, texts, repeat(" ")), np.int64, len(texts))
         return words, np.repeat(np.arange(len(texts)), spaces + 1)
 

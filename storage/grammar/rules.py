@@ -1,7 +1,7 @@
 """Rule queries, commits of the grammar, progress of learning runs, and store status."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -55,8 +55,8 @@ class StoredGrammar(Leases):
 
         A part contains derivations and deltas. `sweeps` are appended to the history, `labels` are the label parameters
         of a tree grammar, and `run` is the progress of the learning run. Other writers wait until all parts are
-        written. Raises `PairMissingError`, `PairChangedError`, `CountError` for a negative count,
-        `RuleKeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` and `LeaseLostError`.
+        written. Raises `StoreError` if a count would be negative or a pair was withdrawn or sampled since it was
+        read, `RuleKeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` and `LeaseLostError`.
         """
         from hierogram.storage.grammar import commits
 
@@ -66,12 +66,14 @@ class StoredGrammar(Leases):
             commits.append_sweeps(transaction, sweeps)
             commits.save_labels(transaction, labels)
             if run is not None:
-                save_run(transaction, run)
+                values = run._asdict()
+                is_run = learning_runs.c.id == values.pop("id")
+                transaction.connection.execute(update(learning_runs).where(is_run).values(values))
 
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
         """Replace the keys of all rules, given as (id, high, low), and their salt, atomically.
 
-        Raises `RekeyError` unless rules and keys match one to one, `StoreHeldError` and `LeaseLostError`.
+        Raises `StoreError` unless rules and keys match one to one, `StoreHeldError` and `LeaseLostError`.
         """
         from hierogram.storage.grammar.commits import rekey
 
@@ -84,10 +86,7 @@ class StoredGrammar(Leases):
     def labels(self) -> list[LabelRow]:
         """Return the parameters of a tree grammar's labels, sorted by label."""
         with self._reading() as connection:
-            statement = select(labels.c.label, labels.c.strength, labels.c.expansion_probability).order_by(
-                labels.c.label
-            )
-            return [LabelRow._make(row) for row in connection.execute(statement)]
+            return [LabelRow._make(row) for row in connection.execute(select(labels).order_by(labels.c.label))]
 
     def find_rules(
         self,
@@ -109,13 +108,13 @@ class StoredGrammar(Leases):
         """
         rule_filter = RuleFilter(source, target, words, after, current_sample)
         with self._reading() as connection:
-            spellings_by_word = {
+            rules_by_id = {
                 rule.id: rule
                 for conditions in (respell_filter(connection, rule_filter) if respelled else [rule_filter])
                 for rule in find_rules(connection, conditions, limit)
             }
         uses = attrgetter("count" if current_sample else "expected_uses")
-        return sorted(spellings_by_word.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
+        return sorted(rules_by_id.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
     def similar_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET), limit: int = 8) -> list[str]:
         """Return words of the given sides that look like the word, begin with it, or have a similar spelling."""
@@ -126,8 +125,9 @@ class StoredGrammar(Leases):
     def unfinished_run(self) -> LearningRun | None:
         """Return the last learning run, or None if it was finished with `finish_run`."""
         with self._reading() as connection:
+            columns = (learning_runs.c[name] for name in LearningRun._fields)
             row = connection.execute(
-                select(*_RUN_COLUMNS, learning_runs.c.finished_at).order_by(learning_runs.c.id.desc()).limit(1)
+                select(*columns, learning_runs.c.finished_at).order_by(learning_runs.c.id.desc()).limit(1)
             ).one_or_none()
             return None if row is None or row.finished_at is not None else LearningRun._make(row[:-1])
 
@@ -140,11 +140,6 @@ class StoredGrammar(Leases):
                 )
             )
             return LearningRun(new_id(added), sweeps)
-
-    def save_run(self, run: LearningRun) -> None:
-        """Save the progress of a run. Raises `StoreHeldError` and `LeaseLostError` like `commit`."""
-        with self._committing(durable=False) as transaction:
-            save_run(transaction, run)
 
     def finish_run(self) -> None:
         """Mark the last learning run as finished, after its end was reported to the caller."""
@@ -168,7 +163,7 @@ class RuleFilter:
     target: str | None
     words: Sequence[str]
     after: tuple[float, str, str] | None
-    current_sample: bool = False
+    current_sample: bool
 
 
 def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> list[RuleRow]:
@@ -205,59 +200,47 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
         of_side = rules.alias(f"of_{name}")
         total = select(func.sum(of_side.c[uses.name])).where(of_side.c[name] == best.c[name]).scalar_subquery()
         totals.append(cast(used, Double) / cast(total, Double))
-    statement = select(
-        best.c.id,
-        best.c.source,
-        best.c.target,
-        best.c.length,
-        best.c.scope,
-        best.c.nonterminals,
-        best.c.hiero,
-        best.c.expected_uses,
-        literal_column(standard_error_sql("best."), Double),
-        best.c.count,
-        *totals,
-    ).order_by(used.desc(), best.c.source, best.c.target)
-    answer: list[tuple[Any, ...]] = [tuple(row) for row in connection.execute(statement)]
-    return [RuleRow(*row) for row in answer]
+    shape = (best.c[name] for name in ("id", "source", "target", "length", "scope", "nonterminals", "hiero"))
+    error = literal_column(standard_error_sql("best."), Double)
+    statement = select(*shape, best.c.expected_uses, error, best.c.count, *totals)
+    statement = statement.order_by(used.desc(), best.c.source, best.c.target)
+    found: Sequence[Sequence[Any]] = connection.execute(statement).all()
+    return [RuleRow(*row) for row in found]
 
 
 def respell_filter(connection: Connection, conditions: RuleFilter) -> list[RuleFilter]:
     """Return the conditions with words respelled in accents or capital letters, likeliest first."""
     two_sides = TWO_SIDES in find_notation(read_settings(connection).grammar).offers
-    sides = [
-        (side, text.split(" ") if two_sides and text else [])
-        for side, text in ((SOURCE, conditions.source), (TARGET, conditions.target))
-    ]
-    words_by_place = [
-        *(
-            (f"{side} ", (side,), [word for symbol in symbols if (word := unescape_terminal(symbol))])
-            for side, symbols in sides
-        ),
-        (" ", (SOURCE, TARGET), conditions.words),
-    ]
+    texts = {SOURCE: conditions.source, TARGET: conditions.target}
+    symbols = {side: text.split(" ") if two_sides and text else [] for side, text in texts.items()}
     # Key by side and word, because a word may be spelled differently on each side.
+    words = [(side, word) for side in symbols for symbol in symbols[side] if (word := unescape_terminal(symbol))]
+    words += [("", word) for word in conditions.words]
     choices = {
-        prefix + word: [spelling.token for side in word_sides for spelling in spellings(connection, side, word)]
-        for prefix, word_sides, words in words_by_place
-        for word in words
+        (place, word): [
+            spelling.token
+            for side in ([place] if place else [SOURCE, TARGET])
+            for spelling in spellings(connection, side, word)
+        ]
+        for place, word in words
     }
+    filters = []
+    for reading in readings(choices):
+        for side in symbols:
+            if symbols[side]:
+                texts[side] = " ".join(
+                    escape_terminal(reading[side, word]) if (word := unescape_terminal(symbol)) else symbol
+                    for symbol in symbols[side]
+                )
+        respelled = [reading["", word] for word in conditions.words]
+        filters.append(replace(conditions, source=texts[SOURCE], target=texts[TARGET], words=respelled))
+    return filters
 
-    def side_of(side: str, text: str | None, reading: Mapping[str, str]) -> str | None:
-        if not text or not two_sides:
-            return text
-        words = ((symbol, unescape_terminal(symbol)) for symbol in text.split(" "))
-        return " ".join(escape_terminal(reading[f"{side} {word}"]) if word else symbol for symbol, word in words)
 
-    return [
-        replace(
-            conditions,
-            source=side_of(SOURCE, conditions.source, reading),
-            target=side_of(TARGET, conditions.target, reading),
-            words=[reading[f" {word}"] for word in conditions.words],
-        )
-        for reading in readings(choices)
-    ]
+_TOTALS = (
+    "position", "rules_in_use", "rules_expected", "rules_stored", "rule_tokens", "expected_tokens", "rejected_lines",
+    "sweeps",
+)  # fmt: skip
 
 
 def read_status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
@@ -275,30 +258,14 @@ def read_status(connection: Connection, *, url: str, schema: str) -> StoreStatus
     return StoreStatus(
         url=url,
         schema=schema,
-        position=state.position,
         pairs=state.pairs(),
-        rules_in_use=state.rules_in_use,
-        rules_expected=state.rules_expected,
-        rules_stored=state.rules_stored,
-        rule_tokens=state.rule_tokens,
-        expected_tokens=state.expected_tokens,
-        rejected_lines=state.rejected_lines,
-        sweeps=state.sweeps,
+        **{name: getattr(state, name) for name in _TOTALS},
         last_log_likelihood=last,
         corpora=dict(by_corpus.all()),
         failed_files=connection.scalar(select(func.count()).select_from(failed_files)) or 0,
         deliveries=dict.fromkeys(DELIVERY_STATES, 0) | dict(by_state.all()),
         damaged_pairs=connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0,
     )
-
-
-_RUN_COLUMNS = [learning_runs.c[name] for name in LearningRun._fields]
-
-
-def save_run(transaction: WriteTransaction, run: LearningRun) -> None:
-    """Save the progress of a run."""
-    values = run._asdict()
-    transaction.connection.execute(update(learning_runs).where(learning_runs.c.id == values.pop("id")).values(values))
 
 
 def count_restarts(transaction: WriteTransaction) -> None:

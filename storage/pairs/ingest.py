@@ -124,9 +124,9 @@ class Ingest(StoreAccess):
             first_id = transaction.state.last_pair_id + 1
             _insert_pairs(transaction, (corpus_id, batch_id), identities, new_pairs)
             insert_links(transaction, range(first_id, first_id + len(new_pairs)), new_pairs, origin)
-            turned_down = in_runs([*rejected, *refused])
-            save_rejected(transaction, batch_id, corpus, origin, turned_down)
-            totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in turned_down))
+            rejected_runs = in_runs([*rejected, *refused])
+            save_rejected(transaction, batch_id, corpus, origin, rejected_runs)
+            totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in rejected_runs))
             transaction.connection.execute(
                 update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
             )
@@ -139,7 +139,7 @@ class Ingest(StoreAccess):
                     rejected=ingest_batches.c.rejected + totals.rejected,
                 )
             )
-            added = AddedPairs(totals, refused)
+            added = AddedPairs(totals, rejected_runs)
             if receipt:
                 save_request(transaction, *receipt(added))
             return added
@@ -234,15 +234,15 @@ def _save_runs(
             staged_digests, table.digest == staged_digests.c.digest
         )
     )
-    longer, rests, saved = [], [], []
-    for digest, row_id, kept_by, last_line in rows:
+    longer, remainders, saved = [], [], []
+    for digest, row_id, stored_batch, last_line in rows:
         line = offered.pop(digest)
         further_lines = line.last_line - last_line
-        if further_lines > 0 and kept_by == batch_id:
+        if further_lines > 0 and stored_batch == batch_id:
             longer.append({"row": row_id, "last": line.last_line})
             saved.append((line, further_lines))
         elif further_lines > 0:
-            rests.append(line._replace(line=last_line + 1, lines=further_lines, earlier=0))
+            remainders.append(line._replace(line=last_line + 1, lines=further_lines, earlier=0))
     if longer:
         grown = update(rejected_lines).where(table.id == bindparam("row")).values(last_line=bindparam("last"))
         transaction.connection.execute(grown, longer)
@@ -262,7 +262,7 @@ def _save_runs(
         ]
         transaction.connection.execute(insert(rejected_lines), new)
         saved += [(line, line.last_line - line.first_line + 1) for line in offered.values()]
-    return rests, saved
+    return remainders, saved
 
 
 def _insert_pairs(
@@ -418,22 +418,15 @@ def save_request(transaction: WriteTransaction, request: RequestRow, since: int 
     Raises `RequestConflictError` if another process has recorded the request since.
     """
     values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"updated_at": now()}
+    is_request, connection = http_requests.c.key == request.key, transaction.connection
     if since is None:
-        stored_key = transaction.connection.scalar(
-            select(http_requests.c.key).where(http_requests.c.key == request.key)
-        )
-        if stored_key is not None:
-            raise RequestConflictError(
-                f"the request {request.key!r} is being ingested by another process: try again later"
-            )
-        transaction.connection.execute(insert(http_requests).values(**values, started_at=now()))
-        return
-    changed = transaction.connection.execute(
-        update(http_requests)
-        .where(http_requests.c.key == request.key, http_requests.c.lines == since, http_requests.c.done.is_(False))
-        .values(values)
-    )
-    if changed.rowcount != 1:
+        conflict = connection.scalar(select(http_requests.c.key).where(is_request)) is not None
+        if not conflict:
+            connection.execute(insert(http_requests).values(**values, started_at=now()))
+    else:
+        is_open = is_request & (http_requests.c.lines == since) & http_requests.c.done.is_(False)
+        conflict = connection.execute(update(http_requests).where(is_open).values(values)).rowcount != 1
+    if conflict:
         raise RequestConflictError(f"the request {request.key!r} is being ingested by another process: try again later")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, select, text, update
 
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, Notation
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import WriteTransaction, staged_pair_words
@@ -22,13 +22,11 @@ BLOCK_BITS = 14
 
 _POSITION_MASK = (1 << BLOCK_BITS) - 1
 
+WordIds = Callable[[Iterable[str]], Mapping[str, int]]
+"""Function from distinct words to their ids."""
+
 Posting = tuple[int, int, bytes]
 """Block, word id, and the encoded positions in the block of the pairs that contain the word."""
-
-
-def has_pair_index(notation: Notation) -> bool:
-    """Check if a store with this notation indexes pairs by word."""
-    return notation.takes == PAIRS
 
 
 def decode_pairs(block: int, content: bytes) -> NDArray[np.int64]:
@@ -36,11 +34,12 @@ def decode_pairs(block: int, content: bytes) -> NDArray[np.int64]:
     return np.frombuffer(content, "<u2").astype(np.int64) + (block << BLOCK_BITS)
 
 
-def make_postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[str, int]) -> Iterator[Posting]:
-    """Yield the postings of source texts, sorted by block and word id. `ids` maps words to ids."""
+def make_postings(pair_ids: Sequence[int], sources: Sequence[str], find_ids: WordIds) -> Iterator[Posting]:
+    """Yield the postings of source texts, sorted by block and word id."""
     if not pair_ids:
         return
     tokens = " ".join(sources).split(" ")
+    ids = find_ids(dict.fromkeys(tokens))
     words = np.fromiter(map(ids.__getitem__, tokens), np.int64, len(tokens))
     lengths = np.fromiter((source.count(" ") + 1 for source in sources), np.int64, len(sources))
     numbers = np.repeat(np.array(pair_ids, np.int64), lengths)
@@ -66,9 +65,9 @@ def make_postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[
 
 def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
     """Index new pairs, whose ids must be above all others, by the words of their source sides."""
-    if not pair_ids or not has_pair_index(read_notation(transaction.connection)):
+    if not pair_ids or read_notation(transaction.connection).takes != PAIRS:
         return
-    postings = list(make_postings(pair_ids, sources, _ids(transaction, sources)))
+    postings = list(make_postings(pair_ids, sources, partial(word_ids, transaction, SOURCE)))
     # Only the first block may already have rows.
     started = pair_ids[0] >> BLOCK_BITS
     started_blocks = [row for row in postings if row[0] == started] if pair_ids[0] & _POSITION_MASK else []
@@ -90,7 +89,7 @@ def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources:
 
 def unindex_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
     """Remove pairs with the given source texts from the index."""
-    if not pair_ids or not has_pair_index(read_notation(transaction.connection)):
+    if not pair_ids or read_notation(transaction.connection).takes != PAIRS:
         return
     rows = dict(zip(pair_ids, sources, strict=True))
     by_block: dict[int, list[int]] = {}
@@ -102,7 +101,8 @@ def unindex_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], source
 
 def _unindex(transaction: WriteTransaction, block: int, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
     connection = transaction.connection
-    removed = {word: content for _, word, content in make_postings(pair_ids, sources, _ids(transaction, sources))}
+    postings = make_postings(pair_ids, sources, partial(word_ids, transaction, SOURCE))
+    removed = {word: content for _, word, content in postings}
     transaction.loader.stage(staged_pair_words, ((block, word, b"") for word in sorted(removed)))
     stored = connection.execute(
         select(pair_words.c.word_id, pair_words.c.pairs).join(
@@ -130,7 +130,7 @@ def _unindex(transaction: WriteTransaction, block: int, pair_ids: Sequence[int],
 
 def wrong_blocks(connection: Connection) -> list[int]:
     """Return the sorted blocks whose rows do not match the pairs' texts."""
-    if not has_pair_index(read_notation(connection)):
+    if read_notation(connection).takes != PAIRS:
         return []
     last_pair, last_row = (
         connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
@@ -146,7 +146,7 @@ def wrong_blocks(connection: Connection) -> list[int]:
         )
         stored_postings = [(block, word, bytes(content)) for word, content in stored]
         try:
-            matches = stored_postings == _recount_block(connection, block, partial(known_words, connection, SOURCE))
+            matches = stored_postings == _recount_block(connection, block, partial(_known_ids, connection))
         except KeyError:
             # A word is missing in the vocabulary, which is reported separately.
             matches = False
@@ -155,17 +155,13 @@ def wrong_blocks(connection: Connection) -> list[int]:
     return wrong
 
 
-def _recount_block(
-    connection: Connection, block: int, look_up: Callable[[Iterable[str]], Mapping[str, int]]
-) -> list[Posting]:
-    """Compute the rows of a block from the pairs' texts. `look_up` returns the ids of words."""
+def _recount_block(connection: Connection, block: int, find_ids: WordIds) -> list[Posting]:
+    """Compute the rows of a block from the pairs' texts."""
     rows = connection.execute(
         text("SELECT id, source FROM sentence_pairs WHERE id >= :first AND id <= :last ORDER BY id"),
         {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _POSITION_MASK},
     ).all()
-    sources = [row[1] for row in rows]
-    ids = look_up(dict.fromkeys(" ".join(sources).split(" ")) if sources else ())
-    return list(make_postings([row[0] for row in rows], sources, ids))
+    return list(make_postings([row[0] for row in rows], [row[1] for row in rows], find_ids))
 
 
 def rebuild_blocks(transaction: WriteTransaction, blocks: Sequence[int]) -> None:
@@ -176,5 +172,5 @@ def rebuild_blocks(transaction: WriteTransaction, blocks: Sequence[int]) -> None
         transaction.loader.insert(pair_words, ("block", "word_id", "pairs"), counted)
 
 
-def _ids(transaction: WriteTransaction, sources: Sequence[str]) -> Mapping[str, int]:
-    return word_ids(transaction, SOURCE, " ".join(sources).split(" ") if sources else ())
+def _known_ids(connection: Connection, tokens: Iterable[str]) -> dict[str, int]:
+    return {token: word.id for token, word in known_words(connection, tokens)[SOURCE].items()}

@@ -14,6 +14,7 @@ from hierogram.storage.database.transactions import (
     StoreAccess,
     now,
     read_state,
+    rows_with,
     stage_ids,
     staged_ids,
     staged_scores,
@@ -21,7 +22,7 @@ from hierogram.storage.database.transactions import (
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.options import MAX_NUMBER
-from hierogram.storage.pairs.vocabulary import read_word_counts
+from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.storage.records.operations import PAIRS_DAMAGED, NewEvent
 from hierogram.storage.records.pairs import (
     SAMPLING,
@@ -48,7 +49,6 @@ from hierogram.storage.schema.tables import (
     settings,
 )
 
-IDS_PER_QUERY = 10_000
 _SCORE_COLUMNS = (
     "pair_id", "position", "scored_at", "tokens", "doubt", "log_probability", "evidence", "unseen", "pieces", "exact",
     "source_misfit_log_odds", "source_misfit_position", "target_misfit_log_odds", "target_misfit_position", "links",
@@ -184,10 +184,11 @@ class StoredPairs(StoreAccess):
             state = read_state(connection)
         return state.source_types, state.target_types
 
-    def word_counts(self, side: str, words: Iterable[str]) -> dict[str, int]:
-        """Return the counts of distinct words on a side. Words that do not occur are omitted."""
+    def word_counts(self, words: Iterable[str]) -> dict[str, dict[str, int]]:
+        """Return the counts of words by side, then by word, without words that do not occur."""
         with self._reading() as connection:
-            return read_word_counts(connection, side, words)
+            known = known_words(connection, words)
+        return {side: {token: word.count for token, word in of_side.items()} for side, of_side in known.items()}
 
     def pair_texts(self, after_id: int, limit: int) -> list[tuple[int, str, str]]:
         """Return (id, source, target) of up to `limit` pairs with id > `after_id`, in id order."""
@@ -252,28 +253,24 @@ def pair_rows() -> Select[tuple[object, ...]]:
 
 def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     """Return the pairs with the given ids, in id order. Unknown ids are skipped."""
-    rows: list[PairRow] = []
     # Other ids do not exist, and the database would refuse them.
-    valid_ids = sorted({pair_id for pair_id in ids if 0 < pair_id <= MAX_NUMBER})
-    for start in range(0, len(valid_ids), IDS_PER_QUERY):
-        chunk = valid_ids[start : start + IDS_PER_QUERY]
-        statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)
-        rows += as_rows(connection.execute(statement))
-    return rows
+    valid_ids = (pair_id for pair_id in ids if 0 < pair_id <= MAX_NUMBER)
+    return as_rows(rows_with(connection, pair_rows(), sentence_pairs.c.id, valid_ids))
+
+
+def pair_records(connection: Connection, condition: ColumnElement[bool], limit: int | None = None) -> list[PairRecord]:
+    """Return up to `limit` pairs that satisfy a condition on `sentence_pairs` and `corpora`, in id order."""
+    pair = sentence_pairs.c
+    statement = select(
+        pair.id, corpora.c.name, pair.external_id, pair.source, pair.target, pair.alignment,
+        pair.link_probabilities, pair.state, pair.stage, pair.sweep, pair.added_at,
+    ).join(corpora, corpora.c.id == pair.corpus_id)  # fmt: skip
+    return [PairRecord(*row) for row in connection.execute(statement.where(condition).order_by(pair.id).limit(limit))]
 
 
 def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
     """Return a pair with its corpus name, or None if it does not exist."""
-    pair = sentence_pairs.c
-    row = connection.execute(
-        select(
-            pair.id, corpora.c.name, pair.external_id, pair.source, pair.target, pair.alignment,
-            pair.link_probabilities, pair.state, pair.stage, pair.sweep, pair.added_at,
-        )
-        .join(corpora, corpora.c.id == pair.corpus_id)
-        .where(pair.id == pair_id)
-    ).one_or_none()  # fmt: skip
-    return None if row is None else PairRecord(*tuple(row))
+    return next(iter(pair_records(connection, sentence_pairs.c.id == pair_id)), None)
 
 
 def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:

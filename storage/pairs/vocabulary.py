@@ -1,24 +1,29 @@
 """Vocabulary: word ids and counts by side, and search for similar words."""
 
-import json
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, func, select, text, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, Notation
-from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.transactions import WriteTransaction, read_rows, staged_increments, staged_words
+from hierogram.storage.database.transactions import (
+    WriteTransaction,
+    rows_with,
+    staged_increments,
+    staged_words,
+)
 from hierogram.storage.schema.tables import vocabulary
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+Word = TypeVar("Word", bound=Hashable)
 
 WordCounts = dict[str, dict[str, int]]
 """Word counts by side, then by token."""
@@ -87,44 +92,18 @@ def _known_ids(transaction: WriteTransaction, side: str, tokens: Sequence[str]) 
     )
     # If all words of the store are cached, other words are new.
     if len(ids) < len(tokens) and in_memory < transaction.state.last_word_id:
-        unmet = [token for token in tokens if token not in ids]
-        transaction.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(unmet)))
+        uncached = [token for token in tokens if token not in ids]
+        transaction.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(uncached)))
         rows = transaction.connection.execute(
             select(staged_words.c.n, vocabulary.c.id).join(
                 vocabulary,
                 (vocabulary.c.token == staged_words.c.token) & (vocabulary.c.side == staged_words.c.side),
             )
         )
-        stored_ids = {unmet[n]: word_id for n, word_id in rows}
+        stored_ids = {uncached[n]: word_id for n, word_id in rows}
         ids |= stored_ids
         transaction.new_words[side].update(stored_ids)
     return ids
-
-
-_WORDS_PER_QUERY = 10_000
-
-
-def known_words(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
-    """Return the ids of distinct words by token. Words that are not in the vocabulary are omitted."""
-    return _read_word_column(connection, side, tokens, "id")
-
-
-def read_word_counts(connection: Connection, side: str, tokens: Iterable[str]) -> dict[str, int]:
-    """Return the counts of distinct words on a side. Words that do not occur are omitted."""
-    counts = _read_word_column(connection, side, tokens, "count")
-    return {token: count for token, count in counts.items() if count}
-
-
-def _read_word_column(connection: Connection, side: str, tokens: Iterable[str], column: str) -> dict[str, int]:
-    values: dict[str, int] = {}
-    remaining = iter(tokens)
-    postgres = connection.dialect.name == POSTGRES
-    among = "= ANY(:tokens)" if postgres else "IN (SELECT value FROM json_each(:tokens))"
-    statement = text(f"SELECT token, {column} FROM vocabulary WHERE side = :side AND token {among}")
-    while chunk := list(islice(remaining, _WORDS_PER_QUERY)):
-        parameters = {"side": side, "tokens": chunk if postgres else json.dumps(chunk)}
-        values.update(read_rows(connection, statement, parameters))
-    return values
 
 
 def _add_words(transaction: WriteTransaction, side: str, counts: Mapping[str, int]) -> dict[str, int]:
@@ -181,6 +160,16 @@ class KnownWord:
     count: int
 
 
+def known_words(connection: Connection, tokens: Iterable[str]) -> dict[str, dict[str, KnownWord]]:
+    """Return the words with these tokens by side, then by token. Words that are not in the vocabulary are omitted."""
+    words: dict[str, dict[str, KnownWord]] = {SOURCE: {}, TARGET: {}}
+    table = vocabulary.c
+    statement = select(table.side, table.token, table.id, table.count)
+    for side, token, word_id, count in rows_with(connection, statement, table.token, tokens):
+        words[side][token] = KnownWord(token, word_id, count)
+    return words
+
+
 def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
     """Return the words of a side that equal the word except for accents and case, most frequent first.
 
@@ -190,11 +179,11 @@ def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
     return sorted(words, key=lambda word: (word.token != token, -word.count, word.token))[:_MAX_SPELLINGS]
 
 
-def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+def readings(choices: Mapping[Word, Sequence[str]]) -> list[dict[Word, str]]:
     """Return up to `MAX_READINGS` readings: combinations of spellings of words, likeliest first.
 
     `choices` are the spellings of each word, likeliest first. The words themselves are not a reading. If a word has no
-    spelling, the result is empty. For long phrases, only a few spellings of each word are tried.
+    spelling, the result is empty. Only a few spellings of each word of a long phrase are tried.
     """
     # Limit the spellings of each word, so that a long phrase has few combinations.
     max_choices = max(1, int(_COMBINATIONS ** (1 / max(len(choices), 1)) + 1e-9))

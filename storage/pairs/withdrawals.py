@@ -13,7 +13,7 @@ from hierogram.storage.database.transactions import (
     stage_ids,
     staged_ids,
 )
-from hierogram.storage.exceptions import PairChangedError
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.pairs import is_sound
 from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records.pairs import PairRow
@@ -76,10 +76,7 @@ def request(transaction: WriteTransaction, pair_ids: Sequence[int]) -> list[int]
 
 
 def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
-    """Delete pairs. The caller must apply the resulting rule count changes.
-
-    Raises `PairChangedError` if a pair was deleted or resampled since it was read.
-    """
+    """Delete pairs. Raises `StoreError` if a pair was deleted or resampled since it was read."""
     connection = transaction.connection
     request(transaction, [row.id for row in rows])
     stored = connection.execute(
@@ -88,7 +85,7 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
     sweeps = {row.id: row.sweep for row in stored}
     for row in rows:
         if sweeps.get(row.id) != row.sweep:
-            raise PairChangedError(f"pair {row.id} was sampled or withdrawn by another process since it was read")
+            raise StoreError(f"pair {row.id} was sampled or withdrawn by another process since it was read")
         transaction.state.count_pairs(row.state, -1)
     for corpus_id, number in connection.execute(
         select(sentence_pairs.c.corpus_id, func.count())

@@ -10,10 +10,7 @@ if TYPE_CHECKING:
 
 
 class PairAlignment(NamedTuple):
-    """Alignment of a pair: a canonical Pharaoh line, and the probability of each link, separated by spaces.
-
-    `link_probabilities` is None if the links were not computed by the aligner.
-    """
+    """A canonical Pharaoh line, and the probability of each link, separated by spaces (None: not by the aligner)."""
 
     id: int
     alignment: str
@@ -86,10 +83,7 @@ class TextAlignerCounts(NamedTuple):
 
 
 class LinkCorrection(NamedTuple):
-    """A pair whose human links have changed `version` times and whose alignment must be updated.
-
-    `input_alignment` is None if the input had no alignment.
-    """
+    """A pair whose human links changed `version` times, to be re-aligned. `input_alignment`: None if not given."""
 
     id: int
     version: int

@@ -10,11 +10,7 @@ from hierogram.samplers.grammar.numbers import ONE_USE
 
 
 class LabelRow(NamedTuple):
-    """Parameters of a label of a tree grammar.
-
-    `strength` is the strength α_c of the label's process, `expansion_probability` the probability β_c that the base
-    distribution expands the label.
-    """
+    """Parameters of a label: strength α_c, and probability β_c that the base distribution expands the label."""
 
     label: str
     strength: float

@@ -130,7 +130,7 @@ class IngestTotals:
 
 @dataclass(frozen=True, slots=True)
 class AddedPairs:
-    """Result of adding a chunk of input: totals of all lines, and pairs that the store itself rejected."""
+    """Result of adding a chunk of input: totals of all lines, and all rejected lines, in runs."""
 
     totals: IngestTotals
     rejected: list[RejectedLine]
@@ -188,10 +188,7 @@ class PairRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """Backlog of sampling: the number of unsettled pairs in total and by state.
-
-    `oldest_seconds` is the age of the oldest unsettled pair, None if all pairs are settled.
-    """
+    """Numbers of unsettled pairs, in total and by state, and the age of the oldest (None: all pairs are settled)."""
 
     pairs: int
     oldest_seconds: float | None

@@ -29,10 +29,7 @@ def are_joined(before: str, token: str) -> bool:
 
 
 def join_parts(tokens: str) -> str:
-    """Join a line of parts into words.
-
-    A mark that joins nothing, such as one at the beginning of the line, is removed.
-    """
+    """Join a line of parts into words. A mark that joins nothing is removed."""
     if PART_MARK not in tokens:
         return tokens
     if f"{PART_MARK} " in tokens or tokens.endswith(PART_MARK):

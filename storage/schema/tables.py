@@ -26,13 +26,13 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.engine import Dialect
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 WHOLE = BigInteger()
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
-MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
-"""Format of a moment on SQLite, in UTC."""
+_MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
 class Moment(TypeDecorator[datetime]):
@@ -49,14 +49,15 @@ class Moment(TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> object:
         """Convert a value for the driver."""
-        if value is None or dialect.name != "sqlite":
-            return value
-        return value.astimezone(UTC).strftime(MOMENT_FORMAT)
+        if value is None:
+            return None
+        utc = value.astimezone(UTC).replace(microsecond=0)
+        return utc.strftime(_MOMENT_FORMAT) if dialect.name == "sqlite" else utc
 
     def process_result_value(self, value: object, dialect: Dialect) -> datetime | None:
         """Convert a value of the driver to a time in UTC."""
         if isinstance(value, str):
-            return datetime.strptime(value, MOMENT_FORMAT).replace(tzinfo=UTC)
+            return datetime.strptime(value, _MOMENT_FORMAT).replace(tzinfo=UTC)
         return value.astimezone(UTC) if isinstance(value, datetime) else None
 
 
@@ -88,12 +89,26 @@ def _only_where(name: str, condition: ColumnElement[bool], *columns: Column[Any]
     on_postgres(Index(name, *columns, sqlite_where=condition), "where", condition)
 
 
+metadata = MetaData()
+"""All tables of a store."""
+
+
+def _table(name: str, *items: SchemaItem, sqlite_with_rowid: bool = True) -> Table:
+    return Table(name, metadata, *items, sqlite_with_rowid=sqlite_with_rowid)
+
+
+def _id(name: str) -> Column[int]:
+    """Return a column of the primary key, which the store assigns itself."""
+    return Column(name, SERIAL, primary_key=True, autoincrement=False)
+
+
 def _required(kind: TypeEngine[Any], *names: str) -> list[Column[Any]]:
     return [Column(name, kind, nullable=False) for name in names]
 
 
-metadata = MetaData()
-"""All tables of a store."""
+def _optional(kind: TypeEngine[Any], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind) for name in names]
+
 
 REVISIONS = ("0001",)
 """Schema revisions that this version supports, oldest first. The last one is current."""
@@ -102,18 +117,16 @@ BLOCK_BITS = 17
 """Low bits of a rule id within a block. SQLite's indexes by side are ordered by block first."""
 
 
-settings = Table(
+settings = _table(
     "settings",
-    metadata,
     Column("name", TEXT, primary_key=True),
     Column("value", TEXT, nullable=False),
 )
 
 # One row. `position` is the number of write transactions, `grammar_position` the position of the last transaction that
 # changed pairs or the grammar. The totals make `status` take constant time.
-store_state = Table(
+store_state = _table(
     "store_state",
-    metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     *_required(WHOLE, "position", "grammar_position", "last_pair_id", "last_rule_id", "last_word_id"),
     *_required(WHOLE, "unaligned", "waiting", "sampling", "settled", "source_types", "target_types"),
@@ -126,9 +139,8 @@ store_state = Table(
     CheckConstraint("id = 1", name="store_state_has_one_row"),
 )
 
-corpora = Table(
+corpora = _table(
     "corpora",
-    metadata,
     Column("id", SERIAL, primary_key=True),
     Column("name", TEXT, nullable=False),
     Column("pairs", BigInteger, nullable=False),
@@ -136,24 +148,21 @@ corpora = Table(
     Index("corpora_by_name", "name", unique=True),
 )
 
-ingest_batches = Table(
+ingest_batches = _table(
     "ingest_batches",
-    metadata,
     Column("id", SERIAL, primary_key=True),
     Column("corpus_id", SERIAL, ForeignKey("corpora.id"), nullable=False),
     *_required(TEXT, "origin", "format", "state"),
     Column("started_at", MOMENT, nullable=False),
     Column("finished_at", MOMENT),
     *_required(WHOLE, "accepted", "duplicates", "rejected"),
-    Column("error", TEXT),
-    Column("notes", TEXT),
+    *_optional(TEXT, "error", "notes"),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="ingest_batches_state"),
 )
 
-sentence_pairs = Table(
+sentence_pairs = _table(
     "sentence_pairs",
-    metadata,
-    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    _id("id"),
     *_required(SERIAL, "corpus_id", "batch_id"),
     Column("external_id", TEXT),
     Column("identity", LargeBinary, nullable=False),
@@ -183,37 +192,33 @@ _only_where(
 
 # `checksum` is a CRC-32 of pair id, samples and derivation, so that a derivation that fits the pair but is not the one
 # that was counted is noticed when it is read.
-derivations = Table(
+derivations = _table(
     "derivations",
-    metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
     *_required(LargeBinary(), "current", "averages"),
     Column("checksum", BigInteger, nullable=False),
 )
 
 # Damaged pairs, excluded from sampling until they are repaired.
-damaged_pairs = Table(
+damaged_pairs = _table(
     "damaged_pairs",
-    metadata,
-    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("pair_id"),
     Column("reason", TEXT, nullable=False),
     Column("found_at", MOMENT, nullable=False),
 )
 
 # Store position at which a pair was last sampled. A separate table, so that only short rows are rewritten.
-pair_positions = Table(
+pair_positions = _table(
     "pair_positions",
-    metadata,
-    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("pair_id"),
     Column("position", BigInteger, nullable=False),
     Index("pair_positions_by_position", "position", "pair_id"),
 )
 
 # Pairs to withdraw, or withdrawn at `done_at`. Ids are never reused, so each id is withdrawn only once.
-withdrawals = Table(
+withdrawals = _table(
     "withdrawals",
-    metadata,
-    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("pair_id"),
     *_required(SERIAL, "corpus_id", "batch_id"),
     Column("requested_at", MOMENT, nullable=False),
     Column("done_at", MOMENT),
@@ -221,9 +226,8 @@ withdrawals = Table(
 _only_where("withdrawals_pending", withdrawals.c.done_at.is_(None), withdrawals.c.pair_id)
 
 # Leases of the grammar's writer and of readers of inputs, see `hierogram.storage.database.leases`.
-leases = Table(
+leases = _table(
     "leases",
-    metadata,
     Column("name", TEXT, primary_key=True),
     *_required(TEXT, "token", "host"),
     Column("pid", Integer, nullable=False),
@@ -234,10 +238,9 @@ leases = Table(
 # Expected uses are multiples of 1/4096 use, and the variances of their errors multiples of 1/4096² squared use. Sums
 # below 2^41 uses and 2^29 squared uses (a standard error of 23,000 uses) are therefore exact in a double, in any order,
 # and a recount gives identical numbers. Uses in minimal derivations are integers.
-rules = Table(
+rules = _table(
     "rules",
-    metadata,
-    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    _id("id"),
     *_required(TEXT, "source", "target"),
     *_required(WHOLE, "key_high", "key_low"),
     *_required(Integer(), "length", "scope", "nonterminals", "source_terminals", "target_terminals"),
@@ -264,18 +267,16 @@ on_postgres(Index("rules_by_target", rules.c.target), "using", "hash").ddl_if(di
 
 # Log-structured index of rules by key, see `hierogram.storage.grammar.key_runs`. Not compressed, because fingerprints
 # are random bytes.
-rule_key_runs = Table(
+rule_key_runs = _table(
     "rule_key_runs",
-    metadata,
-    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    _id("id"),
     Column("entries", BigInteger, nullable=False),
     Column("content", LargeBinary, nullable=False),
 )
 
-vocabulary = Table(
+vocabulary = _table(
     "vocabulary",
-    metadata,
-    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    _id("id"),
     *_required(TEXT, "side", "token"),
     Column("count", BigInteger, nullable=False),
     Column("folded", TEXT, nullable=False, server_default=""),
@@ -288,30 +289,27 @@ on_postgres(vocabulary, "with", {"fillfactor": 70})
 # Index of rules by word. No foreign keys, because they would cost more than the rest of a commit. A rule's rows follow
 # from its sides. A rule without a count and with less than 0.5 expected uses may have no rows. A negative word id is
 # the rule's anchor, see `hierogram.storage.grammar.rule_words`.
-rule_words = Table(
+rule_words = _table(
     "rule_words",
-    metadata,
-    Column("word_id", SERIAL, primary_key=True, autoincrement=False),
-    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("word_id"),
+    _id("rule_id"),
     sqlite_with_rowid=False,
 )
 
 # Inverted index of pairs by source word, in blocks of pairs, see `hierogram.storage.pairs.pair_words`.
-pair_words = Table(
+pair_words = _table(
     "pair_words",
-    metadata,
     Column("block", Integer, primary_key=True, autoincrement=False),
-    Column("word_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("word_id"),
     Column("pairs", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 
 # Uses of frequent rules at the start of a day on which they changed.
-rule_history = Table(
+rule_history = _table(
     "rule_history",
-    metadata,
     Column("day", TEXT, primary_key=True),
-    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("rule_id"),
     *_required(TEXT, "source", "target"),
     Column("count", BigInteger, nullable=False),
     *_required(Double(), "expected_uses", "expected_uses_variance"),
@@ -320,27 +318,24 @@ rule_history = Table(
 
 # Index of pairs by rule; `indexed_pairs` has the position in `pair_positions` of the indexed derivation. Rows of
 # deleted rules remain until their pairs are re-indexed. Joins with `rules` exclude them, because ids are never reused.
-rule_pairs = Table(
+rule_pairs = _table(
     "rule_pairs",
-    metadata,
-    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
-    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("rule_id"),
+    _id("pair_id"),
     Column("uses", BigInteger, nullable=False),
     Index("rule_pairs_by_pair", "pair_id"),
     sqlite_with_rowid=False,
 )
 
-indexed_pairs = Table(
+indexed_pairs = _table(
     "indexed_pairs",
-    metadata,
-    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("pair_id"),
     Column("position", BigInteger, nullable=False),
 )
 
 # A row is a run of consecutive lines that were rejected for one reason, with the message and content of the first line.
-rejected_lines = Table(
+rejected_lines = _table(
     "rejected_lines",
-    metadata,
     Column("id", SERIAL, primary_key=True),
     Column("batch_id", SERIAL, ForeignKey("ingest_batches.id"), nullable=False),
     Column("origin", TEXT, nullable=False),
@@ -351,17 +346,15 @@ rejected_lines = Table(
 )
 
 # Spool inputs that could not be read, and the new paths of their files.
-failed_files = Table(
+failed_files = _table(
     "failed_files",
-    metadata,
     Column("id", SERIAL, primary_key=True),
     Column("at", MOMENT, nullable=False),
     *_required(TEXT, "corpus", "file", "path", "reason"),
 )
 
-sweeps = Table(
+sweeps = _table(
     "sweeps",
-    metadata,
     Column("id", SERIAL, primary_key=True),
     Column("stage", Integer, nullable=False),
     Column("pairs", BigInteger, nullable=False),
@@ -373,9 +366,8 @@ sweeps = Table(
 )
 
 # Idempotent requests: `digest` is the digest of the first `lines` lines, `response` the response so far (JSON).
-http_requests = Table(
+http_requests = _table(
     "http_requests",
-    metadata,
     Column("key", TEXT, primary_key=True),
     Column("corpus", TEXT, nullable=False),
     Column("lines", BigInteger, nullable=False),
@@ -387,9 +379,8 @@ http_requests = Table(
 )
 
 # Parameters of the labels of a tree grammar: strength α and probability of expansion β.
-labels = Table(
+labels = _table(
     "labels",
-    metadata,
     Column("label", TEXT, primary_key=True),
     *_required(Double(), "strength", "expansion_probability"),
     sqlite_with_rowid=False,
@@ -397,9 +388,8 @@ labels = Table(
 
 # Runs of `hierogram learn`. Of the `sweeps` after the schedule, all pairs have had `sweeps_done`. Pairs up to
 # `after_pair_id` have also completed the current round, and the next batch has had `sweeps_in_round` sweeps of it.
-learning_runs = Table(
+learning_runs = _table(
     "learning_runs",
-    metadata,
     Column("id", SERIAL, primary_key=True),
     *_required(WHOLE, "sweeps", "sweeps_done"),
     Column("after_pair_id", SERIAL, nullable=False),
@@ -409,10 +399,9 @@ learning_runs = Table(
 )
 
 # Number of schedule restarts of pairs whose alignment changed.
-schedule_restarts = Table(
+schedule_restarts = _table(
     "schedule_restarts",
-    metadata,
-    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("pair_id"),
     Column("restarts", BigInteger, nullable=False),
 )
 
@@ -422,9 +411,8 @@ FERTILITIES = 8
 
 # Links of the aligner: the linked source position of each target word (forward) and the linked target position of each
 # source word (backward), int16 each, -1 if unlinked. The three count tables of the aligner count these links.
-pair_links = Table(
+pair_links = _table(
     "pair_links",
-    metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
     *_required(LargeBinary(), "forward", "backward"),
     Column("sweep", BigInteger, nullable=False),
@@ -432,9 +420,8 @@ pair_links = Table(
 Index("pair_links_by_sweep", pair_links.c.sweep, pair_links.c.pair_id)
 
 # Link counts of word pairs in each direction. An empty word is the null word.
-aligner_lexicon = Table(
+aligner_lexicon = _table(
     "aligner_lexicon",
-    metadata,
     Column("source", TEXT, primary_key=True),
     Column("target", TEXT, primary_key=True),
     *_required(WHOLE, "forward", "backward"),
@@ -443,9 +430,8 @@ aligner_lexicon = Table(
 on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
 
 # Fertility counts of a generating word: its total links, and its tokens by number of links.
-aligner_words = Table(
+aligner_words = _table(
     "aligner_words",
-    metadata,
     Column("side", TEXT, primary_key=True),
     Column("word", TEXT, primary_key=True),
     *_required(WHOLE, "links", *(f"fertility_{number}" for number in range(FERTILITIES))),
@@ -453,9 +439,8 @@ aligner_words = Table(
 )
 on_postgres(aligner_words, "with", {"fillfactor": 80})
 
-aligner_jumps = Table(
+aligner_jumps = _table(
     "aligner_jumps",
-    metadata,
     Column("direction", TEXT, primary_key=True),
     Column("width", Integer, primary_key=True, autoincrement=False),
     Column("count", BigInteger, nullable=False),
@@ -463,9 +448,8 @@ aligner_jumps = Table(
 )
 
 # Human link corrections: each link is fixed or forbidden.
-human_links = Table(
+human_links = _table(
     "human_links",
-    metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
     Column("source", Integer, primary_key=True, autoincrement=False),
     Column("target", Integer, primary_key=True, autoincrement=False),
@@ -477,9 +461,8 @@ human_links = Table(
 
 # Pairs that have or had human links: the number of changes (`version`), and the number of changes that the pair's
 # alignment includes (`applied_version`).
-link_corrections = Table(
+link_corrections = _table(
     "link_corrections",
-    metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
     *_required(WHOLE, "version", "applied_version"),
     Column("input_alignment", TEXT),
@@ -494,54 +477,46 @@ Index("link_corrections_by_text", link_corrections.c.text_digest)
 
 
 # Events in commit order. The oldest are deleted if there are more than `event_state.max_events`.
-events = Table(
+events = _table(
     "events",
-    metadata,
-    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    _id("id"),
     Column("at", MOMENT, nullable=False),
     Column("kind", TEXT, nullable=False),
     Column("rule_id", BigInteger),
-    Column("source", TEXT),
-    Column("target", TEXT),
-    Column("expected_uses_before", Double),
-    Column("expected_uses_now", Double),
-    Column("standard_error", Double),
+    *_optional(TEXT, "source", "target"),
+    *_optional(Double(), "expected_uses_before", "expected_uses_now", "standard_error"),
     Column("count", BigInteger),
     Column("detail", TEXT),
     Index("events_by_kind", "kind", "id"),
 )
 
 # One row: the id of the last event, and the maximum number of stored events.
-event_state = Table(
+event_state = _table(
     "event_state",
-    metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     *_required(WHOLE, "last_event_id", "max_events"),
     CheckConstraint("id = 1", name="event_state_has_one_row"),
 )
 
 # Last reported uses of frequent rules: expected uses and the variance of their error, as in `rules`.
-reported_rules = Table(
+reported_rules = _table(
     "reported_rules",
-    metadata,
-    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("rule_id"),
     *_required(Double(), "expected_uses", "expected_uses_variance"),
 )
 
 # Webhooks with the position of their last processed event, and the deliveries of events. Their URLs may contain
 # credentials, which are not in the store: `name` stands for the URL, `origin` is its scheme, host and port.
-webhooks = Table(
+webhooks = _table(
     "webhooks",
-    metadata,
     Column("name", TEXT, primary_key=True),
     Column("origin", TEXT, nullable=False),
     Column("last_event_id", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 
-webhook_deliveries = Table(
+webhook_deliveries = _table(
     "webhook_deliveries",
-    metadata,
     Column("webhook", TEXT, primary_key=True),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
     Column("state", TEXT, nullable=False),
@@ -556,22 +531,17 @@ webhook_deliveries = Table(
 )
 
 
-exports = Table(
+exports = _table(
     "exports",
-    metadata,
     Column("id", SERIAL, primary_key=True),
     *_required(TEXT, "name", "path", "format"),
     Column("started_at", MOMENT, nullable=False),
     Column("finished_at", MOMENT),
     Column("state", TEXT, nullable=False),
-    Column("rules", BigInteger),
-    Column("bytes", BigInteger),
+    *_optional(WHOLE, "rules", "bytes"),
     Column("sha256", TEXT),
     Column("position", BigInteger),
-    Column("error", TEXT),
-    Column("manifest", TEXT),
-    Column("job", TEXT),
-    Column("process", TEXT),
+    *_optional(TEXT, "error", "manifest", "job", "process"),
     Column("seconds", Double),
     Column("last_event_id", BigInteger),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
@@ -580,22 +550,19 @@ exports = Table(
 _only_where("exports_running", exports.c.state == "running", exports.c.id)
 
 # Scheduled export jobs: `job` is a JSON object; `next_run` and `unchanged_at` are in seconds since 1970.
-scheduled_jobs = Table(
+scheduled_jobs = _table(
     "scheduled_jobs",
-    metadata,
     Column("name", TEXT, primary_key=True),
     Column("configured", Boolean, nullable=False),
-    Column("next_run", Double),
-    Column("unchanged_at", Double),
+    *_optional(Double(), "next_run", "unchanged_at"),
     Column("job", TEXT, nullable=False),
 )
 
 
 # Scores of pairs under the model of the store at `position`, see `hierogram score --keep`.
-pair_scores = Table(
+pair_scores = _table(
     "pair_scores",
-    metadata,
-    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    _id("pair_id"),
     Column("position", BigInteger, nullable=False),
     Column("scored_at", MOMENT, nullable=False),
     Column("tokens", Integer, nullable=False),

@@ -1,13 +1,56 @@
-"""SQL of the views, the store's public SQL interface.
+"""Views, the store's public SQL interface, and the descriptions of all relations and columns, from `catalog.toml`.
 
 A view is defined after the views that it uses.
 """
 
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
 from hierogram.storage.records.uncertainty import squared_error_sql, standard_error_sql
-from hierogram.storage.schema.catalog import CATALOG, catalog_view
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Description of a table or view. An `internal` one may change with any version."""
+
+    name: str
+    about: str
+    columns: dict[str, str]
+    internal: bool
+
+
+@cache
+def relations() -> tuple[Relation, ...]:
+    """Return the descriptions of all relations, those for users first."""
+    content = tomllib.loads(files("hierogram.storage.schema").joinpath("catalog.toml").read_text(encoding="utf-8"))
+    return tuple(
+        Relation(name, columns.pop("about"), columns, columns.pop("internal", False))
+        for name, columns in content.items()
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _catalog() -> str:
+    """Return the SELECT of the view `catalog`: one row for each relation and column."""
+    rows = [
+        f"({_literal(relation.name)}, {_literal(column)}, {_literal(text)}, {int(not relation.internal)})"
+        for relation in relations()
+        for column, text in {"": relation.about, **relation.columns}.items()
+    ]
+    body = ",\n".join(rows)
+    return (
+        "WITH described(relation, column_name, description, stable) AS (VALUES\n"
+        f"{body}\n) SELECT relation, column_name, description, stable FROM described"
+    )
+
 
 VIEWS = {
-    CATALOG: catalog_view(),
+    "catalog": _catalog(),
     "rule_table": f"""
 SELECT r.id, r.source, r.target, r.expected_uses, {standard_error_sql("r.")} AS expected_uses_error,
        r.expected_uses
@@ -121,3 +164,16 @@ DAY = {
     "postgresql": "to_char(added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
 }
 """SQL expression for the day on which a pair was added, by dialect."""
+
+
+def comments() -> list[str]:
+    """Return the COMMENT ON statements of Postgres."""
+    statements = []
+    for relation in relations():
+        kind = "VIEW" if relation.name in VIEWS else "TABLE"
+        statements.append(f"COMMENT ON {kind} {relation.name} IS {_literal(relation.about)}")
+        statements += [
+            f'COMMENT ON COLUMN {relation.name}."{column}" IS {_literal(text)}'
+            for column, text in relation.columns.items()
+        ]
+    return statements

@@ -102,8 +102,8 @@ DAEMON_FAULTS = (
     Fault(
         "a request reads the counts of words instead of stems",
         "storage/aligner/aligner.py",
-        'text(" UNION ALL ".join(pairs)),',
-        "text(pairs[0]),",
+        '" UNION ALL ".join(pairs), parameters',
+        "pairs[0], parameters",
         ("tests/storage/aligner/test_alignments.py", "-k", "add_up"),
     ),
     # Tokenization and detokenization.
@@ -605,8 +605,8 @@ DAEMON_FAULTS = (
     Fault(
         "an older correction is used",
         "storage/browsing/details.py",
-        'ORDER BY p.id DESC"""\n    return _pair_details',
-        'ORDER BY p.id"""\n    return _pair_details',
+        "pair_records(transaction.connection, in_range)[::-1]",
+        "pair_records(transaction.connection, in_range)",
         ("tests/tools/integrations/test_libretranslate.py", "-k", "last_holds"),
     ),
     Fault(

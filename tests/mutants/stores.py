@@ -93,10 +93,10 @@ STORE_FAULTS = (
         (_EVERY_KIND, "-k", "sqlite and recount"),
     ),
     Fault(
-        "the progress of a run is written outside the transaction of its sweeps",
+        "the progress of a run is not saved with its sweeps",
         "storage/grammar/rules.py",
-        "            if run is not None:\n                save_run(transaction, run)",
-        "        if run is not None:\n            self.save_run(run)",
+        "            if run is not None:\n",
+        "            if run is None:\n",
         (_COMMITS, "-k", "sqlite and with_its_sweeps"),
     ),
     Fault(
@@ -181,7 +181,7 @@ STORE_FAULTS = (
     Fault(
         "the unstored part of an earlier run of rejected lines is lost",
         "storage/pairs/ingest.py",
-        "    return rests, saved\n",
+        "    return remainders, saved\n",
         "    return [], saved\n",
         (_INGEST, "-k", "sqlite and one_reason"),
     ),
@@ -195,7 +195,7 @@ STORE_FAULTS = (
     Fault(
         "a request recorded by another process is overwritten",
         "storage/pairs/ingest.py",
-        "http_requests.c.lines == since, ",
+        " & (http_requests.c.lines == since)",
         "",
         (_INGEST, "-k", "sqlite and continues_from"),
     ),

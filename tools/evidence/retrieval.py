@@ -15,8 +15,8 @@ from hierogram.daemon.text.texts import TOKENS, UNCHANGED_TEXT, TextPipeline, Te
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_notation
 from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal, unescape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction
-from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.similar_pairs import SimilarPair, find_renderings, find_similar_pairs, find_source_sides
+from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.storage.records.parts import index_words
 from hierogram.tools.evidence.matching import CoveringPair, MatchedSentence, Pattern, SideMatch, choose_pairs
 from hierogram.tools.evidence.options import EvidenceOptions
@@ -76,7 +76,7 @@ def evidence(
 def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOptions) -> Evidence:
     """Return the evidence for a sentence."""
     words = _words(transaction, text, options.tokenized)
-    found_words = known_words(transaction, [*words, *(word.lower() for word in words)]).get(SOURCE, {})
+    found_words = known_words(transaction.connection, [*words, *(word.lower() for word in words)])[SOURCE]
     # Lower-case words that are known only in lower case, such as the first word of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
     known_source_words = {word: found_words[word] for word in words if word in found_words}

@@ -11,9 +11,10 @@ from pydantic import Field
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import SOURCE
-from hierogram.storage.browsing.details import PairDetails, last_pair, list_pairs
-from hierogram.storage.browsing.search import known_words
+from hierogram.storage.browsing.details import last_pair, list_pairs
 from hierogram.storage.browsing.similar_pairs import find_similar_pairs
+from hierogram.storage.pairs.vocabulary import known_words
+from hierogram.storage.records.pairs import PairRecord
 from hierogram.tools.xml_text import xml_attribute, xml_text
 
 _MAX_WORDS = 200
@@ -50,7 +51,7 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
     with store.reader.read() as transaction:
         texts = make_pipeline(transaction.settings()).running()
         words = texts.source.tokens(text).split(" ")[:_MAX_WORDS]
-        vocabulary = known_words(transaction, words).get(SOURCE, {})
+        vocabulary = known_words(transaction.connection, words)[SOURCE]
         pairs, entries = find_similar_pairs(
             transaction, {word: vocabulary[word] for word in words if word in vocabulary}, _CANDIDATES
         )
@@ -112,7 +113,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
         f'adminlang="en" srclang={languages[0]} datatype="plaintext"/>\n<body>\n'
     )
 
-    def unit(pair: PairDetails) -> str:
+    def unit(pair: PairRecord) -> str:
         tuid = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
         sides = (texts.source.text_of(pair.source), texts.target.text_of(pair.target))
         variants = "".join(

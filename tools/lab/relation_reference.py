@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from hierogram.storage.schema.catalog import Relation, relations
+from hierogram.storage.schema.views import Relation, relations
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "relations.md"
 

@@ -17,7 +17,8 @@ from hierogram.daemon.text.memory_input import GivenPairs
 from hierogram.daemon.text.protected_spans import TAG
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.storage.browsing.details import PairDetails, find_pairs_by_id_prefix
+from hierogram.storage.browsing.details import find_pairs_by_id_prefix
+from hierogram.storage.records.pairs import PairRecord
 
 CORPUS = "corrections"
 """Corpus of corrections."""
@@ -93,7 +94,7 @@ class Corrections:
             self._store.request_withdrawals(outdated)
         return TranslationCorrection(newest.id, outdated)
 
-    def _found(self, text: str) -> list[PairDetails]:
+    def _found(self, text: str) -> list[PairRecord]:
         with self._reader.read() as transaction:
             return find_pairs_by_id_prefix(transaction, CORPUS, _half(text))
 

@@ -51,7 +51,7 @@ def test_every_documented_query_returns_rows(
     learned_url: str, hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No rule of such a small corpus is frequent enough to have a recorded history.
-    monkeypatch.setattr("hierogram.storage.grammar.changes.REMEMBERED_USES", 1)
+    monkeypatch.setattr("hierogram.storage.grammar.changes.MIN_HISTORY_USES", 1)
     # A rule can only grow on its first day.
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     monkeypatch.setattr("hierogram.storage.grammar.changes.now", lambda: tomorrow)

@@ -11,8 +11,8 @@ from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.reader import Reader, ReadTransaction
-from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.similar_pairs import find_renderings, find_similar_pairs, find_source_sides
+from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.storage.store import Store, open_store
 
 GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "pair_words", "r", "w", "p")
@@ -34,7 +34,7 @@ def make(url: str) -> None:
 
 def test_no_table_is_scanned(transaction: ReadTransaction) -> None:
     with plans() as seen:
-        known = known_words(transaction, ["s17", "common", "never"])[SOURCE]
+        known = known_words(transaction.connection, ["s17", "common", "never"])[SOURCE]
         words = [known.get(word) for word in ("s17", "common", "never")]
         assert set(find_source_sides(transaction, words)) == {"s17 common"}
         assert find_renderings(transaction, ["s17 common", "s18 common"], 3)
@@ -61,7 +61,7 @@ def test_all_sides_of_several_words_are_found(store: Store, store_url: str) -> N
     with Reader(store_url) as reader, reader.read() as transaction:
         for _ in range(30):
             sentence = draw.choices(words, k=draw.randint(1, 7))
-            known = known_words(transaction, sentence)[SOURCE]
+            known = known_words(transaction.connection, sentence)[SOURCE]
             found = find_source_sides(transaction, [known.get(word) for word in sentence])
             for side in sides:
                 symbols = side.split(" ")
@@ -91,7 +91,7 @@ def test_renderings_are_ordered_and_weighted(store: Store, store_url: str) -> No
 def test_rare_words_count_more_and_every_word_finds_its_pairs(store: Store, store_url: str) -> None:
     ingest(store, [pair(f"common w{n}", "x") for n in range(30)] + [pair("rare other", "x"), pair("rare common", "x")])
     with Reader(store_url) as reader, reader.read() as transaction:
-        found, _ = find_similar_pairs(transaction, known_words(transaction, ["common", "rare"])[SOURCE], 2)
+        found, _ = find_similar_pairs(transaction, known_words(transaction.connection, ["common", "rare"])[SOURCE], 2)
         assert [one.source for one in found[:2]] == ["rare common", "rare other"]
         assert sum(one.source.startswith("common") for one in found) == 22
-        assert find_similar_pairs(transaction, known_words(transaction, ["never"]).get(SOURCE, {}), 2) == ([], [])
+        assert find_similar_pairs(transaction, known_words(transaction.connection, ["never"])[SOURCE], 2) == ([], [])

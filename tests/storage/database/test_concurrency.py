@@ -9,7 +9,6 @@ from tests.storage.database.writers import WRITERS, run_concurrently
 from hierogram.storage.database import connection as connections
 from hierogram.storage.database import postgres
 from hierogram.storage.database.connection import make_engine, parse_url, reading, writing_connection
-from hierogram.storage.database.transactions import RowCache, write_transaction
 from hierogram.storage.exceptions import StoreError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.store import Store, open_store
 
@@ -63,12 +62,10 @@ def test_concurrent_creation_makes_one_store(store_url: str) -> None:
 def test_a_writer_does_not_wait_forever(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
     monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "1s")
-    blocking = make_engine(parse_url(store_url))
-    with open_store(store_url) as other, write_transaction(blocking, RowCache()):
+    with open_store(store_url) as other, open_store(store_url) as blocking, blocking._writing():
         with pytest.raises(StoreUnavailableError, match="locked by another process for more than 1 s"):
             commit(other, [], [delta("a", "x", 1)])
         assert other.position() == 0
-    blocking.dispose()
     commit(store, [], [delta("a", "x", 1)])
     assert store.position() == 2
 
@@ -79,14 +76,13 @@ def test_a_thread_does_not_wait_forever_for_another(
 ) -> None:
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
     monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "1s")
-    engine = make_engine(parse_url(store_url))
     with (
-        write_transaction(engine, RowCache()),
+        open_store(store_url) as other,
+        other._writing(),
         pytest.raises(StoreUnavailableError, match="for more than 1 s"),
-        write_transaction(engine, RowCache()),
+        other._writing(),
     ):
         pass
-    engine.dispose()
     assert store.position() == 1
 
 

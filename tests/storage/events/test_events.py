@@ -10,7 +10,7 @@ from tests.storage.building import Delta, commit, count_deliveries, delta, delta
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.storage.events import rule_events
-from hierogram.storage.exceptions import CountError
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.operations import Event, Webhook
 from hierogram.storage.records.pairs import RejectedLine
 from hierogram.storage.store import Store
@@ -154,7 +154,7 @@ def test_exports_are_reported(store: Store) -> None:
 
 def test_rolled_back_changes_are_not_reported(store: Store) -> None:
     commit(store, [], [moved("a", 10)])
-    with pytest.raises(CountError):
+    with pytest.raises(StoreError, match="would have count"):
         store.commit([(None, deltas_of([moved("b", 10)])), (None, deltas_of([moved("a", -99)]))])
     page = store.events()
     assert (event_rows(page.events), page.last) == ([("rule-added", "a", None, 10.0)], 1)

@@ -20,14 +20,7 @@ from tests.storage.building import (
 )
 from tests.storage.rows import rule_rows
 
-from hierogram.storage.exceptions import (
-    CountError,
-    PairChangedError,
-    PairMissingError,
-    RekeyError,
-    RuleKeyCollisionError,
-    StoreError,
-)
+from hierogram.storage.exceptions import RuleKeyCollisionError, StoreError
 from hierogram.storage.grammar import rule_words
 from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.grammar import SweepRecord
@@ -142,7 +135,7 @@ def test_rules_with_only_minimal_uses_are_stored_but_hidden(store: Store, store_
     assert store.integrity() == []
     assert (store.status().rules_in_use, store.find_rules(words=["a"]), store.find_rules("a c")) == (0, [], [])
     assert query(store_url, "SELECT count(*) FROM rule_table") == [(0,)]
-    with pytest.raises(CountError, match="minimal_uses -1"):
+    with pytest.raises(StoreError, match="minimal_uses -1"):
         commit(store, [], [delta("a c", "x y", 1, 1, -3)])
     commit(store, [], [delta("a c", "x y", 0, 0, -2), delta("a b", "x", 0, 0, -3)])
     assert counts_of(store) == {}
@@ -180,7 +173,7 @@ def test_changes_that_cancel_out_leave_no_rule(store: Store) -> None:
 
 
 def test_a_commit_finds_its_own_new_words(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rule_words, "_RULES_TAKEN_APART", 2)
+    monkeypatch.setattr(rule_words, "_RULES_PER_BATCH", 2)
     commit(store, [], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
     words = query(store_url, "SELECT side, token FROM vocabulary ORDER BY id")
     assert sorted(words) == [("source", token) for token in "abcd"] + [("target", token) for token in "xyz"]
@@ -196,21 +189,21 @@ def test_escaped_terminals_are_found_as_words(store: Store, store_url: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("bad", "error"),
+    ("bad", "message"),
     [
-        ([delta("c", "z", -1)], CountError),
-        ([delta("a", "x", -3)], CountError),
-        ([delta("a", "x", 0, -1)], CountError),
-        ([delta("a", "other", 1, key=key_of("a", "x"))], RuleKeyCollisionError),
-        ([delta("other", "x", 1, key=key_of("a", "x"))], RuleKeyCollisionError),
-        ([delta("c", "z", 1), delta("c", "w", 1, key=key_of("c", "z"))], RuleKeyCollisionError),
+        ([delta("c", "z", -1)], "would have count"),
+        ([delta("a", "x", -3)], "would have count"),
+        ([delta("a", "x", 0, -1)], "would have count"),
+        ([delta("a", "other", 1, key=key_of("a", "x"))], "have the same key"),
+        ([delta("other", "x", 1, key=key_of("a", "x"))], "have the same key"),
+        ([delta("c", "z", 1), delta("c", "w", 1, key=key_of("c", "z"))], "have the same key"),
     ],
 )
-def test_an_invalid_change_rolls_back_its_whole_commit(store: Store, bad: list, error: type[StoreError]) -> None:
+def test_an_invalid_change_rolls_back_its_whole_commit(store: Store, bad: list, message: str) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"first")], [delta("a", "x", 2)], [SWEEP])
     status, pairs, counts = store.status(), store.pairs(), counts_of(store)
-    with pytest.raises(error):
+    with pytest.raises(StoreError, match=message):
         commit(store, [update(1, b"second", sweep=2), update(2)], [delta("n", "m", 4), *bad], [SWEEP, SWEEP])
     assert (store.status(), store.pairs(), counts_of(store)) == (status, pairs, counts)
     assert store.integrity() == []
@@ -220,17 +213,14 @@ def test_an_invalid_change_rolls_back_its_whole_commit(store: Store, bad: list, 
 
 def test_a_collision_names_both_rules(store: Store) -> None:
     commit(store, [], [delta("la maison", "the house", 1)])
-    with pytest.raises(RuleKeyCollisionError) as raised:
+    with pytest.raises(RuleKeyCollisionError, match=r"'la maison \|\|\| the house' and 'fin \|\|\| end'"):
         commit(store, [], [delta("fin", "end", 1, key=key_of("la maison", "the house"))])
-    assert raised.value.stored == "la maison ||| the house"
-    assert raised.value.offered == "fin ||| end"
-    assert "la maison ||| the house" in str(raised.value)
 
 
 @pytest.mark.parametrize("updates", [[update(1), update(9)], [update(1), update(1, b"again")]])
 def test_a_derivation_needs_exactly_one_pair(store: Store, updates: list) -> None:
     ingest(store, PAIRS)
-    with pytest.raises(PairMissingError, match=r"pair [19] has"):
+    with pytest.raises(StoreError, match=r"pair [19] has"):
         commit(store, updates, [delta("a", "x", 1)])
     assert counts_of(store) == {}
     assert store.count_pairs(["waiting"]) == 3
@@ -273,7 +263,7 @@ def test_pairs_are_indexed_at_their_last_sampled_position(store: Store) -> None:
 def test_two_samplers_of_one_pair_cannot_both_commit(store: Store) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"mine")._replace(since=0)], [delta("a", "x", 1)])
-    with pytest.raises(PairChangedError, match="pair 1 was read at sweep 0, but is at sweep 1 now"):
+    with pytest.raises(StoreError, match="pair 1 was read at sweep 0, but is at sweep 1 now"):
         commit(store, [update(1, b"yours")._replace(since=0), update(2)._replace(since=0)], [delta("b", "y", 1)])
     assert counts_of(store) == {("a", "x"): (1, 0)}
     assert [row.current for row in store.pairs()] == [b"mine", None, None]
@@ -339,7 +329,7 @@ def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None
 )
 def test_rekeying_needs_one_new_key_for_each_rule(store: Store, keys: list[tuple[int, int, int]]) -> None:
     commit(store, [], [delta("a", "x", 1), delta("b", "y", 2)])
-    with pytest.raises(RekeyError, match="2 rules are stored"):
+    with pytest.raises(StoreError, match="2 rules are stored"):
         store.rekey(17, keys)
     assert store.settings().key_salt == 0
     commit(store, [], [delta("a", "x", 1), delta("b", "y", 1)])

@@ -34,7 +34,7 @@ def counted(store: Store) -> dict[str, list[int]]:
 def test_postings_hold_each_pair_and_word_once(texts: list[list[str]], first: int) -> None:
     ids = {word: 5 + n for n, word in enumerate(WORDS)}
     pair_ids = [first + 9_000 * n for n in range(len(texts))]
-    rows = list(make_postings(pair_ids, [" ".join(text) for text in texts], ids))
+    rows = list(make_postings(pair_ids, [" ".join(text) for text in texts], lambda _: ids))
     assert rows == sorted(rows)
     found = {(word, pair_id) for block, word, content in rows for pair_id in decode_pairs(block, content).tolist()}
     assert found == {(ids[word], pair_id) for pair_id, text in zip(pair_ids, texts, strict=True) for word in text}

@@ -10,8 +10,8 @@ from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.browsing.reader import ReadTransaction
-from hierogram.storage.browsing.search import known_words
 from hierogram.storage.browsing.words import pairs_containing
+from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.tools.evidence.options import MAX_CHARACTERS, candidate_limits
 from hierogram.tools.evidence.sanitizing import clean_text
 from hierogram.tools.translation.corrections import Corrections
@@ -132,7 +132,7 @@ def _pairs_containing(
     transaction: ReadTransaction, side: str, words: Sequence[str], limit: int
 ) -> list[tuple[int, str, str]]:
     view = WordView(transaction.settings().word_parts)
-    vocabulary = known_words(transaction, words).get(side, {})
+    vocabulary = known_words(transaction.connection, words)[side]
     if len(vocabulary) < len(set(words)) and not view.merges:
         return []
     # A subword store has no word counts, so assume that the longest word is the rarest.

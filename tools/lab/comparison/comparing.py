@@ -123,7 +123,7 @@ def compare(
             )
         if not total:
             raise UsageError(f"{store.url}: no pair has a derivation yet: run `hierogram learn` first")
-        source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
+        source, target = (Numbering(sorted(dict(snapshot.word_counts(side)))) for side in ("source", "target"))
         sides = SymbolNumbering(source)
         ngrams = count_ngrams(*source.flat(held_out), MAX_NGRAM_LENGTH) if held_out else None
         bitexts = Bitexts(snapshot, source, target)

@@ -58,7 +58,7 @@ def export_heuristic(
     smoothing = options.smoothing or 0.0
     plan = ExportPlan(options, format, compression, samples=UNITS, smoothing=smoothing, seen="seen")
     with store.snapshot() as snapshot, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
-        source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
+        source, target = (Numbering(sorted(dict(snapshot.word_counts(side)))) for side in ("source", "target"))
         with HeuristicGrammar() as grammar, scratch(Path(folder), _MEMORY) as rules:
             grammar.add(Bitexts(snapshot, source, target))
             test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
