@@ -6,10 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.storage.records.pairs import UNSETTLED, LagRow
 
 _RATE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoopHealth:
+    """State of a loop. It is `running` if its last heartbeat was at most `timeout_seconds` ago."""
+
+    name: str
+    age_seconds: float
+    timeout_seconds: float
+    running: bool = True
+    restarts: int = 0
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +35,6 @@ class Lag:
     oldest_seconds: float | None = None
     sweeps_per_second: float = 0.0
     states: Mapping[str, int] = field(default_factory=dict)
-
-    def with_states(self, pairs: Mapping[str, int]) -> "Lag":
-        """Return this lag with current pair counts by state."""
-        states = {state: pairs.get(state, 0) for state in UNSETTLED}
-        total = sum(states.values())
-        return replace(self, pairs=total, oldest_seconds=self.oldest_seconds if total else None, states=states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,13 @@ class DaemonStatus:
     uptime_seconds: float = 0.0
     spool: SpoolStatus = SpoolStatus()
 
+    def with_states(self, pairs: Mapping[str, int]) -> "DaemonStatus":
+        """Return this state with the lag according to current pair counts by state."""
+        states = {state: pairs.get(state, 0) for state in UNSETTLED}
+        total = sum(states.values())
+        oldest = self.lag.oldest_seconds if total else None
+        return replace(self, lag=replace(self.lag, pairs=total, oldest_seconds=oldest, states=states))
+
 
 class HealthRegistry:
     """Registry of status values that the loops report. All methods are thread-safe."""
@@ -69,7 +81,6 @@ class HealthRegistry:
         """Time of the last report without a backlog."""
         self._sweep_log: deque[tuple[float, int]] = deque()
         self.log_likelihood: float | None = None
-        self.resampled_pairs = 0
         self.spool = SpoolStatus()
 
     def record_lag(self, row: LagRow) -> None:

@@ -6,8 +6,8 @@ earlier pairs. Each turn ends with a commit: between turns, store and memory agr
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack, suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,68 +20,15 @@ from hierogram.daemon.learning.learning import IncrementalIndexer, rekey
 from hierogram.daemon.learning.residents import PAIRS_PER_TRANSACTION, ResidentBatch, read_batches
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError, StoreLoop
 from hierogram.daemon.workers.chain import check_workers, start_workers
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records.aligner import LinkCorrection
 from hierogram.storage.records.pairs import SAMPLING, WAITING, DamagedPair, PairRow
 from hierogram.storage.store import Store
 
 _PAIRS_PER_ALIGNMENT = 10_000
-
-
-class DaemonAligner:
-    """Aligner of a running daemon. Updates the learner's rule counts when it rebuilds derivations."""
-
-    def __init__(
-        self, store: Store, learner: Learner, configuration: Configuration, stop: StopFlag, beat: Heartbeat, log: Log
-    ) -> None:
-        self._store = store
-        self._threads = configuration.sampling.threads or None
-        self._aligner = IncrementalAligner(store, self._threads)
-        self._learner = learner
-        self._stop = stop
-        self._beat = beat
-        self._log = log
-
-    def align_new(self) -> int:
-        """Align one batch of unaligned pairs; return their number."""
-        try:
-            pairs = self._aligner.align_new(_PAIRS_PER_ALIGNMENT, self._check_stop)
-        except StoppedError:
-            return 0
-        if pairs:
-            self._log.info("pairs aligned", pairs=pairs)
-        return pairs
-
-    def realign_stale(self) -> list[int]:
-        """Re-align some pairs if many have arrived; return the ids of pairs whose derivations restart."""
-        try:
-            if not self._aligner.needs_realignment():
-                return []
-            reports = self._aligner.realign_stale(_PAIRS_PER_ALIGNMENT, self._check_stop)
-        except StoppedError:
-            return []
-        restarted = []
-        for report in reports:
-            self._log.info("pairs re-aligned", pairs=report.pairs, changed=report.changed)
-            if report.rebuilt is not None:
-                report.rebuilt.apply_to(self._learner.chain)
-                restarted += [row.id for row in report.rebuilt.before.rows]
-        return restarted
-
-    def correct(self, pending: Sequence[LinkCorrection]) -> None:
-        """Apply human link corrections to the alignments. No open batch may hold these pairs."""
-        for rebuilt in apply_corrections(self._store, pending, self._threads):
-            rebuilt.apply_to(self._learner.chain)
-        self._log.info("pairs corrected", pairs=len(pending))
-
-    def _check_stop(self, _done: int, _total: int) -> None:
-        self._beat.progress()
-        if self._stop.is_set():
-            raise StoppedError
 
 
 def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
@@ -200,19 +147,11 @@ _IDLE_SECONDS = 1.0
 """Seconds for which burned-in pairs are sampled if there are no new pairs. New pairs wait until this time is over."""
 
 
-class SamplingLoop:
+class SamplingLoop(StoreLoop):
     """Loop that keeps the grammar current."""
 
     name = "resample"
     sections = frozenset({"sampling", "alignment", "workers"})
-
-    def __init__(
-        self, store: Store, configuration: Callable[[], Configuration], health: HealthRegistry, log: Log
-    ) -> None:
-        self._store = store
-        self._configuration = configuration
-        self._health = health
-        self._log = log.bind(loop=self.name)
 
     def prepare(self, configuration: Configuration) -> None:
         """Raise `DaemonError` if workers are configured and cannot sample this store."""
@@ -248,8 +187,7 @@ class SamplingLoop:
             )
             learner = stack.enter_context(Learner(self._store, options))
             self._log.info("rules loaded", rules_in_use=learner.chain.rule_types, uses=learner.chain.rule_tokens)
-            aligner = DaemonAligner(self._store, learner, configuration, stop, beat, self._log)
-            turns = SamplingTurns(learner, section, stop, self._health, self._log, aligner)
+            turns = SamplingTurns(learner, section, stop, beat, self._health, self._log)
             while not stop.is_set():
                 worked = turns.take()
                 beat.ok()
@@ -258,22 +196,23 @@ class SamplingLoop:
 
 
 class SamplingTurns:
-    """Scheduler of sampling turns: of batches of new pairs in rotation, and of burned-in pairs."""
+    """Scheduler of sampling turns: of batches of new pairs in rotation, and of burned-in pairs. Aligns pairs first."""
 
     def __init__(
         self,
         learner: Learner,
         section: SamplingSection,
         stop: StopFlag,
+        beat: Heartbeat,
         health: HealthRegistry,
         log: Log,
-        aligner: DaemonAligner | None = None,
     ) -> None:
         self._learner = learner
-        self._aligner = aligner
+        self._aligner = IncrementalAligner(learner.store, section.threads or None)
         self._log = log
         self._section = section
         self._stop = stop
+        self._beat = beat
         self._health = health
         self._residency: Residency = (
             FullResidency(learner, log)
@@ -292,7 +231,7 @@ class SamplingTurns:
         self._withdraw()
         self._correct()
         self._learner.chain.refresh_model(self._learner.store)
-        aligned = self._aligner.align_new() if self._aligner else 0
+        aligned = self._align_new()
         new = self._residency.open_new()
         # Sample new pairs immediately and in addition to the next batch: uncommitted pairs could not be withdrawn, and
         # a stream of new pairs must not keep earlier pairs from burning in.
@@ -309,13 +248,42 @@ class SamplingTurns:
 
     def _correct(self) -> None:
         store = self._learner.store
-        while self._aligner and (pending := store.pending_corrections(PAIRS_AT_ONCE)):
+        while pending := store.pending_corrections(PAIRS_AT_ONCE):
             ids = [correction.id for correction in pending]
             self._residency.drop(set(ids))
-            self._aligner.correct(pending)
+            for rebuilt in apply_corrections(store, pending, self._section.threads or None):
+                rebuilt.apply_to(self._learner.chain)
+            self._log.info("pairs corrected", pairs=len(pending))
             still_sampling = [row.id for row in store.pairs_by_id(ids) if row.state == SAMPLING]
             if still_sampling:
                 self._residency.restart(still_sampling)
+
+    def _check_stop(self, _done: int, _total: int) -> None:
+        self._beat.progress()
+        if self._stop.is_set():
+            raise StoppedError
+
+    def _align_new(self) -> int:
+        """Align one batch of unaligned pairs; return their number."""
+        try:
+            pairs = self._aligner.align_new(_PAIRS_PER_ALIGNMENT, self._check_stop)
+        except StoppedError:
+            return 0
+        if pairs:
+            self._log.info("pairs aligned", pairs=pairs)
+        return pairs
+
+    def realign_stale(self) -> list[int]:
+        """Re-align some pairs if many have arrived; return the ids of pairs whose derivations restart."""
+        restarted = []
+        with suppress(StoppedError):
+            if self._aligner.needs_realignment():
+                for report in self._aligner.realign_stale(_PAIRS_PER_ALIGNMENT, self._check_stop):
+                    self._log.info("pairs re-aligned", pairs=report.pairs, changed=report.changed)
+                    if report.rebuilt is not None:
+                        report.rebuilt.apply_to(self._learner.chain)
+                        restarted += [row.id for row in report.rebuilt.before.rows]
+        return restarted
 
     def _sample_next(self, new: ResidentBatch | None, seconds: float) -> bool:
         """Sample the next batch, or settled pairs; return False without work. `new` was just sampled for `seconds`."""
@@ -329,8 +297,7 @@ class SamplingTurns:
                 self._owed -= self._resample_settled(self._section.commit_seconds)
             return True
         self._owed = 0.0
-        restarted = self._aligner.realign_stale() if self._aligner else []
-        if restarted:
+        if restarted := self.realign_stale():
             # No request waits for these pairs, so sample them in later turns.
             self._residency.restart(restarted)
             return True
@@ -359,10 +326,9 @@ class SamplingTurns:
         if batch is None:
             return 0.0
         # Sweep to the end of the current round of each pair.
-        resampled = batch.sweeps >= self._learner.schedule.burn_in
+        burned_in = batch.sweeps >= self._learner.schedule.burn_in
         until = (batch.sweeps // sweeps + 1) * sweeps
-        self._sweep(batch, np.where(resampled, until, batch.sweeps))
-        self._health.resampled_pairs += int(resampled.sum())
+        self._sweep(batch, np.where(burned_in, until, batch.sweeps))
         self._index.index_for(_INDEX_SHARE * seconds, self._stop.is_set)
         elapsed = time.monotonic() - started
         self._rate = (self._learner.pair_sweeps - before) / elapsed

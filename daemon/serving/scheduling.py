@@ -1,45 +1,31 @@
 """Loop that runs exports when they are due."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag
-from hierogram.storage.store import Store
-
-if TYPE_CHECKING:
-    from hierogram.daemon.configuration import Configuration
-    from hierogram.daemon.exports.exporting import Published
-    from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.configuration import Configuration
+from hierogram.daemon.exports.exporting import Published
+from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.exports.schedule import check_configured_jobs, configure_jobs, correct_next_runs, run_due
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoreLoop
 
 _PAUSE_SECONDS = 1.0
 _CLOCK_CHECK_SECONDS = 60.0
 """Seconds between checks for next runs that were computed while the clock was ahead."""
 
 
-class ScheduleLoop(Loop):
+class ScheduleLoop(StoreLoop):
     """Loop that runs export jobs, from the configuration or added by `hierogram export`."""
 
     name = "schedule"
-    sections: frozenset[str] = frozenset({"exports", "timezone"})
+    sections = frozenset({"exports", "timezone"})
 
-    def __init__(self, store: Store, configuration: "Callable[[], Configuration]", log: Log) -> None:
-        self._store = store
-        self._configuration = configuration
-        self._log = log.bind(loop=self.name)
-
-    def prepare(self, configuration: "Configuration") -> None:
+    def prepare(self, configuration: Configuration) -> None:
         """Raise `UsageError`, which names the key, if a configured job cannot run."""
-        from hierogram.daemon.exports.schedule import check_configured_jobs
-
         check_configured_jobs(self._store, configured_jobs(configuration))
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Run due jobs until `stop` is set; see `Loop.run`."""
-        from hierogram.daemon.exports.schedule import configure_jobs, correct_next_runs, run_due
-
         self._store.close_abandoned_exports()
         configure_jobs(self._store, configured_jobs(self._configuration()))
         checked_at = float("-inf")
@@ -52,7 +38,7 @@ class ScheduleLoop(Loop):
             beat.ok()
             stop.wait(_PAUSE_SECONDS)
 
-    def _log_run(self, job: str, published: "Published | None", error: Exception | None) -> None:
+    def _log_run(self, job: str, published: Published | None, error: Exception | None) -> None:
         if published is None:
             self._log.error("export failed", job=job, error=str(error))
         else:
@@ -60,6 +46,6 @@ class ScheduleLoop(Loop):
             self._log.info(result, job=job, rules=published.manifest.rules, folder=str(published.folder))
 
 
-def configured_jobs(configuration: "Configuration") -> "list[ExportJob]":
+def configured_jobs(configuration: Configuration) -> list[ExportJob]:
     """Return the export jobs of a configuration, each with a time zone."""
     return [replace(job, timezone=job.timezone or configuration.timezone) for job in configuration.exports]

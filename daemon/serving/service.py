@@ -29,16 +29,7 @@ from hierogram.daemon.serving.health import DaemonStatus, HealthRegistry
 from hierogram.daemon.serving.logs import Log, open_log
 from hierogram.daemon.serving.sampling import SamplingLoop
 from hierogram.daemon.serving.scheduling import ScheduleLoop
-from hierogram.daemon.serving.signals import (
-    READY,
-    STOPPING,
-    WATCHDOG,
-    Signals,
-    exit_after,
-    install_signal_handlers,
-    notify,
-    watchdog_seconds,
-)
+from hierogram.daemon.serving.signals import Signals, exit_after, install_signal_handlers, notify, watchdog_seconds
 from hierogram.daemon.serving.spool import SpoolLoop
 from hierogram.daemon.serving.supervision import Loop, Supervisor
 from hierogram.daemon.serving.webhooks import WebhookLoop
@@ -77,12 +68,9 @@ class Daemon:
         self._started = time.monotonic()
         self._stopping = False
         self.lease_problem: str | None = None
-        shared: tuple[Store, Callable[[], Configuration]] = store.store, lambda: self.configuration
         loops: list[Loop] = [
-            SpoolLoop(*shared, self.health, log),
-            SamplingLoop(*shared, self.health, log),
-            ScheduleLoop(*shared, log),
-            WebhookLoop(*shared, log),
+            make_loop(store.store, lambda: self.configuration, self.health, log)
+            for make_loop in (SpoolLoop, SamplingLoop, ScheduleLoop, WebhookLoop)
         ]
         loops += [loop for extension in extensions() if extension.loops for loop in extension.loops(self)]
         self.supervisor = Supervisor(
@@ -203,7 +191,23 @@ def serve(
             check_files(configuration)
             service.supervisor.prepare(configuration)
         prepare_kernels(store.settings(), log, http=configuration.http.enabled)
-        _run(service, file, overrides)
+        signals = install_signal_handlers()
+        signals.starting = False
+        for batch in service.store.close_abandoned_batches():
+            log.warning("closed the batch of a terminated reader", batch=batch)
+        service.supervisor.start()
+        notify("READY=1")
+        folder = configuration.spool.folder
+        log.info("daemon started", store=service.store.url, spool=None if folder is None else str(folder))
+        try:
+            _watch(service, signals, file, overrides)
+        finally:
+            notify("STOPPING=1")
+            exit_after(service.configuration.daemon.grace_seconds + _CLEANUP_SECONDS, SHUTDOWN_TIMEOUT)
+            signals.restore_default_handlers()
+            service.log.info("daemon stopping")
+            service.stop()
+        service.log.info("daemon stopped")
 
 
 def check_files(configuration: Configuration) -> None:
@@ -221,27 +225,6 @@ def _name_file_in_errors(file: Path | None) -> Iterator[None]:
         raise UsageError(str(error) if file is None else f"{file}: {error}") from error
 
 
-def _run(service: Daemon, file: Path | None, overrides: dict[str, object]) -> None:
-    store, log = service.store, service.log
-    signals = install_signal_handlers()
-    signals.starting = False
-    for batch in store.close_abandoned_batches():
-        log.warning("closed the batch of a terminated reader", batch=batch)
-    service.supervisor.start()
-    notify(READY)
-    folder = service.configuration.spool.folder
-    log.info("daemon started", store=store.url, spool=None if folder is None else str(folder))
-    try:
-        _watch(service, signals, file, overrides)
-    finally:
-        notify(STOPPING)
-        exit_after(service.configuration.daemon.grace_seconds + _CLEANUP_SECONDS, SHUTDOWN_TIMEOUT)
-        signals.restore_default_handlers()
-        service.log.info("daemon stopping")
-        service.stop()
-    service.log.info("daemon stopped")
-
-
 def _watch(service: Daemon, signals: Signals, file: Path | None, overrides: dict[str, object]) -> None:
     """Supervise the loops until a signal requests the shutdown."""
     watchdog = watchdog_seconds()
@@ -250,7 +233,7 @@ def _watch(service: Daemon, signals: Signals, file: Path | None, overrides: dict
     while not signals.end:
         service.supervisor.check()
         if watchdog:
-            notify(WATCHDOG)
+            notify("WATCHDOG=1")
         if time.monotonic() - trimmed_at >= _TRIM_SECONDS:
             trim_malloc()
             trimmed_at = time.monotonic()
@@ -270,7 +253,7 @@ def _reload(service: Daemon, file: Path | None, overrides: dict[str, object]) ->
         service.log.error("configuration not reloaded", error=str(error))
     else:
         service.log.info("configuration reloaded", restarted=names)
-    notify(READY)
+    notify("READY=1")
 
 
 _QUIET_SECONDS = 1.0

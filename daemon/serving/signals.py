@@ -96,28 +96,19 @@ def install_signal_handlers() -> Signals:
     return _installed
 
 
-READY = "READY=1"
-STOPPING = "STOPPING=1"
-WATCHDOG = "WATCHDOG=1"
-
-
-def notify(*lines: str) -> bool:
-    """Send `NAME=value` lines to systemd; return True if they were sent."""
+def notify(*lines: str) -> None:
+    """Send `NAME=value` lines to systemd, if it started the process and listens."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
-        return False
-    # A leading @ marks an abstract address, which the kernel writes with a leading zero byte.
+        return
     import socket
+    from contextlib import suppress
 
+    # A leading @ marks an abstract address, which the kernel writes with a leading zero byte.
     path = "\0" + address[1:] if address.startswith("@") else address
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-            sender.connect(path)
-            sender.sendall("\n".join(lines).encode())
-    except OSError:
-        # A missing listener must not end the daemon.
-        return False
-    return True
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.connect(path)
+        sender.sendall("\n".join(lines).encode())
 
 
 def watchdog_seconds() -> float | None:

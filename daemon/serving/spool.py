@@ -17,9 +17,8 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration
@@ -36,7 +35,7 @@ from hierogram.daemon.files import (
 )
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError, StoreLoop
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest_in_sandbox
 from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions
 from hierogram.daemon.text.texts import make_pipeline, two_languages
@@ -194,42 +193,31 @@ def _split_suffix(name: str) -> tuple[str, str]:
 def ingest_input(
     store: Store,
     spool_input: SpoolInput,
-    *,
+    reader: WorkerProcess,
+    check_stop: Callable[[], None],
     corpus: str = DEFAULT_CORPUS,
     options: IngestOptions = STORE_DEFAULTS,
-    stopped: Callable[[], bool] = lambda: False,
-    beat: Callable[[], None] = lambda: None,
-    child: WorkerProcess | None = None,
 ) -> IngestReport:
-    """Ingest the pairs of the files, into `corpus` if no subfolder names one.
+    """Ingest the pairs of the files, which the process `reader` reads, into `corpus` if no subfolder names one.
 
-    `stopped` and `beat` are called often. `child` is the reader process (None: a new one). Raises `InputError` if the
-    files are not valid input (move them to `failed/`), `WorkerProcessError` if reading fails otherwise, `StoppedError`
-    if `stopped` returns True in the middle of a file, `UsageError` if the languages are not the languages of the store,
-    `FileNotFoundError` if a file is missing, and `StoreUnavailableError` (retry later).
+    `check_stop` is called often and may raise `StoppedError`. Raises `InputError` if the files are not valid input
+    (move them to `failed/`), `WorkerProcessError` if reading fails otherwise, `UsageError` if the languages are not the
+    languages of the store, `FileNotFoundError` if a file is missing, and `StoreUnavailableError` (retry later).
     """
     for path in spool_input.paths:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise InputError(f"{printable(str(path))}: {NOT_REGULAR}")
-
-    def check_stop(_now: IngestReport | None = None) -> None:
-        beat()
-        if stopped():
-            raise StoppedError("the daemon is stopping: the file will be read after the next start")
-
     paths = [str(path) for path in spool_input.paths]
     corpus = spool_input.corpus or corpus
-    # The files may be replaced before the child opens them.
+    # The files may be replaced before the reader opens them.
     options = replace(options, within=str(spool_input.folder))
-    reader = child or WorkerProcess()
-    with closing(reader) if child is None else nullcontext():
-        if find_notation(store.settings().grammar).takes == PAIRS:
-            return ingest_in_sandbox(store, reader, paths, corpus, check_stop, options, check_stop)
-        if len(paths) > 1:
-            raise InputError(f"{printable(paths[0])}: this store ingests single files of trees, not bitexts")
-        is_nbest = _split_suffix(spool_input.paths[0].name)[1] == NBEST_SUFFIX
-        treebank = TreebankFile(paths[0], is_nbest, options.limits, options.within)
-        return ingest_trees_in_sandbox(store, reader, treebank, corpus, check_stop, check_stop)
+    if find_notation(store.settings().grammar).takes == PAIRS:
+        return ingest_in_sandbox(store, reader, paths, corpus, lambda _: check_stop(), options, check_stop)
+    if len(paths) > 1:
+        raise InputError(f"{printable(paths[0])}: this store ingests single files of trees, not bitexts")
+    is_nbest = _split_suffix(spool_input.paths[0].name)[1] == NBEST_SUFFIX
+    treebank = TreebankFile(paths[0], is_nbest, options.limits, options.within)
+    return ingest_trees_in_sandbox(store, reader, treebank, corpus, lambda _: check_stop(), check_stop)
 
 
 def move(spool_input: SpoolInput, reason: str | None = None) -> str:
@@ -341,10 +329,10 @@ _ATTEMPTS = 2
 """Number of failed attempts after which a file is rejected."""
 
 _STORE_ERRORS = (StoreUnavailableError, StoreHeldError, LeaseLostError, SpoolError)
-"""Errors that would affect every other file as well."""
+"""Errors that would affect every other file as well, except `StoreRefusedError`."""
 
 
-class SpoolLoop:
+class SpoolLoop(StoreLoop):
     """Loop that watches the spool. Idle if no spool is configured."""
 
     name = "ingest"
@@ -353,11 +341,8 @@ class SpoolLoop:
     def __init__(
         self, store: Store, configuration: Callable[[], Configuration], health: HealthRegistry, log: Log
     ) -> None:
-        self._store = store
-        self._configuration = configuration
-        self._health = health
-        self._log = log.bind(loop=self.name)
-        self._ingest_input: Callable[[Store, SpoolInput], IngestReport] = ingest_input
+        super().__init__(store, configuration, health, log)
+        self._read: Callable[[SpoolInput], IngestReport]
         self._waiting: set[PendingFiles] = set()
         self._logged: set[PendingFiles] = set()
         self._failures: dict[object, int] = {}
@@ -390,16 +375,20 @@ class SpoolLoop:
         configuration = self._configuration()
         section = configuration.spool
         folder = section.folder
-        with closing(WorkerProcess(MEMORY_BYTES)) as child:
+
+        def check_stop() -> None:
+            beat()
+            if stop.is_set():
+                raise StoppedError("the daemon is stopping: the file will be read after the next start")
+
+        with closing(WorkerProcess(MEMORY_BYTES)) as reader:
             if folder is not None:
                 create_spool(folder)
                 options = self._ingest_options(configuration)
-                self._ingest_input = partial(
-                    ingest_input, corpus=section.corpus, options=options, stopped=stop.is_set, beat=beat, child=child
-                )
+                self._read = lambda files: ingest_input(self._store, files, reader, check_stop, section.corpus, options)
             while not stop.is_set():
                 if folder is not None and not self._poll(folder, section.unaligned_after, stop, beat):
-                    child.close()
+                    reader.close()
                 beat.ok()
                 stop.wait(section.poll_seconds)
 
@@ -439,18 +428,16 @@ class SpoolLoop:
 
     def _ingest(self, spool_input: SpoolInput, key: object) -> None:
         try:
-            report = self._ingest_input(self._store, spool_input)
+            report = self._read(spool_input)
         except FileNotFoundError:
             self._log.warning("file disappeared before it was read", file=spool_input.name)
         except StoppedError:
             self._log.info("file postponed to the next start", file=spool_input.name)
         except (InputError, UsageError) as error:
             self._reject(spool_input, str(error))
-        except StoreRefusedError as error:
-            self._retry_or_reject(spool_input, key, error)
-        except _STORE_ERRORS:
-            raise
         except Exception as error:
+            if isinstance(error, _STORE_ERRORS) and not isinstance(error, StoreRefusedError):
+                raise
             self._retry_or_reject(spool_input, key, error)
         else:
             self._failures.pop(key, None)

@@ -8,14 +8,19 @@ row end the daemon.
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hierogram.daemon.configuration import Configuration, DaemonSection
 from hierogram.daemon.exceptions import DaemonError, SpoolError
+from hierogram.daemon.serving.health import HealthRegistry, LoopHealth
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
+if TYPE_CHECKING:
+    from hierogram.daemon.serving.logs import Log
+    from hierogram.storage.store import Store
+
 _JOIN_SECONDS = 0.05
+_IDLE_SECONDS = 1.0
 _MAX_RETRYABLE_PAUSE_SECONDS = 5.0
 _RETRYABLE = (StoreUnavailableError, SpoolError)
 _FATAL = (LeaseLostError, StoreHeldError)
@@ -39,7 +44,6 @@ class Heartbeat:
         self.restarts = 0
         self.error: str | None = None
         self.problem: str | None = None
-        self.retryable = False
 
     def __call__(self) -> None:
         """Record that the loop is alive."""
@@ -54,12 +58,18 @@ class Heartbeat:
         """Record a complete round: reset the failure count."""
         self.progress()
         self.failures = 0
-        self.retryable = False
 
     @property
     def age(self) -> float:
         """Seconds since the last heartbeat."""
         return self._clock() - self.last
+
+
+def idle(stop: StopFlag, beat: Heartbeat) -> None:
+    """Wait until `stop` is set, in a loop that has no work in the current configuration."""
+    while not stop.is_set():
+        beat.ok()
+        stop.wait(_IDLE_SECONDS)
 
 
 class Loop(Protocol):
@@ -76,16 +86,16 @@ class Loop(Protocol):
         """Run from the stored state until `stop` is set, calling `beat` often. May raise any error."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoopHealth:
-    """State of a loop. It is `running` if its last heartbeat was at most `timeout_seconds` ago."""
+class StoreLoop(Loop):
+    """Loop that works on the store with the current configuration, and reports to `health` and `log`."""
 
-    name: str
-    age_seconds: float
-    timeout_seconds: float
-    running: bool = True
-    restarts: int = 0
-    error: str | None = None
+    def __init__(
+        self, store: "Store", configuration: Callable[[], Configuration], health: HealthRegistry, log: "Log"
+    ) -> None:
+        self._store = store
+        self._configuration = configuration
+        self._health = health
+        self._log = log.bind(loop=self.name)
 
 
 class _SupervisedLoop:
@@ -106,18 +116,13 @@ class _SupervisedLoop:
 
     def _run(self) -> None:
         while not self.ending.is_set():
-            failed = False
             try:
                 self.loop.run(self.stop, self.heartbeat)
                 if not self.stop.is_set():
                     raise DaemonError(f"the loop {self.loop.name} ended unexpectedly")
             except BaseException as error:
-                failed = True
                 if not self._handle_failure(error):
                     return
-            # A restart for a new configuration is not a failure.
-            if failed and not self.ending.is_set():
-                self.heartbeat.restarts += 1
             if self.restarting.is_set() and not self.ending.is_set():
                 self.restarting.clear()
                 self.stop.clear()
@@ -129,18 +134,15 @@ class _SupervisedLoop:
         """Wait before the next attempt; return False if the loop must not be retried."""
         heartbeat = self.heartbeat
         heartbeat.error = heartbeat.problem = str(error) or type(error).__name__
-        heartbeat.retryable = isinstance(error, _RETRYABLE)
         heartbeat.failures += 1
-        if self.ending.is_set():
-            self.on_failure(self.loop.name, error, None)
-            return False
-        too_often = not heartbeat.retryable and heartbeat.failures >= self.section.give_up_after
-        if too_often or isinstance(error, _FATAL):
+        retryable = isinstance(error, _RETRYABLE)
+        too_often = not retryable and heartbeat.failures >= self.section.give_up_after
+        if too_often or isinstance(error, _FATAL) or self.ending.is_set():
             self.failed = error
             self.on_failure(self.loop.name, error, None)
             return False
         max_pause = self.section.longest_pause_seconds
-        if heartbeat.retryable:
+        if retryable:
             # The daemon should be ready soon after the store is available.
             max_pause = min(max_pause, _MAX_RETRYABLE_PAUSE_SECONDS)
         pause = min(self.section.pause_seconds * 2 ** min(heartbeat.failures - 1, 16), max_pause)
@@ -148,6 +150,8 @@ class _SupervisedLoop:
         self.heartbeat()
         self.stop.wait(pause)
         self.heartbeat()
+        if not self.ending.is_set():
+            heartbeat.restarts += 1
         return True
 
 

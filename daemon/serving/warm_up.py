@@ -13,7 +13,7 @@ from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.library.store import open as open_grammar
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import open_log
-from hierogram.daemon.serving.sampling import DaemonAligner, SamplingTurns
+from hierogram.daemon.serving.sampling import SamplingTurns
 from hierogram.daemon.serving.service import prepare_kernels
 from hierogram.daemon.serving.supervision import Heartbeat
 
@@ -24,14 +24,15 @@ _UNLINKED = [("la porte", "the door"), ("la porte blanche", "the white door")]
 
 def warm_up_daemon() -> None:
     """Run pairs through all operations of a daemon, in a temporary store."""
-    configuration, stop = Configuration(), threading.Event()
+    configuration = Configuration()
     with TemporaryDirectory(prefix="hierogram-") as folder, open_grammar(f"{folder}/s.db", create=True) as opened:
         log = open_log(configuration.log)
         opened.add([*_LINKED, *_UNLINKED])
         prepare_kernels(opened.settings(), log, http=True)
         with Learner(opened.store, LearnOptions()) as learner:
-            aligning = DaemonAligner(opened.store, learner, configuration, stop, Heartbeat(), log)
-            turns = SamplingTurns(learner, configuration.sampling, stop, HealthRegistry(), log, aligning)
+            turns = SamplingTurns(
+                learner, configuration.sampling, threading.Event(), Heartbeat(), HealthRegistry(), log
+            )
             turns.take()
             while any(opened.status().behind.values()):
                 turns.take()

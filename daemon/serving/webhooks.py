@@ -14,21 +14,17 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import Callable, Coroutine
-from functools import cache
+from collections.abc import Coroutine
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag
+from hierogram.daemon.configuration import WebhooksSection
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoreLoop, idle
 from hierogram.storage.records.operations import Delivery, Webhook
-from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
     import httpx2
-
-    from hierogram.daemon.configuration import Configuration, WebhooksSection
 
 _POLL_SECONDS = 1.0
 _BEAT_SECONDS = 0.5
@@ -49,7 +45,6 @@ def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-@cache
 def identify_webhook(url: str) -> Webhook:
     """Return a webhook's origin, and a hash of its secret URL (scrypt) as its name."""
     parts = urlsplit(url)
@@ -75,29 +70,22 @@ def redact_credentials(message: str, url: str) -> str:
     return message
 
 
-class WebhookLoop(Loop):
+class WebhookLoop(StoreLoop):
     """Loop that sends the configured events, in its own thread."""
 
     name = "webhooks"
-    sections: frozenset[str] = frozenset({"webhooks"})
-
-    def __init__(self, store: Store, configuration: "Callable[[], Configuration]", log: Log) -> None:
-        self._store = store
-        self._configuration = configuration
-        self._log = log.bind(loop=self.name)
+    sections = frozenset({"webhooks"})
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """See `Loop.run`."""
         section = self._configuration().webhooks
         if section.url is None:
-            while not stop.is_set():
-                beat.ok()
-                stop.wait(_POLL_SECONDS)
+            idle(stop, beat)
             return
         with asyncio.Runner() as runner:
             runner.run(self._run(section, stop, beat))
 
-    async def _run(self, section: "WebhooksSection", stop: StopFlag, beat: Heartbeat) -> None:
+    async def _run(self, section: WebhooksSection, stop: StopFlag, beat: Heartbeat) -> None:
         # Imported here because it loads slowly and most daemons send no events.
         import httpx2
 
@@ -116,7 +104,7 @@ class WebhookLoop(Loop):
                 beat.ok()
                 await asyncio.sleep(_POLL_SECONDS)
 
-    def _record(self, section: "WebhooksSection", delivery: Delivery, status: int | None, error: str | None) -> None:
+    def _record(self, section: WebhooksSection, delivery: Delivery, status: int | None, error: str | None) -> None:
         attempt = delivery.attempts + 1
         retry_at = None
         if error is not None and attempt < section.attempts:
@@ -148,7 +136,7 @@ async def _await_with_heartbeat(
     return None
 
 
-async def send(client: "httpx2.AsyncClient", section: "WebhooksSection", delivery: Delivery) -> _Outcome:
+async def send(client: "httpx2.AsyncClient", section: WebhooksSection, delivery: Delivery) -> _Outcome:
     """Make one attempt.
 
     The section's timeout covers the whole attempt, from name resolution to the last byte: a receiver that sends its

@@ -20,13 +20,14 @@ from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.ingest import ingest_routes
 from hierogram.daemon.web.guard import Guard
+from hierogram.daemon.web.pages.rendering import PageContext
 from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.context import ProtocolApp, Service, WebContext
 from hierogram.daemon.web.protocol.document import API_PREFIXES, DescribedApi
 from hierogram.daemon.web.protocol.problems import check_query, install_problem_handlers
 from hierogram.daemon.web.protocol.rates import Rates
 from hierogram.daemon.web.protocol.sessions import Sessions
-from hierogram.daemon.web.protocol.threads import READERS
+from hierogram.daemon.web.protocol.threads import READERS, Threads
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.browsing.sql_runner import SqlRunner
 
@@ -88,7 +89,8 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
 
     pages = None
     if http.pages:
-        pages = build_pages(reader, context.sessions, http, sql_runner, context=context)
+        page = PageContext(reader, context.sessions, context.threads, sql_runner, service)
+        pages = build_pages(page, http.sql_seconds, context=context)
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -107,7 +109,8 @@ def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
     """Return the ASGI application with the read-only pages of a store, without a daemon."""
     sessions = Sessions(configuration.token)
     sql_runner = _sql_runner(reader, configuration)
-    pages = build_pages(reader, sessions, configuration, sql_runner, lifespan=_lifespan(sql_runner))
+    page = PageContext(reader, sessions, Threads(), sql_runner)
+    pages = build_pages(page, configuration.sql_seconds, lifespan=_lifespan(sql_runner))
     rates = Rates(configuration.max_rate, configuration.max_burst)
     return _behind_proxies(Guard(pages, rates, RequestMetrics(), sessions), configuration)
 

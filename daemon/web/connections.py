@@ -213,24 +213,22 @@ class Gate:
             return
         # Health checks must not fail under load.
         running = sum(exchange.refusal is None for exchange in self._running)
-        busy = running >= self._max_requests and scope["path"] != LIVENESS_PATH
+        app = self._app
+        if running >= self._max_requests and scope["path"] != LIVENESS_PATH:
+            problem = try_later("too many concurrent requests (max_connections)", _RETRY_SECONDS)
+            problem.headers["Connection"] = "close"
+            app = problem_response(problem)
         exchange = client.exchange = _Exchange(self, client.transport, receive, send)
         self._running.add(exchange)
         try:
             with CancelScope() as cancel_scope:
                 exchange.cancel_scope = cancel_scope if scope["method"] in ("GET", "HEAD") else None
-                await (_busy if busy else self._app)(scope, exchange.receive, exchange.send)
+                await app(scope, exchange.receive, exchange.send)
         finally:
             self._running.discard(exchange)
             # The next request on this connection may have started already.
             if client.exchange is exchange:
                 client.exchange, client.waiting_since = None, _now()
-
-
-async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
-    problem = try_later("too many concurrent requests (max_connections)", _RETRY_SECONDS)
-    problem.headers["Connection"] = "close"
-    await problem_response(problem)(scope, receive, send)
 
 
 class Connection(H11Protocol):

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, extension_sections
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, idle
 from hierogram.daemon.web.app import build_app, build_browser
 from hierogram.daemon.web.connections import Connection, Gate, connection_limit
 from hierogram.daemon.web.protocol.context import Service
@@ -75,9 +75,7 @@ class HttpLoop:
         configuration = self._service.configuration
         http = configuration.http
         if not http.enabled:
-            while not stop.is_set():
-                beat.ok()
-                stop.wait(_POLL_SECONDS)
+            idle(stop, beat)
             return
         with self._lock:
             listener, self._listener = self._listener, None
@@ -128,26 +126,7 @@ async def _serve(
     """Run the server until the flag is set. Calls `beat` from the event loop, to detect a blocked event loop."""
     limit = connection_limit(configuration.max_connections)
     gate = Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
-    server = _server(gate, configuration, grace_seconds)
-    running: asyncio.Task[None] = asyncio.create_task(server.serve(sockets=[listener]))
-    while not running.done() and not server.started:
-        await asyncio.wait([running], timeout=_START_SECONDS)
-    if not running.done():
-        # asyncio accepts up to `backlog` connections in one iteration of the event loop, so uvicorn gets a small
-        # backlog: in a burst of thousands, the first are served while the kernel still queues the others.
-        listener.listen(_BACKLOG)
-    while not running.done():
-        if stop.is_set() and not server.should_exit:
-            gate.stop()
-            server.should_exit = True
-        gate.close_idle()
-        beat.ok()
-        await asyncio.wait([running], timeout=_POLL_SECONDS)
-    await running
-
-
-def _server(gate: Gate, configuration: HttpConfiguration, grace_seconds: float) -> uvicorn.Server:
-    return uvicorn.Server(
+    server = uvicorn.Server(
         uvicorn.Config(
             gate,
             http=Connection,
@@ -167,3 +146,18 @@ def _server(gate: Gate, configuration: HttpConfiguration, grace_seconds: float) 
             h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         )
     )
+    running: asyncio.Task[None] = asyncio.create_task(server.serve(sockets=[listener]))
+    while not running.done() and not server.started:
+        await asyncio.wait([running], timeout=_START_SECONDS)
+    if not running.done():
+        # asyncio accepts up to `backlog` connections in one iteration of the event loop, so uvicorn gets a small
+        # backlog: in a burst of thousands, the first are served while the kernel still queues the others.
+        listener.listen(_BACKLOG)
+    while not running.done():
+        if stop.is_set() and not server.should_exit:
+            gate.stop()
+            server.should_exit = True
+        gate.close_idle()
+        beat.ok()
+        await asyncio.wait([running], timeout=_POLL_SECONDS)
+    await running

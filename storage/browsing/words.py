@@ -1,29 +1,24 @@
-"""Details of a word: frequency, collocates and dispersion."""
+"""Details of a word: frequency, collocates, distribution by corpus and month, and pairs that contain it."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from heapq import nlargest
-from math import exp, log2, sqrt
+from math import log2, sqrt
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_notation
 from hierogram.storage.browsing.details import last_pair
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule
 from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.storage.records.pairs import PairRow
-from hierogram.storage.records.parts import PART_MARK, is_part, join_parts
+from hierogram.storage.records.parts import PART_MARK, is_part
 
 SAMPLED_PAIRS = 10_000
 """Maximum number of pairs that are read to locate a word; in a larger store they are spread evenly."""
-_PAIRS_PER_RENDERING = 500
 _MAX_COLLOCATES = 100
-_FIRST_WORDS = 2_000
-_COMMON_SHARE = 0.6
-"""Share of all tokens that consists of the most frequent words, mostly function words [Luhn 1958]."""
-_WINDOWS, _PAIRS_PER_WINDOW, _PAIRS_PER_PASSAGE = 40, 50, 25
 _LATEST_PAIRS = 20_000
 _LATEST_AT_ONCE = 2_000
 
@@ -246,101 +241,3 @@ def _latest_by_text(transaction: ReadTransaction, side: str, token: str, limit: 
         if len(pair_ids) >= limit:
             break
     return sorted(pair_ids)
-
-
-def uses_by_corpus(transaction: ReadTransaction, rule_ids: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Return rule, corpus, and uses in the corpus's pairs, among the first pairs indexed for each rule."""
-    if not rule_ids:
-        return []
-    first = "\n     UNION ALL\n".join(
-        f"        SELECT * FROM (SELECT rule_id, pair_id, uses FROM rule_pairs WHERE rule_id = {int(rule)} "
-        f"ORDER BY pair_id LIMIT {_PAIRS_PER_RENDERING}) AS u{n}"
-        for n, rule in enumerate(rule_ids)
-    )
-    return transaction.rows(
-        f"""WITH users AS (
-{first})
-SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
-  FROM users AS u
-  JOIN sentence_pairs AS p ON p.id = u.pair_id
-  JOIN corpora AS c ON c.id = p.corpus_id
- GROUP BY u.rule_id, c.name
- ORDER BY c.name, uses DESC"""
-    )
-
-
-def common_words(transaction: ReadTransaction, side: str, limit: int) -> list[tuple[str, int]]:
-    """Return frequent words of a side among the first that were stored, or of some passages in a store of subwords."""
-    if transaction.settings().word_parts:
-        column = 1 + (side == TARGET)
-        counts = Counter(word for row in _passages(transaction) for word in row[column].split(" "))
-        return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
-    # Do not filter by side: without statistics Postgres assumes a rare value, and would read all words.
-    rows = transaction.rows(
-        """SELECT token, count
-  FROM (SELECT token, count FROM vocabulary WHERE side <> :other ORDER BY id LIMIT :first) AS f
- WHERE count > 0
- ORDER BY count DESC, token
- LIMIT :most""",
-        other=TARGET if side == SOURCE else SOURCE,
-        first=_FIRST_WORDS,
-        most=limit,
-    )
-    return [(row[0], row[1]) for row in rows]
-
-
-def characteristic_words(transaction: ReadTransaction, limit: int) -> dict[str, list[tuple[str, int]]]:
-    """Return words of each side that are characteristic of the texts, with their counts in some passages.
-
-    Omits the most frequent words, three fifths of all tokens [Luhn 1958]. Sorts the others by how much more they
-    cluster than expected: residual inverse document frequency times count [Church & Gale 1995], over passages of
-    several pairs across the store. So no word list is needed.
-    """
-    sides = find_notation(transaction.settings().grammar).pair_words
-    rows = _passages(transaction)
-    words_by_corpus = {}
-    for column, side in enumerate(sides, 1):
-        common = dict(_most_common(transaction, side))
-        counts_by_word, passages = Counter[str](), Counter[str]()
-        number = 0
-        for first in range(0, len(rows), _PAIRS_PER_PASSAGE):
-            words = Counter(" ".join(row[column] for row in rows[first : first + _PAIRS_PER_PASSAGE]).split(" "))
-            counts_by_word.update(words)
-            passages.update(words.keys())
-            number += 1
-        scores = {
-            word: times * (log2(1 - exp(-times / number)) - log2(passages[word] / number))
-            for word, times in counts_by_word.items()
-            if word not in common and times > 1 and any(letter.isalpha() for letter in word)
-        }
-        best = nlargest(limit, scores, key=lambda word: (scores[word], word))
-        words_by_corpus[side] = [(word, counts_by_word[word]) for word in best]
-    return words_by_corpus
-
-
-def _passages(transaction: ReadTransaction) -> list[tuple[Any, ...]]:
-    """Return ids and texts of pairs in some passages across the store."""
-    last = last_pair(transaction)
-    step = max(_PAIRS_PER_WINDOW, -(-last // _WINDOWS))
-    ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_PER_WINDOW)]
-    rows = transaction.rows(
-        f"SELECT p.id, p.source, p.target FROM sentence_pairs AS p WHERE p.id IN ({', '.join(map(str, ids))})"
-        " ORDER BY p.id",
-        False,
-    )
-    if not transaction.settings().word_parts:
-        return rows
-    return [(row[0], join_parts(row[1]), join_parts(row[2])) for row in rows]
-
-
-def _most_common(transaction: ReadTransaction, side: str) -> list[tuple[str, int]]:
-    """Return the most frequent words, among the first that were stored, that make up the common share of tokens."""
-    words = common_words(transaction, side, _FIRST_WORDS)
-    remaining = _COMMON_SHARE * sum(count for _, count in words)
-    chosen = []
-    for word, count in words:
-        if remaining <= 0:
-            break
-        chosen.append((word, count))
-        remaining -= count
-    return chosen

@@ -14,7 +14,7 @@ from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import WriteTransaction, new_id, now, read_state
 from hierogram.storage.events.feed import DELIVERY_STATES
-from hierogram.storage.pairs.vocabulary import readings, similar_words, spellings
+from hierogram.storage.pairs.vocabulary import MAX_SIMILAR, readings, similar_words, spellings
 from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas
 from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, SweepRecord
 from hierogram.storage.records.operations import StoreStatus
@@ -116,11 +116,11 @@ class StoredGrammar(Leases):
         uses = attrgetter("count" if current_sample else "expected_uses")
         return sorted(rules_by_id.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
-    def similar_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET), limit: int = 8) -> list[str]:
+    def similar_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET)) -> list[str]:
         """Return words of the given sides that look like the word, begin with it, or have a similar spelling."""
         with self._reading() as connection:
-            words = [candidate for side in sides for candidate in similar_words(connection, side, word, limit)]
-            return list(dict.fromkeys(candidate.token for candidate in words))[:limit]
+            words = [candidate for side in sides for candidate in similar_words(connection, side, word)]
+            return list(dict.fromkeys(words))[:MAX_SIMILAR]
 
     def unfinished_run(self) -> LearningRun | None:
         """Return the last learning run, or None if it was finished with `finish_run`."""

@@ -17,6 +17,7 @@ from hierogram.storage.database.transactions import (
     staged_increments,
     staged_words,
 )
+from hierogram.storage.records.parts import is_part
 from hierogram.storage.schema.tables import vocabulary
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ _READ_OF_PER_FORM = 200
 _READ_OF_PER_RANGE = 4_000
 _MIN_STEM_LENGTH = 2
 _MIN_SIMILARITY = 0.75
+MAX_SIMILAR = 8
+"""Maximum number of similar words that are suggested."""
 _KEPT_MARKS = frozenset({0, 7, 8, 9})
 """Canonical combining classes that are not accents: vowel signs, nuktas, kana marks, viramas."""
 
@@ -195,24 +198,24 @@ def readings(choices: Mapping[Word, Sequence[str]]) -> list[dict[Word, str]]:
     return list(islice((reading for reading in spelled if any(a != b for a, b in reading.items())), MAX_READINGS))
 
 
-def similar_words(connection: Connection, side: str, token: str, limit: int) -> list[KnownWord]:
-    """Return up to `limit` other words: words that look alike, then words with this prefix, then similar spellings.
+def similar_words(connection: Connection, side: str, token: str) -> list[str]:
+    """Return up to `MAX_SIMILAR` other words: words that look alike, with this prefix, then with similar spellings.
 
     Up to `_READ_OF_PER_RANGE` words are read for a prefix. Similar spellings share their first letters with the word.
     """
     form = fold(token)
     words: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
     beginning = _words_with_prefix(connection, side, form)
-    words |= {word.token: word for word in _frequent_first(beginning)[:limit]}
+    words |= {word.token: word for word in _frequent_first(beginning)[:MAX_SIMILAR]}
     stem = form[:_MIN_STEM_LENGTH] if len(form) > _MIN_STEM_LENGTH else ""
-    if stem and len(words) < limit:
+    if stem and len(words) < MAX_SIMILAR:
         forms: dict[str, list[KnownWord]] = {}
         for word in _words_with_prefix(connection, side, stem):
             forms.setdefault(fold(word.token), []).append(word)
-        for close in get_close_matches(form, forms, limit, _MIN_SIMILARITY):
+        for close in get_close_matches(form, forms, MAX_SIMILAR, _MIN_SIMILARITY):
             words |= {word.token: word for word in _frequent_first(forms[close])}
     words.pop(token, None)
-    return list(words.values())[:limit]
+    return [word for word in words if not is_part(word)][:MAX_SIMILAR]
 
 
 def _words_with_prefix(connection: Connection, side: str, form: str) -> list[KnownWord]:

@@ -69,7 +69,7 @@ def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
     from hierogram.tools.translation.web import WebTranslation
 
     shared = context.shared(WebTranslation)
-    routes = translation_routes(page, shared.translations, shared.corrections, context.threads)
+    routes = translation_routes(page, shared.translations, shared.corrections)
     yield Page("translate", "/translate", "Translate", routes)
 
 

@@ -10,11 +10,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.exceptions import BusyError, DaemonError, DeadlineError, InputError
-from hierogram.daemon.web.pages.forms import check_form_token, form_values, query_values
+from hierogram.daemon.web.pages.forms import confirmed_form, query_values
 from hierogram.daemon.web.pages.rendering import PageContext, build_url, split_symbols
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.sessions import COOKIE
-from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.browsing.details import count_uses
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.tools.translation.corrections import Corrections
@@ -52,11 +51,9 @@ class TranslatedPhrase(NamedTuple):
     keys: str
 
 
-def translation_routes(
-    page: PageContext, translations: Translations, corrections: Corrections, threads: Threads
-) -> APIRouter:
+def translation_routes(page: PageContext, translations: Translations, corrections: Corrections) -> APIRouter:
     """Return the routes of this module."""
-    router = APIRouter()
+    router, threads = APIRouter(), page.threads
 
     @router.get("/translate")
     @router.get("/translate.json")
@@ -144,8 +141,7 @@ def translation_routes(
     @router.post(_CORRECT)
     async def correct(request: Request) -> Response:
         """Store a corrected translation as a pair."""
-        values = await form_values(request)
-        check_form_token(request, page.sessions, values)
+        values = await confirmed_form(request, page.sessions)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
         outcome = await threads.change(lambda: _put(corrections, pair[0], pair[1]))
         back = build_url("/translate", q=values.get("q") or pair[0], corrected=outcome)

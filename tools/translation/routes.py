@@ -3,10 +3,11 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.web.protocol.bodies import json_body, read_json
+from hierogram.daemon.web.protocol.bodies import BODY_PROBLEMS, StrictBody, json_body, read_json
+from hierogram.daemon.web.protocol.problems import Responses
 from hierogram.daemon.web.protocol.threads import WorkPool
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.tools.translation.plain_text import check_amount
@@ -17,19 +18,16 @@ MAX_TEXT_LENGTH = 10_000
 MAX_BEST = 100
 _MAX_BYTES = 1 << 22
 
-_PROBLEMS: dict[int | str, dict[str, object]] = {
+_PROBLEMS: Responses = {
     409: {"description": "Nothing learned yet, or the rules of the store do not have two sides."},
-    413: {"description": "The body is too large."},
-    415: {"description": "The content type is not JSON."},
+    **BODY_PROBLEMS,
     422: {"description": "The body or a parameter is invalid, or the request is too large."},
     504: {"description": "The request takes too long. Send a smaller request."},
 }
 
 
-class TranslateBody(BaseModel):
+class TranslateBody(StrictBody):
     """Sentences to translate."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     sentences: list[Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]] = Field(
         max_length=MAX_SENTENCES, description="Sentences, or texts of several sentences. Line breaks are kept."

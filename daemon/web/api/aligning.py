@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import to_json
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.text.segments import WordView
-from hierogram.daemon.web.protocol.bodies import JSON, PairId, json_body, read_json
+from hierogram.daemon.web.api.grammar import find_in_words
+from hierogram.daemon.web.protocol.bodies import BODY_PROBLEMS, JSON, PairId, StrictBody, json_body, read_json
 from hierogram.daemon.web.protocol.context import WebContext
-from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
+from hierogram.daemon.web.protocol.problems import PAIR_NOT_FOUND, ProblemError, Responses, unknown_pair
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import HumanLinksError
@@ -21,10 +21,9 @@ MAX_PAIRS = 100
 MAX_TEXT_LENGTH = 10_000
 _MAX_BYTES = 1 << 23
 
-_PROBLEMS: dict[int | str, dict[str, object]] = {
+_PROBLEMS: Responses = {
     409: {"description": "The aligner has not seen any pairs yet, or the store is monolingual."},
-    413: {"description": "The body is too large."},
-    415: {"description": "The content type is not JSON."},
+    **BODY_PROBLEMS,
     422: {"description": "The body is invalid, or a sentence exceeds the word limit of the store."},
     504: {"description": "The request takes too long. Send fewer pairs."},
 }
@@ -32,19 +31,15 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
 _Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 
 
-class PairToAlign(BaseModel):
+class PairToAlign(StrictBody):
     """A sentence and its translation."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     source: _Text
     target: _Text
 
 
-class AlignBody(BaseModel):
+class AlignBody(StrictBody):
     """Pairs to align."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     pairs: list[PairToAlign] = Field(max_length=MAX_PAIRS)
     tokenized: bool = Field(
@@ -132,10 +127,7 @@ def align_routes(context: WebContext) -> APIRouter:
 _MAX_LINKS = 1_000
 _MAX_WORDS = 1 << 15
 _MAX_LINK_BYTES = 1 << 20
-_NOT_FOUND: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
-_ACCEPTED: dict[int | str, dict[str, object]] = {
-    202: {"description": "Accepted. The pair will be re-aligned by the sampling loop."}
-}
+_ACCEPTED: Responses = {202: {"description": "Accepted. The pair will be re-aligned by the sampling loop."}}
 
 
 # JSON does not distinguish 1.0 from the integer 1.
@@ -147,10 +139,8 @@ _Position = Annotated[
 _Links = Annotated[list[Annotated[list[_Position], Field(min_length=2, max_length=2)]], Field(max_length=_MAX_LINKS)]
 
 
-class LinksBody(BaseModel):
+class LinksBody(StrictBody):
     """Corrections of a pair's links, which replace all earlier corrections of the pair."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     fixed: _Links = Field(
         default=[], description="Links that must be present, as [source, target] positions counted from 0."
@@ -187,10 +177,7 @@ def link_routes(context: WebContext) -> APIRouter:
         notation = service.opened.notation()
         if notation.takes != PAIRS:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
-        pair = store.find_pair(pair_id)
-        if pair is None:
-            raise unknown_pair(pair_id)
-        word_pair = WordView(store.settings().word_parts).pair(pair.source, pair.target)
+        _, word_pair = find_in_words(service, pair_id)
         try:
             applied = service.correct(pair_id, word_pair.of_tokens(corrected_links), origin)
         except HumanLinksError as error:
@@ -202,14 +189,10 @@ def link_routes(context: WebContext) -> APIRouter:
             raise unknown_pair(pair_id)
         return applied
 
-    @router.get("", responses=_NOT_FOUND)
+    @router.get("", responses=PAIR_NOT_FOUND)
     def links(pair_id: PairId) -> LinksAnswer:
         """Return a pair's alignment and the corrections of its links."""
-        pair = store.find_pair(pair_id)
-        if pair is None:
-            raise unknown_pair(pair_id)
-        word_view = WordView(store.settings().word_parts)
-        word_pair = word_view.pair(pair.source, pair.target, pair.alignment, pair.link_probabilities)
+        _, word_pair = find_in_words(service, pair_id)
         corrected_links = word_pair.known(store.human_links([pair_id]).get(pair_id, KnownLinks()))
         return LinksAnswer(
             pair=pair_id,
@@ -224,11 +207,10 @@ def link_routes(context: WebContext) -> APIRouter:
         "",
         response_model=LinksAnswer,
         responses={
-            **_NOT_FOUND,
+            **PAIR_NOT_FOUND,
             **_ACCEPTED,
             409: {"description": "The links are out of range or contradictory, or the store is monolingual."},
-            413: {"description": "The body is too large."},
-            415: {"description": "The content type is not JSON."},
+            **BODY_PROBLEMS,
             422: {"description": "The body is invalid."},
         },
         openapi_extra=json_body(LinksBody),
@@ -241,7 +223,7 @@ def link_routes(context: WebContext) -> APIRouter:
         answer = await to_thread.run_sync(lambda: links(pair_id))
         return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if applied else HTTPStatus.ACCEPTED)
 
-    @router.delete("", status_code=204, responses={**_NOT_FOUND, **_ACCEPTED})
+    @router.delete("", status_code=204, responses={**PAIR_NOT_FOUND, **_ACCEPTED})
     async def delete(pair_id: PairId) -> Response:
         """Remove the corrections of a pair's links and re-align the pair."""
         applied = await context.threads.change(lambda: correct(pair_id, KnownLinks(), "http"))

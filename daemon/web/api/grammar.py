@@ -9,10 +9,10 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from hierogram.daemon.shared_options import RuleQuery
-from hierogram.daemon.text.segments import WordView, find_word_span
+from hierogram.daemon.text.segments import PairInWords, WordView, find_word_span
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.context import Service, WebContext
-from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
+from hierogram.daemon.web.protocol.problems import PAIR_NOT_FOUND, ProblemError, unknown_pair
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import OptionField
@@ -31,12 +31,6 @@ TargetSide = Annotated[str | None, Query(**_SIDE, **_RULE_FIELDS["target"].const
 Limit = Annotated[int, Query(le=1_000, **_RULE_FIELDS["limit"].constraints())]
 Word = Annotated[str, Query(max_length=1_024, pattern=_NO_NUL)]
 
-_NOT_FOUND: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
-_DERIVED: dict[int | str, dict[str, object]] = {
-    **_NOT_FOUND,
-    409: {"description": "The pair has no derivation yet."},
-}
-
 
 class RulesAnswer(BaseModel):
     """A page of rules, most used first."""
@@ -53,6 +47,15 @@ class DerivationAnswer:
     state: str
     sweep: int
     rules: list[RuleUse]
+
+
+def find_in_words(service: Service, pair_id: int) -> tuple[PairRecord, PairInWords]:
+    """Return a stored pair, and the pair in whole words. Raises `ProblemError` if it does not exist."""
+    pair = service.store.find_pair(pair_id)
+    if pair is None:
+        raise unknown_pair(pair_id)
+    view = WordView(service.store.settings().word_parts)
+    return pair, view.pair(pair.source, pair.target, pair.alignment, pair.link_probabilities)
 
 
 def grammar_routes(context: WebContext) -> APIRouter:
@@ -97,33 +100,51 @@ def grammar_routes(context: WebContext) -> APIRouter:
             next_cursor = f"{after_uses}\t{last.source}\t{last.target}"
         return RulesAnswer(rules=rows, next=next_cursor)
 
-    @router.get("/pairs/{pair_id}", responses=_NOT_FOUND)
+    @router.get("/pairs/{pair_id}", responses=PAIR_NOT_FOUND)
     def pair(pair_id: PairId) -> PairRecord:
         """Return a stored pair. Subwords are joined to words."""
-        stored = store.find_pair(pair_id)
-        if stored is None:
-            raise unknown_pair(pair_id)
-        view = WordView(store.settings().word_parts)
-        if not view.merges:
-            return stored
-        word_pair = view.pair(stored.source, stored.target, stored.alignment, stored.link_probabilities)
+        stored, words = find_in_words(service, pair_id)
         return replace(
             stored,
-            source=word_pair.source,
-            target=word_pair.target,
-            alignment=word_pair.alignment,
-            link_probabilities=word_pair.link_probabilities,
+            source=words.source,
+            target=words.target,
+            alignment=words.alignment,
+            link_probabilities=words.link_probabilities,
         )
 
-    @router.get("/pairs/{pair_id}/derivation", responses=_DERIVED)
+    @router.get(
+        "/pairs/{pair_id}/derivation",
+        responses={**PAIR_NOT_FOUND, 409: {"description": "The pair has no derivation yet."}},
+    )
     def derivation(pair_id: PairId) -> DerivationAnswer:
         """Return a pair's current derivation."""
-        return _derivation(service, pair_id)
+        from hierogram.daemon.learning.derivations import read_derivation
+
+        rows = store.pairs_by_id([pair_id])
+        if not rows:
+            raise unknown_pair(pair_id)
+        [row] = rows
+        if row.current is None:
+            raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it is waiting for sampling")
+        settings = store.settings()
+        view = WordView(settings.word_parts)
+        word_pair = view.pair(row.source, row.target)
+        uses = [
+            replace(
+                use,
+                source=view.side(use.source),
+                target=view.side(use.target),
+                source_span=find_word_span(word_pair.source_places, use.source_span),
+                target_span=find_word_span(word_pair.target_places, use.target_span),
+            )
+            for use in read_derivation(row, settings)
+        ]
+        return DerivationAnswer(row.id, row.state, row.sweep, uses)
 
     @router.delete(
         "/pairs/{pair_id}",
         status_code=204,
-        responses={**_NOT_FOUND, 202: {"description": "Accepted. The pair will be removed by the sampling loop."}},
+        responses={**PAIR_NOT_FOUND, 202: {"description": "Accepted. The pair will be removed by the sampling loop."}},
     )
     async def withdraw(pair_id: PairId) -> Response:
         """Withdraw a pair and its counts."""
@@ -138,29 +159,3 @@ def grammar_routes(context: WebContext) -> APIRouter:
         )
 
     return router
-
-
-def _derivation(service: Service, pair_id: int) -> DerivationAnswer:
-    from hierogram.daemon.learning.derivations import read_derivation
-
-    rows = service.store.pairs_by_id([pair_id])
-    if not rows:
-        raise unknown_pair(pair_id)
-    [row] = rows
-    if row.current is None:
-        raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it is waiting for sampling")
-    settings = service.opened.settings()
-    uses, view = read_derivation(row, settings), WordView(settings.word_parts)
-    if view.merges:
-        word_pair = view.pair(row.source, row.target)
-        uses = [
-            replace(
-                use,
-                source=view.side(use.source),
-                target=view.side(use.target),
-                source_span=find_word_span(word_pair.source_places, use.source_span),
-                target_span=find_word_span(word_pair.target_places, use.target_span),
-            )
-            for use in uses
-        ]
-    return DerivationAnswer(row.id, row.state, row.sweep, uses)

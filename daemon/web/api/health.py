@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from anyio import CapacityLimiter, move_on_after, to_thread
 from fastapi import APIRouter
@@ -26,9 +26,9 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exports.schedule import JobStatus, list_jobs
 from hierogram.daemon.memory import resident_bytes
-from hierogram.daemon.serving.health import DaemonStatus, Lag, SpoolStatus
-from hierogram.daemon.serving.supervision import LoopHealth
+from hierogram.daemon.serving.health import DaemonStatus, Lag, LoopHealth, SpoolStatus
 from hierogram.daemon.web.protocol.context import WebContext
+from hierogram.daemon.web.protocol.problems import Responses
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.operations import StoreStatus
 from hierogram.storage.records.pairs import IngestTotals
@@ -56,11 +56,9 @@ class RequestMetrics:
             registry=self.registry,
         )
         self._lines = Counter(
-            "hierogram_http_lines", "Lines of posted pairs, by outcome.", ["outcome"],
-            registry=self.registry,
-        )  # fmt: skip
-        for outcome in ("accepted", "duplicate", "rejected"):
-            self._lines.labels(outcome)
+            "hierogram_http_lines", "Lines of posted pairs, by outcome.", ["outcome"], registry=self.registry
+        )
+        self.count_lines(IngestTotals())
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""
@@ -247,32 +245,26 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     """Return the router for health checks, status and metrics."""
     router = APIRouter(tags=["health"])
     service, max_lag = context.service, context.http.max_lag
-    responses: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
+    responses: Responses = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
     # Use a separate thread, so that health checks do not wait for other requests.
     thread = CapacityLimiter(1)
 
-    def read_store() -> tuple[StoreStatus, list[JobStatus]]:
-        return service.opened.status(), list_jobs(service.store)
-
     async def read_status() -> tuple[DaemonStatus, StoreStatus | None, Sequence[JobStatus], str | None]:
         """Return the status of the daemon and of the store, its jobs, and the error if the store is unavailable."""
-        store_status, store_error = None, f"the store has not responded for {_STORE_SECONDS:.0f} s"
+        problem = f"the store has not responded for {_STORE_SECONDS:.0f} s"
         with move_on_after(_STORE_SECONDS):
             try:
-                store_status = await to_thread.run_sync(read_store, abandon_on_cancel=True, limiter=thread)
+                status, jobs = await to_thread.run_sync(
+                    lambda: (service.opened.status(), list_jobs(service.store)), abandon_on_cancel=True, limiter=thread
+                )
+                return service.status().with_states(status.pairs), status, jobs, None
             except StoreError as error:
-                store_error = str(error)
-        daemon = service.status()
-        if store_status is None:
-            return daemon, None, (), store_error
-        status, jobs = store_status
-        return replace(daemon, lag=daemon.lag.with_states(status.pairs)), status, jobs, None
+                problem = str(error)
+        return service.status(), None, (), problem
 
     async def render() -> bytes:
         daemon, store, jobs, _ = await read_status()
-        registry = CollectorRegistry()
-        registry.register(_CurrentMetrics(daemon, store, jobs))
-        return generate_latest(registry) + generate_latest(metrics.registry)
+        return generate_latest(_CurrentMetrics(daemon, store, jobs)) + generate_latest(metrics.registry)
 
     shared_status, shared_metrics = coalesced(read_status), coalesced(render)
 
@@ -296,9 +288,7 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
         if daemon.degraded:
             reasons.append(daemon.degraded)
         if daemon.lag.pairs > max_lag:
-            reasons.append(
-                f"{daemon.lag.pairs:,} pairs are waiting for sampling, the limit is {max_lag:,} (max_lag)"
-            )
+            reasons.append(f"{daemon.lag.pairs:,} pairs are waiting for sampling, the limit is {max_lag:,} (max_lag)")
         if service.stopping():
             reasons.append("the daemon is stopping")
         if store_error:
@@ -310,13 +300,8 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
         """Return the status of the daemon and of its store."""
         daemon, store, jobs, store_error = await shared_status()
         return StatusAnswer(
+            **{field.name: getattr(daemon, field.name) for field in fields(daemon)},
             version=version("hierogram"),
-            uptime_seconds=daemon.uptime_seconds,
-            degraded=daemon.degraded,
-            log_likelihood=daemon.log_likelihood,
-            loops=daemon.loops,
-            lag=daemon.lag,
-            spool=daemon.spool,
             memory_bytes=resident_bytes(),
             store=store,
             exports=tuple(jobs),

@@ -29,11 +29,11 @@ from hierogram.daemon.text.reading import IngestOptions, InputValidator
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, MAX_LINE_BYTES, InputLimits, RejectionError
 from hierogram.daemon.text.texts import make_pipeline, two_languages
 from hierogram.daemon.web.api.health import RequestMetrics
-from hierogram.daemon.web.protocol.bodies import ClientGoneError, check_content, line_chunks
+from hierogram.daemon.web.protocol.bodies import check_content, line_chunks
 from hierogram.daemon.web.protocol.context import WebContext
-from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
+from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, Responses, make_problem, try_later
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.storage.exceptions import RequestConflictError, StoreError, StoreUnavailableError
+from hierogram.storage.exceptions import RequestConflictError, StoreError
 from hierogram.storage.pairs.ingest import MAX_KEY_LENGTH, Receipt
 from hierogram.storage.records.operations import RequestRow
 from hierogram.storage.records.pairs import UNSETTLED, IngestTotals, RejectedLine
@@ -75,35 +75,25 @@ class IngestAnswer(BaseModel):
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IngestAnswer":
         """Return the answer with the counts of another chunk. `unused` counts the lines with each unknown member."""
-        reasons = Counter(self.reasons)
+        answer = self.model_copy(deep=True)
+        answer.lines += totals.accepted + totals.duplicates + totals.rejected
+        answer.accepted += totals.accepted
+        answer.duplicates += totals.duplicates
+        answer.rejected += totals.rejected
         for run in rejected:
-            reasons[run.reason] += run.lines
-        room = max(0, _SHOWN_REJECTIONS - len(self.rejected_lines))
-        problems_shown = [
-            RejectedAnswer(line=run.line, last_line=run.last_line, reason=run.reason, message=run.message)
-            for run in rejected[:room]
-        ]
-        fields = dict(self.unused_fields)
-        further = 0
+            answer.reasons[run.reason] = answer.reasons.get(run.reason, 0) + run.lines
+            if len(answer.rejected_lines) < _SHOWN_REJECTIONS:
+                answer.rejected_lines.append(RejectedAnswer.model_validate(run, from_attributes=True))
+            else:
+                answer.more_rejected += run.lines
+        fields = answer.unused_fields
         for name, count in sorted(unused.items()):
             shortened = name[:_SHOWN_CHARACTERS].encode(errors="replace").decode()
             if shortened in fields or len(fields) < _SHOWN_FIELDS:
                 fields[shortened] = fields.get(shortened, 0) + count
             else:
-                further += count
-        return self.model_copy(
-            update={
-                "lines": self.lines + totals.accepted + totals.duplicates + totals.rejected,
-                "accepted": self.accepted + totals.accepted,
-                "duplicates": self.duplicates + totals.duplicates,
-                "rejected": self.rejected + totals.rejected,
-                "reasons": dict(reasons),
-                "rejected_lines": self.rejected_lines + problems_shown,
-                "more_rejected": self.more_rejected + sum(run.lines for run in rejected[room:]),
-                "unused_fields": fields,
-                "more_unused_fields": self.more_unused_fields + further,
-            }
-        )
+                answer.more_unused_fields += count
+        return answer
 
 
 class IngestRequest:
@@ -176,8 +166,8 @@ class IngestRequest:
         if self._seen == self._earlier.lines and self._digest.digest() != self._earlier.digest:
             raise self._key_conflict("the earlier request had different lines")
 
-    def finish(self) -> IngestAnswer:
-        """Close the batch after the last line and return the answer. Raises `ProblemError` and `StoreError`."""
+    def finish(self) -> None:
+        """Close the batch after the last line. Raises `ProblemError` and `StoreError`."""
         if self._seen < self.answer.lines:
             raise self._key_conflict("the earlier request had more lines")
         if not self._seen:
@@ -185,10 +175,9 @@ class IngestRequest:
         if not self.is_replay:
             validator, batch = self._open()
             validator.close()
-            self.answer = self.answer.model_copy(update={"notes": batch.notes()})
+            self.answer.notes = batch.notes()
             record = self._record(self.answer, self._digest.digest(), done=True)
             batch.finish((record, self._recorded_lines) if self._key is not None else None)
-        return self.answer
 
     def fail(self, reason: str) -> None:
         """Close the batch as failed. No more lines may be added."""
@@ -205,7 +194,7 @@ class IngestRequest:
             name = self._key if self._key is not None else uuid4().hex
             validator = InputValidator(self._store.settings(), IngestOptions(limits=self._limits))
             batch = IngestBatch(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
-            self.answer = self.answer.model_copy(update={"batch": batch.report.batch})
+            self.answer.batch = batch.report.batch
             self._open_batch = validator, batch
         return self._open_batch
 
@@ -279,7 +268,7 @@ _log = logging.getLogger(__name__)
 _LANGUAGES = "^{0},{0}$".format(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 """Pattern of source and target language, such as `fr,en`."""
 
-_PROBLEMS: dict[int | str, dict[str, object]] = {
+_PROBLEMS: Responses = {
     408: {"description": "The client was too slow."},
     409: {
         "description": "A request with this Idempotency-Key is in progress, or the store does not accept such pairs."
@@ -328,20 +317,16 @@ class _IngestSlots:
         if key is not None:
             self._keys.add(key)
         try:
-            await self._prune()
+            if time.monotonic() - self._pruned >= _PRUNE_SECONDS:
+                self._pruned = time.monotonic()
+                oldest = datetime.now(UTC) - timedelta(hours=self._configuration.idempotency_hours)
+                await self.in_thread(partial(self._store.forget_requests, oldest))
             yield
         finally:
             self._running -= 1
             self._keys.discard(key or "")
 
-    async def _prune(self) -> None:
-        if time.monotonic() - self._pruned < _PRUNE_SECONDS:
-            return
-        self._pruned = time.monotonic()
-        oldest = datetime.now(UTC) - timedelta(hours=self._configuration.idempotency_hours)
-        await self.in_thread(lambda: self._store.forget_requests(oldest))
-
-    async def wait_for_lag(self) -> None:
+    async def wait_until_caught_up(self) -> None:
         """Wait until the backlog is within `max_lag`. Raises `ProblemError` after `backlog_timeout`."""
         started = time.monotonic()
         while True:
@@ -363,16 +348,6 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     """Return the router for POST /v1/pairs."""
     router = APIRouter(prefix="/v1", tags=["ingest"])
     slots, opened = _IngestSlots(context), context.service.opened
-
-    async def ingest_body(request: Request, body: IngestRequest) -> None:
-        async for lines in line_chunks(request, context.http.max_request_bytes):
-            await slots.wait_for_lag()
-            metrics.count_lines(await slots.in_thread(partial(body.add, lines)))
-        await slots.in_thread(body.finish)
-
-    async def fail(body: IngestRequest, reason: str) -> None:
-        with CancelScope(shield=True):
-            await slots.in_thread(lambda: body.fail(reason))
 
     @router.post(
         "/pairs",
@@ -401,19 +376,22 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
             )
         async with slots.acquire(idempotency_key):
             await slots.in_thread(lambda: _check_languages(opened, languages))
-            await slots.wait_for_lag()
+            await slots.wait_until_caught_up()
             body = await slots.in_thread(
                 lambda: IngestRequest(opened, corpus, idempotency_key, context.configuration.intake)
             )
             try:
-                await ingest_body(request, body)
-            except (ProblemError, StoreError, InputError, ClientGoneError) as error:
-                await fail(body, str(error))
-                _log.warning("body of pairs aborted: %s", error)
-                raise _problem(error, body) from error
+                async for lines in line_chunks(request, context.http.max_request_bytes):
+                    await slots.wait_until_caught_up()
+                    metrics.count_lines(await slots.in_thread(partial(body.add, lines)))
+                await slots.in_thread(body.finish)
             except BaseException as error:
-                await fail(body, str(error) or type(error).__name__)
-                raise
+                with CancelScope(shield=True):
+                    await slots.in_thread(partial(body.fail, str(error) or type(error).__name__))
+                if not isinstance(error, (ProblemError, StoreError, InputError)):
+                    raise
+                _log.warning("body of pairs aborted: %s", error)
+                raise _problem(request, error, body) from error
         headers = {"Idempotency-Replayed": "true"} if body.is_replay else {}
         return JSONResponse(body.answer.model_dump(), headers=headers)
 
@@ -429,22 +407,15 @@ def _check_languages(store: GrammarStore, languages: str | None) -> None:
         raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
 
 
-def _problem(error: Exception, body: IngestRequest) -> ProblemError:
+def _problem(request: Request, error: Exception, body: IngestRequest) -> ProblemError:
     """Return the problem for a failed body: the reason, and the report on the lines ingested before."""
-    if isinstance(error, ProblemError):
-        problem = error
-    elif isinstance(error, RequestConflictError):
+    if isinstance(error, RequestConflictError):
         problem = ProblemError(HTTPStatus.CONFLICT, str(error), {"Retry-After": str(STORE_RETRY_SECONDS)})
-    elif isinstance(error, StoreUnavailableError):
-        problem = try_later(str(error), STORE_RETRY_SECONDS)
-    elif isinstance(error, WrongKindError):
-        problem = ProblemError(HTTPStatus.CONFLICT, str(error))
-    elif isinstance(error, TooManyRejectedError):
-        problem = ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
-    elif isinstance(error, InputError):
+    elif isinstance(error, InputError) and not isinstance(error, (WrongKindError, TooManyRejectedError)):
+        # No space for a temporary file.
         problem = ProblemError(HTTPStatus.INSUFFICIENT_STORAGE, str(error))
     else:
-        problem = ProblemError(HTTPStatus.BAD_REQUEST, str(error))
+        problem = make_problem(request, error)
     problem.headers.setdefault("Connection", "close")
     problem.extra["ingested"] = body.answer.model_dump()
     return problem

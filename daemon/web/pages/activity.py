@@ -13,11 +13,10 @@ from starlette.responses import Response
 
 from hierogram.daemon.exports.schedule import job_statuses
 from hierogram.daemon.web.pages.forms import query_values
-from hierogram.daemon.web.pages.rendering import PageContext
+from hierogram.daemon.web.pages.rendering import PageContext, show_minute
 from hierogram.samplers.diagnostics.convergence import effective_size
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress
-from hierogram.storage.records.settings import Settings
 
 _Row = Mapping[str, Any]
 
@@ -34,25 +33,25 @@ def activity_routes(page: PageContext) -> APIRouter:
     @router.get("/now")
     @router.get("/now.json")
     def now_page(request: Request) -> Response:
-        """Return the state of the store and of the daemon."""
         query_values(request)
         with page.read() as snapshot:
             transaction, settings = snapshot.transaction, snapshot.settings
             status = progress.store_status(transaction, page.reader.url)
             sweeps = progress.last_sweeps(transaction, _SWEEPS)
             batches = progress.last_batches(transaction, _ROWS)
-            curve = _likelihood_curve(sweeps, settings)
+            # Sweeps of stage 1 sample at other temperatures, so their log-likelihoods differ.
+            annealed = settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
             exports, changes = progress.last_exports(transaction, _ROWS), progress.last_changes(transaction, _ROWS)
-            daemon, time = _daemon(page, status.pairs), datetime.now(UTC).replace(microsecond=0)
+            daemon = asdict(page.service.status().with_states(status.pairs)) if page.service else None
+            time = datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
                 "store": asdict(status),
                 "daemon": daemon,
                 "sweeps": sweeps,
-                "curve": curve,
+                "curve": _likelihood_curve(sweeps, annealed),
                 "moves": [[row["id"], row["edges_moved"], row["cuts_moved"]] for row in sweeps],
-                "rates": [[row["id"], row["pairs"] / row["seconds"]] for row in sweeps if row["seconds"] > 0],
-                "diagnostics": _diagnostics(status.pairs, sweeps, batches, settings),
-                "annealed": _is_annealed(settings),
+                "diagnostics": _diagnostics(status.pairs, sweeps, batches, annealed),
+                "annealed": annealed,
                 "batches": batches,
                 "rejected": progress.last_rejected(transaction, _ROWS),
                 "damaged": progress.first_damaged(transaction, _ROWS),
@@ -70,12 +69,11 @@ def activity_routes(page: PageContext) -> APIRouter:
     return router
 
 
-def _failures(
-    daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[_Row]], since: datetime
-) -> list[str]:
+def _failures(daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[_Row]], since: datetime) -> list[str]:
     """Return the numbers of recent failures by kind, such as `2 failed files`."""
     files, inputs, exports = (
-        [row for row in failures[name] if _is_recent(row["at"], since)] for name in ("files", "inputs", "exports")
+        [row for row in failures[name] if show_minute(row["at"]) >= show_minute(since)]
+        for name in ("files", "inputs", "exports")
     )
     counts = {
         "stopped loop": 0 if daemon is None else sum(not loop["running"] for loop in daemon["loops"]),
@@ -87,19 +85,8 @@ def _failures(
     return [f"{number:,} {name}{'s' * (number != 1)}" for name, number in counts.items() if number]
 
 
-def _is_recent(moment: Any, since: datetime) -> bool:
-    """Check if a UTC time (text in SQLite) is not before the minute of `since`."""
-    return str(moment)[:16].replace("T", " ") >= f"{since:%Y-%m-%d %H:%M}"
-
-
-def _is_annealed(settings: Settings) -> bool:
-    """Check if sweeps of stage 1 sample at another temperature, so that their log-likelihoods differ."""
-    return settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
-
-
-def _likelihood_curve(sweeps: Sequence[_Row], settings: Settings) -> list[list[float | None]]:
+def _likelihood_curve(sweeps: Sequence[_Row], annealed: bool) -> list[list[float | None]]:
     """Return the log-likelihoods as points `[sweep, annealed, final]`, with None for one of the values."""
-    annealed = _is_annealed(settings)
     points: list[list[float | None]] = []
     for row in sweeps:
         early = annealed and row["stage"] == 1
@@ -112,15 +99,11 @@ def _likelihood_curve(sweeps: Sequence[_Row], settings: Settings) -> list[list[f
 
 
 def _diagnostics(
-    pairs: Mapping[str, int],
-    sweeps: Sequence[_Row],
-    batches: Sequence[_Row],
-    settings: Settings,
+    pairs: Mapping[str, int], sweeps: Sequence[_Row], batches: Sequence[_Row], annealed: bool
 ) -> dict[str, Any]:
     """Return convergence diagnostics: shares of settled pairs, of moved edges and of moved cuts, and the trend."""
     # Log-likelihoods are comparable only for the same pairs and the same temperature.
     arrived = max((row["finished_at"] or row["started_at"] for row in batches if row["accepted"]), default=None)
-    annealed = _is_annealed(settings)
     comparable = [
         (row["id"], row["log_likelihood"])
         for row in sweeps
@@ -134,20 +117,6 @@ def _diagnostics(
         "edges_moved": last and last["edges_moved"],
         "cuts_moved": last and last["cuts_moved"],
         "log_likelihood": estimate_trend(comparable),
-    }
-
-
-def _daemon(page: PageContext, pairs: dict[str, int]) -> dict[str, Any] | None:
-    """Return the state of the daemon, or None without a daemon."""
-    if page.service is None:
-        return None
-    daemon = page.service.status()
-    return {
-        "uptime_seconds": daemon.uptime_seconds,
-        "degraded": daemon.degraded,
-        "lag": asdict(daemon.lag.with_states(pairs)),
-        "spool": asdict(daemon.spool),
-        "loops": list(map(asdict, daemon.loops)),
     }
 
 

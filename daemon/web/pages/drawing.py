@@ -1,14 +1,15 @@
-"""Layout of a pair's drawings: two derivation trees with the links between them, and a grid of links.
+"""Layout of the drawing of a pair: two derivation trees with the links between them.
 
 Lengths are in pixels. The source tree is above its words, the target tree below its words. A rule has the same number
 in both trees.
 """
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hierogram.daemon.learning.derivations import terminal_positions
-from hierogram.daemon.web.pages.rendering import ShownWord, color_number, direction, truncate, visible, width
+from hierogram.daemon.web.pages.rendering import ShownWord, color_number, direction, truncate, visible
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.records.pairs import parse_links
@@ -19,9 +20,6 @@ _STEP = 42.0
 _MARGIN = 24.0
 _WORD_HEIGHT = 22.0
 _MAX_WORD_LENGTH = 28
-_CELL, _SMALL_CELL = 20.0, 12.0
-_MANY_WORDS = 60
-_MAX_LABEL_LENGTH = 18
 
 
 Point = tuple[float, float]
@@ -88,42 +86,24 @@ def lay_out_trees(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWor
     }
 
 
-def lay_out_links(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
-    """Return the links of a pair as grid cells, and the `phrases` as (x, y, width, height, color)."""
-    rows, columns = (
-        [truncate(visible(word.text), _MAX_LABEL_LENGTH) for word in sides[side]] for side in (SOURCE, TARGET)
-    )
-    cell = _SMALL_CELL if max(len(rows), len(columns)) > _MANY_WORDS else _CELL
-    size = min(cell - 2.0, 13.0)
-    label_width = max(map(width, rows), default=0.0) * size + 14.0
-    top = max(map(width, columns), default=0.0) * size + 14.0
-    return {
-        "width": round(label_width + len(columns) * cell + 4.0),
-        "height": round(top + len(rows) * cell + 4.0),
-        "left": round(label_width, 1),
-        "top": round(top, 1),
-        "cell": cell,
-        "rows": rows,
-        "columns": columns,
-        "links": [(i, j, f"{sides[SOURCE][i].key} {sides[TARGET][j].key}") for i, j in parse_links(alignment)],
-        "phrases": [
-            (
-                label_width + use.target_span[0] * cell,
-                top + use.source_span[0] * cell,
-                (use.target_span[1] - use.target_span[0]) * cell,
-                (use.source_span[1] - use.source_span[0]) * cell,
-                color_number(number),
-            )
-            for number, use in enumerate(uses, 1)
-        ],
-    }
+def _width(text: str) -> float:
+    """Estimate the width of a text in ems."""
+    ems = 0.0
+    for letter in text:
+        if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+            continue
+        if unicodedata.east_asian_width(letter) in "WF":
+            ems += 1.05
+        else:
+            ems += 0.68 if letter.isupper() or letter in "mwMW—…%@" else 0.56
+    return ems
 
 
 def _word_offsets(words: Sequence[ShownWord]) -> list[Point]:
     offsets = []
     end = 0.0
     for word in words:
-        word_width = width(truncate(visible(word.text), _MAX_WORD_LENGTH)) * _EM + _GAP
+        word_width = _width(truncate(visible(word.text), _MAX_WORD_LENGTH)) * _EM + _GAP
         offsets.append((end + word_width / 2, end + word_width))
         end += word_width
     return offsets

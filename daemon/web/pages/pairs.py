@@ -9,27 +9,25 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.web.pages.forms import check_form_token, form_values, query_values
+from hierogram.daemon.web.pages.forms import confirmed_form, query_values
 from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, sentences
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.daemon.web.protocol.sessions import COOKIE
-from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET
 from hierogram.storage.browsing.details import count_uses, find_neighbors, find_pair, is_withdrawal_pending
 from hierogram.storage.records.pairs import PairRecord
 
 
-def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
+def pair_routes(page: PageContext) -> APIRouter:
     """Return the router for pairs."""
     router = APIRouter()
 
     @router.get("/pairs/{pair_id:int}.json")
     @router.get("/pairs/{pair_id:int}")
     def pair_page(request: Request, pair_id: PairId) -> Response:
-        """Return the page of a pair."""
         query_values(request)
         with page.read() as snapshot:
             content = _content(snapshot, _require_pair(snapshot, pair_id))
@@ -38,7 +36,6 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
 
     @router.get("/pairs/{pair_id:int}/withdraw")
     def withdrawal_form(request: Request, pair_id: PairId) -> Response:
-        """Return the form that withdraws a pair."""
         query_values(request)
         _require_daemon(page)
         with page.read() as snapshot:
@@ -49,10 +46,9 @@ def pair_routes(page: PageContext, threads: Threads) -> APIRouter:
 
     @router.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
-        """Withdraw a pair."""
-        check_form_token(request, page.sessions, await form_values(request))
+        await confirmed_form(request, page.sessions)
         service = _require_daemon(page)
-        if pair_id not in await threads.change(lambda: service.withdraw([pair_id])):
+        if pair_id not in await page.threads.change(lambda: service.withdraw([pair_id])):
             raise unknown_pair(pair_id)
         return RedirectResponse(f"/withdrawn/{pair_id}", HTTPStatus.SEE_OTHER)
 
@@ -87,7 +83,7 @@ def _require_pair(snapshot: PageSnapshot, pair_id: int) -> PairRecord:
 def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
     # Import lazily: other pages do not need the compiler.
     from hierogram.daemon.learning.derivations import expected_rules, read_derivation
-    from hierogram.daemon.web.pages.drawing import lay_out_links, lay_out_trees
+    from hierogram.daemon.web.pages.drawing import lay_out_trees
     from hierogram.storage.pairs.pairs import pairs_by_id
 
     transaction, settings, notation, view = snapshot
@@ -141,5 +137,4 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
         "_sides": sides,
         "_bilingual": bilingual,
         "_picture": lay_out_trees(rules, tokens, alignment),
-        "_grid": lay_out_links(rules, tokens, alignment) if alignment else None,
     }  # fmt: skip

@@ -25,9 +25,11 @@ from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.segments import WITHIN, WordView
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
+from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, Notation, find_notation
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader, ReadTransaction
+from hierogram.storage.browsing.sql_runner import SqlRunner
 from hierogram.storage.records.pairs import parse_links
 from hierogram.storage.records.settings import Settings
 
@@ -90,15 +92,12 @@ def _probability(value: float) -> str:
     return f"{value:.2f}" if value >= 0.005 else f"{value:.0e}".replace("e-0", "e-")
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.01 or share == 0 else "less than 1 %"
-
-
 def _bits(value: float) -> str:
     return f"{-log2(value) + 0.0:.1f}" if value > 0 else "–"
 
 
-def _moment(value: Any) -> str:
+def show_minute(value: Any) -> str:
+    """Format a UTC time, which is a text in SQLite, up to the minute."""
     return "–" if value is None else str(value)[:16].replace("T", " ")
 
 
@@ -115,8 +114,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Callable[..., Any]] = {
-        "number": _number, "probability": _probability, "bits": _bits, "decimal": _decimal, "moment": _moment,
-        "percent": _percent, "zoned": show_time, "visible": visible, "short": truncate,
+        "number": _number, "probability": _probability, "bits": _bits, "decimal": _decimal, "moment": show_minute,
+        "zoned": show_time, "visible": visible, "short": truncate,
     }  # fmt: skip
     environment.filters |= filters
     digests = {name: sha256(static_content(name)).hexdigest()[:12] for name in STATIC}
@@ -139,17 +138,25 @@ class PageSnapshot(NamedTuple):
 
 
 class PageContext:
-    """Renderer of a site's pages.
+    """Renderer of a site's pages, and the objects that they share.
 
-    Pages are read-only without a `service`, the daemon. `has_sql` is True if the site has the SQL page. `navigation`
+    Pages are read-only without a `service`, the daemon. Without a `sql_runner`, the site has no SQL page. `navigation`
     lists name, path and title of each page that extensions add.
     """
 
-    def __init__(self, reader: Reader, sessions: Sessions, service: "Service | None", *, has_sql: bool) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        sessions: Sessions,
+        threads: Threads,
+        sql_runner: SqlRunner | None,
+        service: "Service | None" = None,
+    ) -> None:
         self.reader = reader
         self.sessions = sessions
+        self.threads = threads
+        self.sql_runner = sql_runner
         self.service = service
-        self.has_sql = has_sql
         self.navigation: list[tuple[str, str, str]] = []
         self._templates = _environment()
 
@@ -268,19 +275,6 @@ def visible(text: str) -> str:
 def truncate(text: str, limit: int = 40) -> str:
     """Truncate the text to `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def width(text: str) -> float:
-    """Estimate the width of a text in ems."""
-    ems = 0.0
-    for letter in text:
-        if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
-            continue
-        if unicodedata.east_asian_width(letter) in "WF":
-            ems += 1.05
-        else:
-            ems += 0.68 if letter.isupper() or letter in "mwMW—…%@" else 0.56
-    return ems
 
 
 class ShownWord(NamedTuple):

@@ -22,8 +22,7 @@ def rule_routes(page: PageContext) -> APIRouter:
     @router.get("/rule")
     @router.get("/rule.json")
     def rule_page(request: Request) -> Response:
-        """Return the page of a rule."""
-        parameters = query_values(request, "source", "target", "after")
+        parameters = query_values(request, "source", "target")
         source, target = parameters.get("source", ""), parameters.get("target", "")
         with page.read() as snapshot:
             transaction, view = snapshot.transaction, snapshot.view
@@ -43,15 +42,12 @@ def rule_routes(page: PageContext) -> APIRouter:
                 },
                 "two_sides": TWO_SIDES in snapshot.notation.offers,
                 "_sides": (view.side(source), view.side(target)),
-                "_here": build_url("/rule", source=source, target=target),
-                "_pairs": build_url("/rule/pairs", source=source, target=target),
             }
         return page.render(request, "rule", content, snapshot)
 
     @router.get("/rule/pairs")
     @router.get("/rule/pairs.json")
     def pairs_of_rule(request: Request) -> Response:
-        """Return pairs whose current derivation uses a rule."""
         # Import lazily: other pages do not need the compiler.
         from hierogram.daemon.learning.derivations import ConcordancePage, concordance
 

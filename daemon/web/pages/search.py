@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -11,19 +11,16 @@ from starlette.responses import Response
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.text.texts import make_pipeline
-from hierogram.daemon.web.pages.forms import query_options
+from hierogram.daemon.web.pages.forms import invalid_value, query_values, whole_number
 from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, build_url
 from hierogram.daemon.web.protocol.bodies import MAX_ID
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES
 from hierogram.samplers.grammar.numbers import ONE_USE
-from hierogram.storage.browsing import progress, words
+from hierogram.storage.browsing import progress
 from hierogram.storage.browsing.search import (
-    MATCHES,
-    ORDERS,
     PagePosition,
     Phrase,
     Query,
-    RulePage,
     guess_side,
     known_labels,
     phrase_occurs,
@@ -31,14 +28,12 @@ from hierogram.storage.browsing.search import (
     search,
 )
 from hierogram.storage.browsing.words import count_word
-from hierogram.storage.options import OptionField
+from hierogram.storage.options import OptionError, OptionField, check
 from hierogram.storage.pairs.vocabulary import similar_words
-from hierogram.storage.records.parts import is_part
 
-_EXAMPLES = 12
 _MAX_RULES = 200
-_MAX_SIMILAR, _MAX_UNKNOWN = 8, 3
-"""Similar words to suggest for each unknown word, and number of unknown words with suggestions."""
+_MAX_UNKNOWN = 3
+"""Number of unknown words for which similar words are suggested."""
 _LABELS = 60
 _EXACT, _NEAR = "0", "1"
 
@@ -53,11 +48,10 @@ def search_routes(page: PageContext) -> APIRouter:
     @router.get("/search.json")
     def search_page(request: Request) -> Response:
         """Return rules that match a query, or without a query an overview of the store."""
-        query, parameters = query_options(request, Query, "q", "after")
-        query = replace(query, limit=min(query.limit, _MAX_RULES))
+        query, parameters = _parse_query(request)
         phrase = read_phrase(parameters.get("q", ""))
         with page.read() as snapshot:
-            transaction, _, notation, view = snapshot
+            transaction, notation = snapshot.transaction, snapshot.notation
             status = progress.store_status(transaction, page.reader.url)
             phrase = _tokenize(snapshot, phrase)
             content: dict[str, Any] = {
@@ -68,21 +62,33 @@ def search_routes(page: PageContext) -> APIRouter:
                 "corpora": progress.corpus_names(transaction),
                 "two_sides": TWO_SIDES in notation.offers,
                 "_values": {name: field.option.values for name, field in OptionField.of(Query).items()},
-                "_orders": ORDERS,
-                "_matches": MATCHES,
-                "_as_typed": lambda word: Phrase((word,)).typed(),
             }
             if phrase.words:
-                phrases = {side: _split_words(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
-                if "side" not in request.query_params:
-                    query = replace(query, side=guess_side(transaction, phrases))
-                results = search(transaction, phrases[query.side], query, _parse_cursor(parameters.get("after")))
-                content |= _results(snapshot, request, results, phrase, phrases, query) | {"query": asdict(query)}
+                content |= _results(snapshot, phrase, query, parameters)
             else:
-                content |= _overview(snapshot) | {"rules": []}
+                trees = FRAGMENTS in notation.offers
+                content |= {"rules": [], "known_labels": known_labels(transaction)[:_LABELS] if trees else []}
         return page.render(request, "search", content, snapshot)
 
     return router
+
+
+def _parse_query(request: Request) -> tuple[Query, dict[str, str]]:
+    """Return the search, and all query values by name."""
+    fields = OptionField.of(Query)
+    parameters = query_values(request, *fields, "q", "after")
+    values: dict[str, Any] = {name: value for name, value in parameters.items() if name in fields}
+    for name, value in values.items():
+        if int in (fields[name].type, *get_args(fields[name].type)):
+            values[name] = whole_number(value)
+            if values[name] is None:
+                raise invalid_value(name, f"must be a whole number from 0 to {MAX_ID:,}, got {value[:40]!r}")
+    query = Query(**values)
+    try:
+        check(query)
+    except OptionError as error:
+        raise invalid_value(error.option, error.reason) from error
+    return replace(query, limit=min(query.limit, _MAX_RULES)), parameters
 
 
 def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
@@ -113,19 +119,16 @@ def _split_words(phrase: Phrase, view: WordView, side: int) -> Phrase:
     return Phrase(tuple(part for parts in groups for part in parts))
 
 
-def _results(
-    snapshot: PageSnapshot,
-    request: Request,
-    results: RulePage,
-    phrase: Phrase,
-    phrases: Mapping[str, Phrase],
-    query: Query,
-) -> dict[str, Any]:
-    side = query.side
+def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: Mapping[str, str]) -> dict[str, Any]:
     transaction, settings, notation, view = snapshot
+    phrases = {side: _split_words(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
+    if "side" not in parameters:
+        query = replace(query, side=guess_side(transaction, phrases))
+    side = query.side
+    results = search(transaction, phrases[side], query, _parse_cursor(parameters.get("after")))
     vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
-    parameters = {name: value for name, value in request.query_params.items() if name != "after"}
+    repeated = {name: value for name, value in parameters.items() if name != "after"}
     after = _format_cursor(results.next)
     missing = results.unknown
     if settings.word_parts:
@@ -140,40 +143,25 @@ def _results(
     unknown = missing[:_MAX_UNKNOWN]
     if not results.rules and not missing and phrase.is_word and not results.labels:
         unknown = phrase.words
-    similar = {word: similar_words(transaction.connection, vocabulary, word, _MAX_SIMILAR) for word in unknown}
     return {
+        "query": asdict(query),
         "rules": results.rules,
         "after": after,
         "readings": readings,
         "unknown_words": list(missing),
-        "similar_words": {
-            word: [candidate.token for candidate in candidates if not is_part(candidate.token)]
-            for word, candidates in similar.items()
-        },
+        "similar_words": {word: similar_words(transaction.connection, vocabulary, word) for word in unknown},
         "labels": list(results.labels),
         "word": words[0] if phrase.is_word and words else None,
         "_replacement": lambda word, candidate: build_url(
-            "/search", **parameters | {"q": phrase.with_word(word, candidate).typed()}
+            "/search", **repeated | {"q": phrase.with_word(word, candidate).typed()}
         ),
-        "_reading": lambda variant: build_url("/search", **parameters | {"q": variant}),
+        "_reading": lambda variant: build_url("/search", **repeated | {"q": variant}),
         "_exact": results.exact,
         "_on_other_side": TWO_SIDES in notation.offers and phrase_occurs(transaction, other, phrases[other]),
-        "_other": build_url("/search", **parameters | {"side": other}),
-        "_next": build_url("/search", **parameters | {"side": side, "after": after}) if after else None,
-        "_continued": "after" in request.query_params,
-        "_first": build_url("/search", **parameters),
-    }
-
-
-def _overview(snapshot: PageSnapshot) -> dict[str, Any]:
-    transaction = snapshot.transaction
-    frequent = {side: words.common_words(transaction, side, _EXAMPLES) for side in (SOURCE, TARGET)}
-    characteristic = words.characteristic_words(transaction, _EXAMPLES) if any(frequent.values()) else {}
-    trees = FRAGMENTS in snapshot.notation.offers
-    return {
-        "common_words": frequent,
-        "characteristic_words": {side: characteristic.get(side, []) for side in (SOURCE, TARGET)},
-        "known_labels": known_labels(transaction)[:_LABELS] if trees else [],
+        "_other": build_url("/search", **repeated | {"side": other}),
+        "_next": build_url("/search", **repeated | {"side": side, "after": after}) if after else None,
+        "_continued": "after" in parameters,
+        "_first": build_url("/search", **repeated),
     }
 
 

@@ -6,12 +6,11 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.web.pages.activity import activity_routes
-from hierogram.daemon.web.pages.forms import check_form_token, form_values, query_values
+from hierogram.daemon.web.pages.forms import confirmed_form, form_values, query_values
 from hierogram.daemon.web.pages.pairs import pair_routes
-from hierogram.daemon.web.pages.rendering import JSON_SUFFIX, STATIC, PageContext, build_url, static_content
+from hierogram.daemon.web.pages.rendering import JSON_SUFFIX, STATIC, PageContext, static_content
 from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
 from hierogram.daemon.web.pages.sql import sql_routes
@@ -23,28 +22,16 @@ from hierogram.daemon.web.protocol.sessions import (
     LOGIN_PATH,
     SESSION_SECONDS,
     STATIC_PREFIX,
-    Sessions,
-    is_cross_site,
 )
-from hierogram.daemon.web.protocol.threads import Threads
-from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.browsing.sql_runner import SqlRunner
 
 _MEDIA_TYPES = {"svg": "image/svg+xml", "css": "text/css", "js": "text/javascript"}
 _IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 def build_pages(
-    reader: Reader,
-    sessions: Sessions,
-    configuration: HttpConfiguration,
-    sql_runner: SqlRunner | None,
-    lifespan: Any = None,
-    context: WebContext | None = None,
+    page: PageContext, sql_seconds: float, lifespan: Any = None, context: WebContext | None = None
 ) -> FastAPI:
-    """Return the application with the pages of a store. With the `context` of a daemon, pairs can be withdrawn."""
-    threads = context.threads if context else Threads()
-    page = PageContext(reader, sessions, context.service if context else None, has_sql=sql_runner is not None)
+    """Return the application with the pages of a store, and of extensions with the `context` of a daemon."""
     added = []
     if context is not None:
         added = [item for extension in extensions() if extension.pages for item in extension.pages(context, page)]
@@ -52,18 +39,17 @@ def build_pages(
     app = FastAPI(
         title="Hierogram pages",
         openapi_url=None,
-        dependencies=[Depends(threads.reads, scope="function")],
+        dependencies=[Depends(page.threads.reads, scope="function")],
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
     )
-    for make_routes in (search_routes, rule_routes, word_routes, activity_routes, login_routes):
+    for make_routes in (search_routes, rule_routes, pair_routes, word_routes, activity_routes, login_routes):
         app.include_router(make_routes(page))
-    app.include_router(pair_routes(page, threads))
     for item in added:
         app.include_router(item.router)
-    if sql_runner is not None:
-        app.include_router(sql_routes(page, sql_runner, configuration.sql_seconds, threads.downloads))
+    if page.sql_runner is not None:
+        app.include_router(sql_routes(page, page.sql_runner, sql_seconds))
 
     @app.get(STATIC_PREFIX + "{name:path}")
     async def file(name: str) -> Response:
@@ -92,7 +78,6 @@ def login_routes(page: PageContext) -> APIRouter:
 
     @router.get(LOGIN_PATH)
     def login_page(request: Request) -> Response:
-        """Return the login form."""
         parameters = query_values(request, "next")
         if not sessions.required:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
@@ -101,10 +86,7 @@ def login_routes(page: PageContext) -> APIRouter:
 
     @router.post(LOGIN_PATH)
     async def login(request: Request) -> Response:
-        """Check the token and set a session cookie."""
         values = await form_values(request)
-        if is_cross_site(request):
-            raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed")
         target = _redirect_target(values.get("next", "/"))
         if not sessions.is_token(values.get("token", "")):
             content = {"next": target, "wrong": True}
@@ -118,15 +100,13 @@ def login_routes(page: PageContext) -> APIRouter:
 
     @router.get("/logout")
     def logout_page(request: Request) -> Response:
-        """Return the logout form."""
         token = sessions.form_token(request.cookies.get(COOKIE), "/logout")
         return page.render_html(request, "logout", {"form_token": token})
 
     @router.post("/logout")
     async def logout(request: Request) -> Response:
-        """Delete the session cookie."""
-        check_form_token(request, sessions, await form_values(request))
-        response = RedirectResponse(build_url(LOGIN_PATH), HTTPStatus.SEE_OTHER)
+        await confirmed_form(request, sessions)
+        response = RedirectResponse(LOGIN_PATH, HTTPStatus.SEE_OTHER)
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from http import HTTPStatus
 from threading import BoundedSemaphore
-from typing import Any
 
 from fastapi import APIRouter
+from hierogram.storage.schema.views import relations
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -17,8 +17,8 @@ from hierogram.daemon.web.pages.forms import query_values
 from hierogram.daemon.web.pages.rendering import HEADERS, PageContext, build_url, to_plain
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.sessions import is_cross_site
-from hierogram.daemon.web.protocol.threads import Download, Downloads
-from hierogram.storage.browsing.cookbook import described_relations, fill_cookbook
+from hierogram.daemon.web.protocol.threads import Download
+from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.browsing.sql_runner import MAX_CELLS, SpooledResult, SqlRunner
 from hierogram.storage.exceptions import QueryError, SlowQueryError
 
@@ -35,10 +35,11 @@ _CHUNK_BYTES = 1 << 16
 """Size of a streamed chunk."""
 
 
-def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloads: Downloads) -> APIRouter:
+def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float) -> APIRouter:
     """Return the router for the SQL page."""
     router = APIRouter()
     slots = BoundedSemaphore(_MAX_CONCURRENT)
+    suggestions = {"cookbook": cookbook(), "tables": relations()}
 
     def run(request: Request, query: str, rows: int, cells: int = MAX_CELLS) -> SpooledResult:
         if sql_runner.refusal is not None:
@@ -74,7 +75,7 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
             "result": shown,
             "problem": problem_text,
             "sql": query,
-            **_cookbook(page),
+            **suggestions,
             "seconds": seconds,
             "_csv": build_url("/sql.csv", sql=query),
             "_json": build_url("/sql.json", sql=query),
@@ -85,21 +86,20 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float, downloa
     def as_json(request: Request) -> Response:
         """Return columns and rows as JSON, or the cookbook if no query is given."""
         if not request.query_params.get("sql"):
-            return JSONResponse(to_plain(_cookbook(page)), headers=HEADERS)
+            return JSONResponse(to_plain(suggestions), headers=HEADERS)
         result = run_download(request)
         # The result is spooled to a file, so slow clients do not use memory.
-        return Download(downloads, _json(result), result.close, "application/json", HEADERS)
+        return Download(page.threads.downloads, _json(result), result.close, "application/json", HEADERS)
 
     @router.get("/sql.csv")
     def as_csv(request: Request) -> Response:
-        """Return the result as CSV (RFC 4180)."""
         result = run_download(request)
         headers = HEADERS | {
             "Content-Disposition": 'attachment; filename="result.csv"',
             "X-More-Rows": str(result.more),
             "X-Truncated-Values": str(result.truncated),
         }
-        return Download(downloads, _csv(result), result.close, "text/csv", headers)
+        return Download(page.threads.downloads, _csv(result), result.close, "text/csv", headers)
 
     return router
 
@@ -126,8 +126,3 @@ def _csv(result: SpooledResult) -> Iterator[bytes]:
             text.truncate()
         writer.writerow(json.loads(line))
     yield text.getvalue().encode("utf-8", "replace")
-
-
-def _cookbook(page: PageContext) -> dict[str, Any]:
-    with page.reader.read() as transaction:
-        return {"cookbook": fill_cookbook(transaction), "tables": described_relations()}

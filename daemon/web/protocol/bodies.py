@@ -9,12 +9,11 @@ from http import HTTPStatus
 from typing import Annotated, TypeVar
 
 from fastapi import Path, Request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import ClientDisconnect
 
-from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.text.lines import LineSplitter
-from hierogram.daemon.web.protocol.problems import ProblemError, wrong_values
+from hierogram.daemon.web.protocol.problems import ProblemError, Responses, wrong_values
 
 MAX_ID = (1 << 63) - 1
 PairId = Annotated[int, Path(ge=1, le=MAX_ID, description="Number of the pair.")]
@@ -22,10 +21,6 @@ PairId = Annotated[int, Path(ge=1, le=MAX_ID, description="Number of the pair.")
 _BLOCK = 1 << 16
 _LINES_PER_CHUNK = 2_000
 _BYTES_PER_CHUNK = 4 << 20
-
-
-class ClientGoneError(DaemonError):
-    """The client disconnected during its request."""
 
 
 def check_content(request: Request, kinds: Sequence[str], expected: str) -> None:
@@ -38,7 +33,7 @@ def check_content(request: Request, kinds: Sequence[str], expected: str) -> None
 
 
 async def body_blocks(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the body's blocks. Raises `ProblemError` if it is too large or slow, or `ClientGoneError`."""
+    """Yield the body's blocks. Raises `ProblemError` if it is too large or slow, or the client disconnects."""
     too_large = ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"the body exceeds {max_bytes} bytes: split it into several requests",
@@ -55,17 +50,14 @@ async def body_blocks(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
                 raise too_large
             yield block
     except ClientDisconnect as error:
-        raise ClientGoneError(f"the client disconnected after {size} bytes") from error
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"the client disconnected after {size} bytes") from error
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
-    """Return the whole body. Raises the errors of `body_blocks`, but `ProblemError` (400) if the client disconnects."""
+    """Return the whole body. Raises the errors of `body_blocks`."""
     content = bytearray()
-    try:
-        async for block in body_blocks(request, max_bytes):
-            content += block
-    except ClientGoneError as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from error
+    async for block in body_blocks(request, max_bytes):
+        content += block
     return bytes(content)
 
 
@@ -93,10 +85,22 @@ async def line_chunks(request: Request, max_bytes: int) -> AsyncIterator[list[by
 
 JSON = "application/json"
 
-_Body = TypeVar("_Body", bound=BaseModel)
+BODY_PROBLEMS: Responses = {
+    413: {"description": "The body is too large."},
+    415: {"description": "The content type is not JSON."},
+}
 
 
-def json_body(model: type[BaseModel]) -> dict[str, object]:
+class StrictBody(BaseModel):
+    """JSON object without unknown members and without conversions between types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+_Body = TypeVar("_Body", bound=StrictBody)
+
+
+def json_body(model: type[StrictBody]) -> dict[str, object]:
     """Return the `requestBody` section of the OpenAPI document for a body that `read_json` reads."""
     schema = model.model_json_schema()
     # Inline the definitions, because `$defs` would be misplaced in the OpenAPI document.

@@ -30,8 +30,6 @@ _EVERYWHERE = {
     500: "Internal error; see the log of the daemon.",
     503: "The store does not respond. See Retry-After.",
 }
-_WRONG_VALUE = "The value of a parameter is invalid."
-_NO_TOKEN = "The token is missing or invalid."
 
 MEMORY_PREFIX = "/tmserver/"
 """Path prefix of the translation-memory API, whose clients may send the token as a password."""
@@ -79,10 +77,10 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
         wrong = answers.get("422")
         # Replace a 422 response that FastAPI generated; keep one that the route declares.
         if operation.get("parameters") and (not wrong or "HTTPValidationError" in str(wrong.get("content"))):
-            answers["422"] = {"description": _WRONG_VALUE}
+            answers["422"] = {"description": "The value of a parameter is invalid."}
         if with_token and path not in HEALTH_PATHS:
             operation["security"] = [{"token": []}]
-            answers["401"] = {"description": _NO_TOKEN}
+            answers["401"] = {"description": "The token is missing or invalid."}
         for status, answer in answers.items():
             if int(status) >= HTTPStatus.BAD_REQUEST:
                 answer.setdefault("content", {})[MEDIA_TYPE] = _REFERENCE

@@ -52,6 +52,11 @@ def problem_response(problem: ProblemError) -> JSONResponse:
     return JSONResponse(content | problem.extra, problem.status, problem.headers, MEDIA_TYPE)
 
 
+Responses = dict[int | str, dict[str, Any]]
+"""Descriptions of responses in the OpenAPI document, by status."""
+PAIR_NOT_FOUND: Responses = {404: {"description": "Pair not found."}}
+
+
 def unknown_pair(pair_id: int) -> ProblemError:
     """Return the 404 problem for an unknown pair id."""
     return ProblemError(HTTPStatus.NOT_FOUND, f"pair {pair_id} not found")
@@ -63,8 +68,8 @@ _SHOWN_CHARACTERS = 60
 def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
     """Return a 422 problem for pydantic's errors; each fault has `where`, such as `pairs.0.source`, and `reason`."""
     faults = [{"where": ".".join(map(str, error["loc"])) or "body", "reason": _reason(error)} for error in errors]
-    sentence = "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, sentence, faults=faults)
+    detail = "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, faults=faults)
 
 
 def _reason(error: Mapping[str, Any]) -> str:
@@ -114,9 +119,11 @@ def install_problem_handlers(
     async def handle(request: Request, error: Exception) -> Response:
         return render(request, make_problem(request, error))
 
-    expected = (ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError)
-    error_types = (DerivationError, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception)
-    for kind in (*expected, *error_types):
+    # Starlette logs an error that only the handler of `Exception` accepts.
+    for kind in (
+        ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError,
+        DerivationError, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception,
+    ):  # fmt: skip
         app.add_exception_handler(kind, handle)
 
 

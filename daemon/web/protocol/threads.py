@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from inspect import iscoroutinefunction
 from itertools import count
@@ -41,7 +40,6 @@ class WorkPool:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._seconds = SECONDS
         self._turns = Semaphore(_THREADS, fast_acquire=True)
         self._threads = CapacityLimiter(_THREADS)
         self._waiting = 0
@@ -57,7 +55,7 @@ class WorkPool:
             raise BusyError(f"too many {self._what} are waiting: try again in a moment")
         results: list[Result] = []
         failed: list[Exception] = []
-        deadline = Deadline(self._seconds)
+        deadline = Deadline(SECONDS)
         async with create_task_group() as group:
 
             async def watch(request: Request) -> None:
@@ -91,10 +89,10 @@ class WorkPool:
     async def _in_turn(self, work: Callable[[], Result], deadline: Deadline) -> Result:
         self._waiting += 1
         try:
-            with fail_after(self._seconds):
+            with fail_after(SECONDS):
                 await self._turns.acquire()
         except TimeoutError:
-            raise BusyError(f"other {self._what} were running for {self._seconds:g} s: try again") from None
+            raise BusyError(f"other {self._what} were running for {SECONDS:g} s: try again") from None
         finally:
             self._waiting -= 1
 
@@ -151,11 +149,7 @@ class Downloads:
 
     async def stream(self, pieces: Iterator[str | bytes]) -> AsyncIterator[str | bytes]:
         """Yield the pieces, each generated in a thread."""
-
-        def following() -> str | bytes | None:
-            return next(pieces, None)
-
-        while (piece := await to_thread.run_sync(following, limiter=self.threads)) is not None:
+        while (piece := await to_thread.run_sync(next, pieces, None, limiter=self.threads)) is not None:
             yield piece
 
 
@@ -211,18 +205,17 @@ class ReadTurns:
             self._free += 1
 
 
-@dataclass(frozen=True)
 class Threads:
     """Thread pools of an application. Other requests run in anyio's default pool of `READERS` threads."""
 
-    translations: WorkPool = field(default_factory=lambda: WorkPool("translations"))
-    alignments: WorkPool = field(default_factory=lambda: WorkPool("alignments"))
-    mcp_requests: WorkPool = field(default_factory=lambda: WorkPool("MCP requests"))
-    downloads: Downloads = field(default_factory=Downloads)
-    changes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_CHANGES))
-    """Limiter of requests that wait for the sampler, such as withdrawals."""
-    reads: ReadTurns = field(default_factory=ReadTurns)
+    def __init__(self) -> None:
+        self.translations = WorkPool("translations")
+        self.alignments = WorkPool("alignments")
+        self.mcp_requests = WorkPool("MCP requests")
+        self.downloads = Downloads()
+        self.reads = ReadTurns()
+        self._changes = CapacityLimiter(_CHANGES)
 
     async def change(self, work: Callable[[], Result]) -> Result:
-        """Run work that may wait for the sampler in a thread, and return its result."""
-        return await to_thread.run_sync(work, limiter=self.changes)
+        """Run work that may wait for the sampler, such as a withdrawal, in a thread; return its result."""
+        return await to_thread.run_sync(work, limiter=self._changes)

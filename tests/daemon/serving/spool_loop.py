@@ -1,6 +1,8 @@
 """Run the spool loop within a test, for a number of scans of the folder."""
 
 from collections.abc import Callable
+from contextlib import closing
+from typing import Any
 
 import structlog
 from structlog.testing import capture_logs
@@ -8,9 +10,11 @@ from structlog.typing import EventDict as Told
 
 from hierogram.daemon.configuration import Configuration, SpoolSection
 from hierogram.daemon.serving.health import HealthRegistry
-from hierogram.daemon.serving.spool import SpoolLoop
+from hierogram.daemon.serving.spool import SpoolInput, SpoolLoop, ingest_input
 from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.text.ingest import IngestReport
 from hierogram.storage.store import Store
+from hierogram.storage.worker_process import WorkerProcess
 
 
 class ScanLimit:
@@ -40,6 +44,14 @@ def run(store: Store, limit: ScanLimit, **section: object) -> tuple[list[Told], 
         intake.prepare(configuration)
         intake.run(limit, Heartbeat())
     return logs, health
+
+
+def read(
+    store: Store, files: SpoolInput, check_stop: Callable[[], None] = lambda: None, **options: Any
+) -> IngestReport:
+    """Ingest one input with a reader process of its own."""
+    with closing(WorkerProcess()) as reader:
+        return ingest_input(store, files, reader, check_stop, **options)
 
 
 def nothing() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES
-from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
+from tests.daemon.serving.spool_loop import ScanLimit, nothing, read, run
 from tests.daemon.text.memories import HEAD, TAIL, unit
 from tests.storage.building import query
 
@@ -21,7 +21,6 @@ from hierogram.daemon.serving.spool import (
     StoppedError,
     create_spool,
     find_inputs,
-    ingest_input,
     move,
 )
 from hierogram.daemon.text.reading import IngestOptions
@@ -103,7 +102,7 @@ def test_an_ingested_file_is_stored_in_its_corpus_and_moved_to_done(spool: Path,
     (spool / "done" / "law").mkdir()
     put(spool / "done" / "law" / "x.target")
     [offer] = find_inputs(spool)[0]
-    report = ingest_input(store, offer)
+    report = read(store, offer)
     assert (report.corpus, report.totals.accepted) == ("law", 9)
     move(offer)
     assert find_inputs(spool) == ([], [])
@@ -132,7 +131,7 @@ def test_an_unreadable_file_is_moved_aside_with_the_reason(
     make(spool / "bad.gz")
     [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=reason) as raised:
-        ingest_input(store, offer)
+        read(store, offer)
     move(offer, str(raised.value))
     assert find_inputs(spool) == ([], [])
     assert (spool / "failed" / "bad.gz.reason").read_text() == f"{raised.value}\n"
@@ -143,9 +142,14 @@ def test_an_unreadable_file_is_moved_aside_with_the_reason(
 def test_an_interrupted_file_is_continued(spool: Path, store: Store) -> None:
     put(spool / "x.bars")
     [offer] = find_inputs(spool)[0]
+
+    def stop() -> None:
+        if store.count_pairs():
+            raise StoppedError
+
     with pytest.raises(StoppedError):
-        ingest_input(store, offer, stopped=lambda: store.count_pairs() > 0)
-    assert ingest_input(store, offer).totals.duplicates == 9
+        read(store, offer, stop)
+    assert read(store, offer).totals.duplicates == 9
     assert store.count_pairs() == 9
     assert store.integrity() == []
 
@@ -173,7 +177,7 @@ def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path,
     put(spool / "x.unaligned", "")
     [offer] = find_inputs(spool)[0]
     assert offer.name == "x.source + x.target"
-    assert ingest_input(store, offer).totals.accepted == 2
+    assert read(store, offer).totals.accepted == 2
     assert store.count_pairs(["unaligned"]) == 2
     move(offer)
     assert sorted(path.name for path in (spool / "done").iterdir()) == ["x.source", "x.target", "x.unaligned"]
@@ -207,7 +211,7 @@ def test_an_empty_alignment_moves_all_three_aside(spool: Path, store: Store, lin
     put(spool / "x.alignment", "")
     [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=r"x\.alignment: empty, but .*x\.source is not"):
-        ingest_input(store, offer)
+        read(store, offer)
     assert store.status().rejected_lines == store.count_pairs() == 0
 
 
@@ -216,7 +220,7 @@ def test_tables_and_translation_memories_use_the_languages_of_the_spool(spool: P
     put(spool / "a.tsv", "L'eau.\tThe water.\n", changed=1)
     put(spool / "b.tmx", HEAD + unit(("en", "A cat."), ("fr", "Un chat.")) + TAIL, changed=2)
     for offer in find_inputs(spool)[0]:
-        ingest_input(store, offer, options=IngestOptions(("fr", "en"), ("fr", "en")))
+        read(store, offer, options=IngestOptions(("fr", "en"), ("fr", "en")))
     assert [(row.source, row.target) for row in store.pairs()] == [
         ("L' eau .", "The water ."),
         ("Un chat .", "A cat ."),

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
+from tests.daemon.serving.spool_loop import ScanLimit, nothing, read, run
 
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.files import folder_within, open_within, write_in
 from hierogram.daemon.serving import spool as spooling
-from hierogram.daemon.serving.spool import SpoolInput, create_spool, find_inputs, ingest_input, move
+from hierogram.daemon.serving.spool import SpoolInput, create_spool, find_inputs, move
 from hierogram.daemon.text.reading import STORE_DEFAULTS, Input
 from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
 from hierogram.storage.records.settings import Settings
@@ -81,7 +81,7 @@ def test_a_file_that_is_replaced_between_look_and_reading_is_not_read(
     monkeypatch.setattr(spooling, "ingest_in_sandbox", ingest)
     [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=r"x\.bars: cannot be opened"):
-        ingest_input(store, offer)
+        read(store, offer)
     assert store.count_pairs() == store.status().rejected_lines == 0
     assert (outside / "x.bars").read_bytes() == SECRET
 
@@ -121,7 +121,7 @@ def test_a_treebank_in_a_spool_that_is_replaced_is_not_read(
     monkeypatch.setattr(spooling, "ingest_trees_in_sandbox", ingest)
     with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
         with pytest.raises(InputError, match="cannot be opened"):
-            ingest_input(store, find_inputs(spool)[0][0])
+            read(store, find_inputs(spool)[0][0])
         assert store.count_pairs() == 0
 
 

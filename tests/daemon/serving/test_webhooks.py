@@ -19,6 +19,7 @@ from tests.storage.building import count_deliveries, query
 
 from hierogram.daemon.configuration import Configuration, WebhooksSection, load_configuration
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.serving.webhooks import WebhookLoop, identify_webhook, redact_credentials, signature
@@ -77,7 +78,7 @@ def sending(store: Store, heart: Heartbeat | None = None, **values: Any) -> Iter
     """The loop, in a thread; an export finishes before it ends a turn."""
     section = ShortPauses(**values)
     configuration = Configuration(webhooks=section)
-    loop = WebhookLoop(store, lambda: configuration, open_log(configuration.log))
+    loop = WebhookLoop(store, lambda: configuration, HealthRegistry(), open_log(configuration.log))
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, heart or Heartbeat()), daemon=True)
     thread.start()

@@ -8,6 +8,7 @@ from hierogram.daemon.configuration import SamplingSection
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.sampling import SamplingTurns
+from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.storage.store import Store
 
 SHORT = {"commit_seconds": 1e-6, "new_share": 1.0, "idle_share": 1.0}
@@ -19,11 +20,12 @@ LOG = structlog.stdlib.get_logger()
 class ManualTurns:
     """A sampling loop whose turns a test runs one by one."""
 
-    def __init__(self, store: Store, options: LearnOptions = OPTIONS, **section: object) -> None:
+    def __init__(self, store: Store, learn_options: LearnOptions = OPTIONS, **section: object) -> None:
         self.health = HealthRegistry()
         self.stop = threading.Event()
-        self.learner = Learner(store, options)
-        self.turns = SamplingTurns(self.learner, SamplingSection.model_validate(section), self.stop, self.health, LOG)
+        self.learner = Learner(store, learn_options)
+        options = SamplingSection.model_validate(section)
+        self.turns = SamplingTurns(self.learner, options, self.stop, Heartbeat(), self.health, LOG)
 
     def __enter__(self) -> "ManualTurns":
         return self

@@ -13,8 +13,7 @@ from tests.daemon.conftest import teacher
 
 from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.serving.health import DaemonStatus, Lag
-from hierogram.daemon.serving.supervision import LoopHealth
+from hierogram.daemon.serving.health import DaemonStatus, Lag, LoopHealth
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.web.app import build_app
 from hierogram.samplers.grammar.known_links import KnownLinks

@@ -216,23 +216,22 @@ class LoopControl:
 
 
 def test_the_daemon_aligns_samples_and_realigns(tmp_path: Path) -> None:
-    from hierogram.daemon.configuration import Configuration, LogSection
+    from hierogram.daemon.configuration import LogSection, SamplingSection
     from hierogram.daemon.learning.learner import Learner
     from hierogram.daemon.serving.health import HealthRegistry
     from hierogram.daemon.serving.logs import open_log
-    from hierogram.daemon.serving.sampling import DaemonAligner, SamplingTurns
+    from hierogram.daemon.serving.sampling import SamplingTurns
 
     url = f"sqlite:///{tmp_path}/store.db"
-    configuration, going, log = Configuration(), LoopControl(), open_log(LogSection(level="error"))
+    section, going, log = SamplingSection(), LoopControl(), open_log(LogSection(level="error"))
     with open_store(url, create=True, settings=QUICK) as store:
         put(store, 0, 60)
         with Learner(store) as learner:
-            aligning = DaemonAligner(store, learner, configuration, going, going, log)
+            turns = SamplingTurns(learner, section, going, going, HealthRegistry(), log)
             going.ended = True
-            assert aligning.align_new() == 0
+            assert not turns.take()
             assert store.count_pairs(["unaligned"]) == 60
             going.ended = False
-            turns = SamplingTurns(learner, configuration.sampling, going, HealthRegistry(), log, aligning)
             while store.count_pairs(["settled"]) < 60:
                 assert turns.take()
             assert going.beats
@@ -242,8 +241,7 @@ def test_the_daemon_aligns_samples_and_realigns(tmp_path: Path) -> None:
         reset_derivations(url)
         learn(store, sweeps=0)
         with Learner(store) as learner:
-            aligning = DaemonAligner(store, learner, configuration, going, going, log)
-            turns = SamplingTurns(learner, configuration.sampling, going, HealthRegistry(), log, aligning)
+            turns = SamplingTurns(learner, section, going, going, HealthRegistry(), log)
             turns.take()
             assert [row.alignment for row in store.pairs(limit=3)] != ["0-0"] * 3
             while store.count_pairs(["settled"]) < 60:
@@ -254,14 +252,15 @@ def test_the_daemon_aligns_samples_and_realigns(tmp_path: Path) -> None:
 
 
 def test_the_daemon_realigns_pairs_after_many_arrivals(quick_store: Store) -> None:
-    from hierogram.daemon.configuration import Configuration
+    from hierogram.daemon.configuration import SamplingSection
     from hierogram.daemon.learning.learner import Learner
-    from hierogram.daemon.serving.sampling import DaemonAligner
+    from hierogram.daemon.serving.health import HealthRegistry
+    from hierogram.daemon.serving.sampling import SamplingTurns
 
     going, log = LoopControl(), structlog.stdlib.get_logger()
     aligner = IncrementalAligner(quick_store)
     with Learner(quick_store) as learner, capture_logs() as logs:
-        turns = DaemonAligner(quick_store, learner, Configuration(), going, going, log)
+        turns = SamplingTurns(learner, SamplingSection(), going, going, HealthRegistry(), log)
         for first, last in ((0, 60), (60, 80), (80, 81)):
             put(quick_store, first, last)
             aligner.align_new()

@@ -338,15 +338,9 @@ def test_the_cookbook_matches_the_document() -> None:
 
 
 @pytest.mark.slow
-def test_example_queries_fit_the_store(reading_client: TestClient) -> None:
+def test_example_queries_and_tables_are_listed(reading_client: TestClient) -> None:
     response = reading_client.get("/sql.json").json()
-    ours = [recipe["sql"] for recipe in response["cookbook"]]
-    assert len(ours) == len(cookbook())
-    # Queries with a word or phrase of this store find something.
-    titles = [recipe["title"] for recipe in response["cookbook"]]
-    found = dict(zip(titles, rows_found(reading_client, ours), strict=True))
-    assert all(found[title] for title in titles[:4] if "gap" not in title)
-    assert sum(bool(number) for number in found.values()) > 2 / 3 * len(found)
+    assert [(recipe["title"], recipe["sql"]) for recipe in response["cookbook"]] == [*cookbook()]
     tables = {table["name"]: table["columns"] for table in response["tables"]}
     assert "folded" in tables["vocabulary"]
     assert "p_target_given_source" in tables["rule_table"]
@@ -401,8 +395,7 @@ def test_trees_are_called_trees(tree_client: TestClient) -> None:
     rule = tree_client.get("/search.json?q=NP").json()["rules"][0]
     sides = f"source={quote(rule['source'])}&target={quote(rule['target'])}"
     paths = ["/", "/search?q=NP", "/search?q=nowhere", f"/rule?{sides}", f"/rule/pairs?{sides}", "/word?token=dog",
-             "/word?token=nowhere", "/now", "/pairs/1", "/pairs/1/withdraw", "/withdrawn/1", "/pairs/99",
-             "/sql"]  # fmt: skip
+             "/word?token=nowhere", "/now", "/pairs/1", "/pairs/1/withdraw", "/withdrawn/1", "/pairs/99"]  # fmt: skip
     for path in paths:
         page = tree_client.get(path, headers=HTML).text
         page = re.sub(r"(?s)<details class=\"behind\">.*?</details>|<dl class=\"tables\">.*?</dl>", "", page)
