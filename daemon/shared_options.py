@@ -58,3 +58,11 @@ class RuleQuery:
     source: Annotated[str | None, Option("Exact source side of the rules.", metavar="SIDE")] = None
     target: Annotated[str | None, Option("Exact target side of the rules.", metavar="SIDE")] = None
     limit: Annotated[int, LIMIT] = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryOptions:
+    """Options of dictionary entries. If `block` is false, the aligner links the words of entries with several words."""
+
+    weight: Annotated[int, Option("Dictionary: number of pairs that an entry counts as.", min=1, max=1_000)] = 1
+    block: Annotated[bool, Option("Dictionary: link all words of an entry with each other if it has several.")] = False

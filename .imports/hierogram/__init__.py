@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore as GrammarStore
     from hierogram.daemon.library.store import open as open
     from hierogram.daemon.library.tables import RuleTable as RuleTable
-    from hierogram.daemon.text.entries import DictionaryOptions as DictionaryOptions
+    from hierogram.daemon.shared_options import DictionaryOptions as DictionaryOptions
     from hierogram.daemon.text.treebanks.transformations import Transformations as Transformations
     from hierogram.samplers.exceptions import SamplerError as SamplerError
     from hierogram.samplers.grammar.known_links import KnownLinks as KnownLinks
@@ -81,7 +81,7 @@ _HOMES = {
     "daemon.library.sampling": ("DirichletProcess", "PitmanYor", "SampledChain", "sample"),
     "daemon.library.store": ("GrammarStore", "open"),
     "daemon.library.tables": ("RuleTable",),
-    "daemon.text.entries": ("DictionaryOptions",),
+    "daemon.shared_options": ("DictionaryOptions",),
     "daemon.text.treebanks.transformations": ("Transformations",),
     "samplers.exceptions": ("SamplerError",),
     "samplers.grammar.known_links": ("KnownLinks",),

@@ -24,7 +24,7 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT, AsJson, Tokenize, Tokenized
-from hierogram.samplers.grammar.known_links import KnownLinks, Link
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.options import Option
 
 STANDARD_OUTPUT = "-"
@@ -138,13 +138,19 @@ def links(
     If a daemon is running, it applies the corrections within seconds. If a line of a file is invalid, nothing is
     stored.
     """
+    from hierogram.daemon.text.formats import parse_known_links
+    from hierogram.daemon.text.rejections import RejectionError
+
     if [pair is None, not (fixed or forbidden), not forget, file is None].count(False) != (1 if file else 2):
         raise UsageError("expected PAIR with --fixed, --forbidden or both; or PAIR --forget; or --import FILE")
     if file is not None:
         corrections, corrections_origin = _read_corrections(file), origin or str(file)
     else:
         assert pair is not None
-        pair_links = KnownLinks(_parse_links("--fixed", fixed), _parse_links("--forbidden", forbidden))
+        try:
+            pair_links = KnownLinks(parse_known_links(fixed, "--fixed"), parse_known_links(forbidden, "--forbidden"))
+        except RejectionError as error:
+            raise UsageError(str(error)) from error
         corrections, corrections_origin = {pair: pair_links}, origin or "command line"
     with (
         interruptible("the corrections are stored but not applied: run the command again to continue"),
@@ -159,16 +165,6 @@ def links(
         print(f"{summary}: will be re-aligned by `{holder.command}` (process {holder.pid} on {holder.host})")
     else:
         print(f"{summary}: re-aligned")
-
-
-def _parse_links(option: str, line: str) -> frozenset[Link]:
-    links = []
-    for word in line.split():
-        source, _, target = word.partition("-")
-        if not (source.isdecimal() and target.isdecimal() and len(word) < 20):
-            raise UsageError(f"{option}: {word!r} is not a link: expected i-j, with words counted from 0")
-        links.append((int(source), int(target)))
-    return frozenset(links)
 
 
 def _read_corrections(file: Path) -> dict[int, KnownLinks]:

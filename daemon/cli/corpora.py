@@ -20,8 +20,7 @@ from hierogram.daemon.cli.common import (
 from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
-from hierogram.daemon.shared_options import CORPUS, AsJson, Languages, Tokenize
-from hierogram.daemon.text.entries import DictionaryOptions
+from hierogram.daemon.shared_options import CORPUS, AsJson, DictionaryOptions, Languages, Tokenize
 from hierogram.daemon.text.treebanks.transformations import Transformations
 from hierogram.storage.options import Option
 

@@ -20,7 +20,7 @@ from hierogram.daemon.library.options import (
     resolve_options,
 )
 from hierogram.daemon.progress import Phases, Steps
-from hierogram.daemon.text.entries import DictionaryOptions
+from hierogram.daemon.shared_options import DictionaryOptions
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs, known_links
 from hierogram.daemon.text.rejections import RejectionError

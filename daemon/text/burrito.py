@@ -7,7 +7,7 @@ digits of a token's number are book, chapter and verse. In source texts, a lette
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -17,6 +17,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.known_links import Link
 
 BURRITO = "burrito"
+ROLES = ("source", "target")
 _CONFORMS = "0.3"
 _VERSE_DIGITS = 8
 _WORD_DIGITS = 11
@@ -52,11 +53,7 @@ def read_token_text(path: str) -> TokenText:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
-    return token_text(lines, Path(path).stem.removeprefix("nt_").removeprefix("ot_"))
-
-
-def token_text(lines: Sequence[str], name: str) -> TokenText:
-    """Parse the lines of a token table. Raises `InputError` if they are malformed."""
+    name = Path(path).stem.removeprefix("nt_").removeprefix("ot_")
     columns = {column: k for k, column in enumerate(lines[0].split("\t"))} if lines else {}
     if not columns.keys() >= {"id", "text"}:
         raise InputError(f"{name}: the header lacks the columns id and text: not a file of tokens")
@@ -78,22 +75,14 @@ def token_text(lines: Sequence[str], name: str) -> TokenText:
     return TokenText(name, dict(numbers), dict(tokens), places)
 
 
-def read_records(path: str) -> list[Mapping[str, Any]]:
-    """Read the records of an alignment's JSON file. Raises `InputError` if it cannot be read or is malformed."""
+def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set[Link]]:
+    """Read the links within each verse. A record links all its tokens to each other. Raises `InputError`."""
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a Scripture Burrito alignment: {error!r}") from error
     if not all(isinstance(record, dict) and isinstance(record.get(role), list) for record in records for role in ROLES):
         raise InputError(f"{path}: not a Scripture Burrito alignment: a record lacks a list of source or target tokens")
-    return list(records)
-
-
-ROLES = ("source", "target")
-
-
-def links_by_verse(source: TokenText, target: TokenText, records: Iterable[Mapping[str, Any]]) -> dict[str, set[Link]]:
-    """Return the links within each verse, by token position. A record links all its tokens to each other."""
     links: dict[str, set[Link]] = defaultdict(set)
     for record in records:
         verse_words = [
@@ -110,7 +99,7 @@ def links_by_verse(source: TokenText, target: TokenText, records: Iterable[Mappi
 def burrito_pairs(alignment: str, source: str, target: str) -> Iterator[dict[str, object]]:
     """Yield the common verses as sentence pairs with links; the id is the verse number. Raises `InputError`."""
     texts = read_token_text(source), read_token_text(target)
-    links = links_by_verse(*texts, read_records(alignment))
+    links = read_links(alignment, *texts)
     for verse in common_verses(*texts):
         sides = (" ".join("\u00a0".join(token.split()) for token in text.tokens[verse]) for text in texts)
         yield {"id": verse, "alignment": sorted(links.get(verse, ())), **dict(zip(ROLES, sides, strict=True))}
@@ -124,10 +113,7 @@ def common_verses(source: TokenText, target: TokenText) -> list[str]:
 def burrito(
     source: TokenText, target: TokenText, links: Mapping[str, Mapping[Link, float]], creator: str
 ) -> dict[str, Any]:
-    """Return a Scripture Burrito alignment, with one record for each group of linked words.
-
-    `links` maps the links of each verse to their probabilities. A record has the mean probability of its links.
-    """
+    """Return an alignment from the probabilities of each verse's links: a record for each group of linked words."""
     records = []
     for verse in common_verses(source, target):
         verse_links = links.get(verse, {})

@@ -15,7 +15,7 @@ MIN_PART = 4
 _MAX_PARTS = 4
 _LINKS = (("", ""), ("s", ""), ("es", ""), ("n", ""), ("en", ""), ("", "e"))
 """Letters between two parts: added to the first, and dropped from its end."""
-_LEAST = 2
+_MIN_COUNT = 2
 """Minimum frequency of a known word. Rarer words are often names or misspelled."""
 
 
@@ -82,7 +82,7 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
 
 def known_parts(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the words that may be parts of compounds, the most frequent first."""
-    found = [(word, count) for word, count in counts.items() if count >= _LEAST and len(word) >= MIN_PART]
+    found = [(word, count) for word, count in counts.items() if count >= _MIN_COUNT and len(word) >= MIN_PART]
     return dict(sorted(found, key=lambda entry: (-entry[1], entry[0])))
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import regex
 
-from hierogram.daemon.text.orthography import RULES_ALONE, Boundary, Orthography
+from hierogram.daemon.text.orthography import Boundary, Orthography
 from hierogram.daemon.text.tokenizer import SHORT_OF_LETTERS, SPACE, ZERO_WIDTH_SPACE, Apostrophe, Spacing, spacing
 
 NO_BREAK = "\u00a0"
@@ -32,12 +32,12 @@ In this order: it closes a quotation from an earlier sentence; it is in the wron
 closes like the mark before it; adjacent punctuation contradicts it; it has no adjacent token.
 """
 
-_BEFORE = regex.compile(
+_ATTACHES_LEFT = regex.compile(
     r"[\p{Terminal_Punctuation}\p{Pe}\p{LB=CL}\p{LB=CP}\p{LB=EX}\p{LB=IS}\p{LB=NS}\p{LB=IN}\p{LB=PO}\u055d\u1a1e\u1a1f"
     r"[\p{Po}&&\p{LB=BA}]]",
     regex.V1,
 )
-_AFTER = regex.compile(r"[\p{Ps}\p{LB=OP}\p{LB=BB}]", regex.V1)
+_ATTACHES_RIGHT = regex.compile(r"[\p{Ps}\p{LB=OP}\p{LB=BB}]", regex.V1)
 _BEFORE_NUMBER = regex.compile(r"[\p{LB=PR}--\\]", regex.V1)
 _INVISIBLE = regex.compile(r"[\p{Mn}\p{Me}\p{Cf}]", regex.V1)
 _NO_WORD_BEFORE = frozenset("&.…‥")
@@ -45,34 +45,21 @@ _DIVIDERS = frozenset("\u1361\u16eb\U0001039f\U000103d0\U00010100")
 
 
 @lru_cache(maxsize=1 << 16)
-def _cached_sign(token: str) -> str:
+def _visible_sign(token: str) -> str:
     visible = _INVISIBLE.sub("", token)
     return visible if len({*visible}) == 1 and not visible[0].isalnum() else ""
-
-
-def extract_sign(token: str) -> str:
-    """Return a token without invisible characters if it is a sign, possibly repeated, else an empty string."""
-    return "" if token.isalnum() else token if len(token) == 1 else _cached_sign(token)
 
 
 @cache
 def _attaches_to_left(sign: str) -> bool:
     """Check if a sign attaches to the token before it, by the sign's first character."""
-    return _BEFORE.match(sign) is not None and _AFTER.match(sign) is None
+    return _ATTACHES_LEFT.match(sign) is not None and _ATTACHES_RIGHT.match(sign) is None
 
 
 class Detokenizer:
-    """Detokenizer of one language.
+    """Detokenizer of one language. With `zero_width`, zero-width spaces separate words in scripts without spaces."""
 
-    With `zero_width`, a zero-width space separates the words of scripts written without spaces.
-    """
-
-    def __init__(
-        self,
-        apostrophe: Apostrophe = Apostrophe.LETTER,
-        zero_width: bool = True,
-        orthography: Orthography = RULES_ALONE,
-    ) -> None:
+    def __init__(self, apostrophe: Apostrophe, zero_width: bool, orthography: Orthography) -> None:
         self.apostrophe = apostrophe
         self.between = ZERO_WIDTH_SPACE if zero_width else ""
         self.orthography = orthography
@@ -155,10 +142,7 @@ _TERMINAL, _STOP = regex.compile(r"\p{Terminal_Punctuation}"), regex.compile(r"\
 
 
 class _Sentence:
-    """Tokens of one sentence.
-
-    `_left` and `_right` mark the tokens that attach to the previous and to the next token.
-    """
+    """Tokens of one sentence; `_left` and `_right` mark those that attach to the previous and to the next token."""
 
     def __init__(self, language: Detokenizer, tokens: Sequence[str]) -> None:
         self._language = language
@@ -198,7 +182,7 @@ class _Sentence:
             sides = {spacing(last), spacing(first)}
             if Spacing.NEVER in sides or sides == {Spacing.PHRASES}:
                 # Scripts that mark syllables need no separator.
-                return self._language.between if _takes_zero_width(last) and _takes_zero_width(first) else ""
+                return self._language.between if _ZERO_WIDTH.match(last) and _ZERO_WIDTH.match(first) else ""
             if last == ZERO_WIDTH_SPACE or (last in _DIVIDERS and before[-2:-1].isalpha()):
                 return ""
         return " "
@@ -207,8 +191,9 @@ class _Sentence:
         return self._tokens[k] if 0 <= k < len(self._tokens) else ""
 
     def _sign(self, k: int) -> str:
-        """Return a token if it is a sign, without invisible characters, else an empty string."""
-        sign = extract_sign(self._tokens[k])
+        """Return a token without invisible characters if it is a sign, possibly repeated, else an empty string."""
+        token = self._tokens[k]
+        sign = "" if token.isalnum() else token if len(token) == 1 else _visible_sign(token)
         return "" if sign[:1] in self._language.orthography.letters else sign
 
     def _bind(self, k: int) -> None:
@@ -224,7 +209,7 @@ class _Sentence:
         elif token in _CLOSERS:
             self._quote(k, token)
         elif token == '"':
-            self._toggle(k)
+            self._mark(k, token, k not in self._closing)
         elif token in ("'", "`"):
             self._apostrophe(k)
         elif token == "—":
@@ -241,7 +226,8 @@ class _Sentence:
             left[k] = k > 0 and _attaches_to_left(token[0])
             # The number before a currency may already belong to another one: 5 € 6 €.
             number = after[:1].isdigit() and not before[-1:].isdigit() and _BEFORE_NUMBER.match(token)
-            right[k] = bool(_AFTER.match(token) or (number and not left[k]) or (k == 0 and token[0] in _NO_WORD_BEFORE))
+            begins = k == 0 and token[0] in _NO_WORD_BEFORE
+            right[k] = bool(_ATTACHES_RIGHT.match(token) or (number and not left[k]) or begins)
 
     def _quote(self, k: int, token: str) -> None:
         """Attach a quotation mark: it closes the quotation that it can close, else opens one if it can."""
@@ -254,40 +240,36 @@ class _Sentence:
         # Languages such as German and Swedish begin quotations with » and ”.
         begins = k + 1 < len(self._tokens) and (k == 0 or (len(pair) % 2 == 0 and pair[:1] == [token]))
         if token in _OPENERS or (begins and not {"“", "‘"}.intersection(self._tokens)):
-            self._open.append(token)
-            self._right[k] = True
+            self._mark(k, token, opens=True)
         else:
             self._left[k] = True
 
-    def _toggle(self, k: int) -> None:
-        """Attach a straight quotation mark."""
-        if k in self._closing:
-            if '"' in self._open:
-                self._open.remove('"')
-            self._left[k] = True
-        else:
-            self._open.append('"')
+    def _mark(self, k: int, sign: str, opens: bool) -> None:
+        """Attach a mark that opens or closes a quotation."""
+        if opens:
+            self._open.append(sign)
             self._right[k] = True
+        else:
+            if sign in self._open:
+                self._open.remove(sign)
+            self._left[k] = True
 
     def _closing_marks(self, marks: Sequence[int]) -> set[int]:
-        """Return the straight quotation marks that close: the cheapest assignment by position and alternation.
-
-        A quotation may begin in an earlier sentence and may continue in the next one.
-        """
+        """Return the straight quotation marks that close: the cheapest assignment by position and alternation."""
         # Best assignments with their costs: one whose last mark opens, one whose last mark closes.
         best: list[tuple[float, list[int]]] = [(_BEGUN_EARLIER, []), (0.0, [])]
         for k in marks:
-            against = self._against(k)
+            costs = self._costs(k)
             best = [
                 min(
-                    (cost + against[closes] + (_OUT_OF_TURN if closes == before else 0.0), chosen + [k] * closes)
+                    (cost + costs[closes] + (_OUT_OF_TURN if closes == before else 0.0), chosen + [k] * closes)
                     for before, (cost, chosen) in enumerate(best)
                 )
                 for closes in (0, 1)
             ]
         return set(min(best)[1])
 
-    def _against(self, k: int) -> tuple[float, float]:
+    def _costs(self, k: int) -> tuple[float, float]:
         """Return the costs of opening and of closing at a mark."""
         before, after = self._at(k - 1), self._at(k + 1)
         # A quotation is usually longer than the text around it.
@@ -309,15 +291,9 @@ class _Sentence:
     def _apostrophe(self, k: int) -> None:
         """Attach an apostrophe token. The tokenizer separates paired apostrophes."""
         before, after = self._at(k - 1), self._at(k + 1)
-        if self._tokens[k] == "`":
-            self._open.append("'")
-            self._right[k] = True
-        elif "'" in self._open:
-            self._open.remove("'")
-            self._left[k] = True
-        elif any(position > k for position in self._single):
-            self._open.append("'")
-            self._right[k] = True
+        is_open = "'" in self._open
+        if is_open or self._tokens[k] == "`" or any(position > k for position in self._single):
+            self._mark(k, "'", opens=not is_open or self._tokens[k] == "`")
         else:
             inside = before[-1:].isalpha() and after[:1].isalpha()
             self._left[k] = inside or (k > 0 and (before[-1:].isalnum() or before[-1:] in ".!?" or not after))
@@ -335,11 +311,6 @@ def _find_class(letter: str) -> str:
     if letter.isalpha() or unicodedata.category(letter).startswith("M"):
         return "A" if letter.isupper() else "a"
     return letter
-
-
-@cache
-def _takes_zero_width(letter: str) -> bool:
-    return _ZERO_WIDTH.match(letter) is not None
 
 
 _ZERO_WIDTH = regex.compile(

@@ -8,7 +8,7 @@ deprecated, superseded, obsolete or forbidden are rejected.
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
@@ -19,12 +19,7 @@ from hierogram.daemon.files import strip_suffix
 from hierogram.daemon.text import xml_streams
 from hierogram.daemon.text.lines import LINES_PER_CHUNK, open_lines
 from hierogram.daemon.text.reading import OpenFiles
-from hierogram.daemon.text.rejections import (
-    DEPRECATED_TERM,
-    FIELD_COUNT,
-    MISSING_FIELD,
-    RejectionError,
-)
+from hierogram.daemon.text.rejections import DEPRECATED_TERM, FIELD_COUNT, MISSING_FIELD, RejectionError
 from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
@@ -130,11 +125,6 @@ class _Reader(xml_streams.UnitReader[Concept]):
         return not is_free_text and _NOT_TO_BE_USED.fullmatch(self._value) is not None
 
 
-def concepts(blocks: Iterable[bytes], name: str) -> Iterator[Concept]:
-    """Yield the concepts of a TBX file. Raises `InputError` if it is not TBX, is damaged, or declares entities."""
-    return xml_streams.units(blocks, _Reader(name))
-
-
 _FORMATS = {"tbx": TBX_ENTRIES, "csv": CSV_ENTRIES, "tsv": TSV_ENTRIES}
 _DELIMITERS = {CSV_ENTRIES: ",", TSV_ENTRIES: "\t"}
 
@@ -183,13 +173,10 @@ class Dictionary(OpenFiles):
             rejected.clear()
 
     def _of_concepts(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
-        for number, concept in enumerate(concepts(self._files[0].blocks(), self.origin), 1):
+        for number, concept in enumerate(xml_streams.units(self._files[0].blocks(), _Reader(self.origin)), 1):
             if languages is None:
                 languages = xml_streams.unit_languages((term.language for term in concept), self.origin, "concept")
-            sides = [
-                [term for term in concept if xml_streams.matches_language(term.language, language)]
-                for language in languages
-            ]
+            sides = xml_streams.split_by_language(concept, languages)
             for term in (term for side in sides for term in side if term.status is not None):
                 message = f"the term {term.term!r} is marked as {term.status}"
                 rejected.append(_reject(number, DEPRECATED_TERM, message, f"{term.language}: {term.term}"))

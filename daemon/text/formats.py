@@ -35,17 +35,17 @@ from hierogram.daemon.text.rejections import (
     RejectionError,
     quote_bytes,
 )
-from hierogram.daemon.text.validation import LineColumns, reject
+from hierogram.daemon.text.validation import LineColumns, parse_pharaoh, reject
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 
 PARALLEL, PIPES, TSV, JSONL, TMX, TREES, OBJECTS = "parallel", "pipes", "tsv", "jsonl", "tmx", "trees", "objects"
 
 PIPE = b"|||"
-_NUMBER = re.compile("[0-9]{1,9}")
+_SEPARATOR = re.compile(rb"(?<![^ \t])\|\|\|(?![^ \t])")
 _KNOWN = KnownLinks._fields
-LINKS = ("alignment", *_KNOWN)
+LINK_MEMBERS = ("alignment", *_KNOWN)
 """Object members that contain links."""
-_MEMBERS = frozenset({"source", "target", "id", *LINKS})
+_MEMBERS = frozenset({"source", "target", "id", *LINK_MEMBERS})
 
 Item = TypeVar("Item")
 
@@ -84,10 +84,10 @@ def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes
         waiting = [lines[min(lengths) :] for lines in waiting]
 
 
-def parse_lines(chunks: Iterable[list[bytes]], take_apart: "LineParser", first: int = 1) -> Iterator[LineColumns]:
+def parse_lines(chunks: Iterable[list[bytes]], parse: "LineParser", first: int = 1) -> Iterator[LineColumns]:
     """Parse the lines of one file with `pipes`, `tabs` or `json_object`. Line numbers start at `first`."""
     for chunk in chunks:
-        yield collect_lines(enumerate(chunk, first), take_apart, lambda line: line, whole=True)
+        yield collect_lines(enumerate(chunk, first), parse, lambda line: line, whole=True)
         first += len(chunk)
 
 
@@ -144,15 +144,10 @@ def pipes(line: bytes) -> ParsedLine:
     parts = line.split(b" ||| ", 3)
     if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
         _check_length(line)
-        fields: list[list[bytes]] = [[]]
         for token in line.replace(b"\t", b" ").split(b" "):
-            if token == PIPE:
-                fields.append([])
-            elif PIPE in token and token.strip(b"|"):
+            if PIPE in token and token.strip(b"|"):
                 raise RejectionError(FIELD_COUNT, f"{quote_bytes(token)}: `|||` {_SPACED}")
-            else:
-                fields[-1].append(token)
-        parts = [b" ".join(field) for field in fields]
+        parts = _SEPARATOR.split(line)
         if len(parts) not in (2, 3):
             counted = f"{len(parts)} field{'s' * (len(parts) > 1)}"
             raise RejectionError(FIELD_COUNT, f"expected source ||| target [||| alignment], got {counted}")
@@ -193,7 +188,7 @@ def members(value: Mapping[str, object]) -> ParsedLine:
             raise RejectionError(MISSING_FIELD, f"the object lacks {name!r}")
     links = value.get("alignment")
     if isinstance(links, list | tuple):
-        links = " ".join([f"{s}-{t}" for s, t in _links(links, "alignment")])
+        links = " ".join([f"{s}-{t}" for s, t in _listed_links(links, "alignment")])
     source, target = _encoded(value["source"], "source"), _encoded(value["target"], "target")
     alignment = None if links is None else _encoded(links, "alignment")
     external_id = _external_id(value.get("id"))
@@ -203,7 +198,7 @@ def members(value: Mapping[str, object]) -> ParsedLine:
     return source, target, alignment, external_id, known_links if any(known_links or ()) else None
 
 
-def _links(links: Sequence[object], name: str) -> list[Link]:
+def _listed_links(links: Sequence[object], name: str) -> list[Link]:
     pair_links = []
     for k, link in enumerate(links):
         if not (isinstance(link, list | tuple) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
@@ -219,17 +214,8 @@ def parse_known_links(links: object, name: str) -> frozenset[Link]:
     if links is None:
         return frozenset()
     if isinstance(links, list | tuple):
-        return frozenset(_links(links, name))
-    parsed = []
-    for word in _encoded(links, name).decode().split():
-        source, _, target = word.partition("-")
-        if not (_NUMBER.fullmatch(source) and _NUMBER.fullmatch(target)):
-            raise RejectionError(
-                MALFORMED_LINK,
-                f"{name}: {quote_bytes(word.encode())} is not a link: expected i-j, with words counted from 0",
-            )
-        parsed.append((int(source), int(target)))
-    return frozenset(parsed)
+        return frozenset(_listed_links(links, name))
+    return frozenset(parse_pharaoh(_encoded(links, name), name))
 
 
 def _encoded(value: object, name: str) -> bytes:
@@ -300,10 +286,10 @@ def _detect_kind(lines: Sequence[bytes]) -> str | None:
     unprintable = sum(_CONTROL.search(line) is not None for line in sample)
     if 2 * unprintable > len(sample) > 1:
         return _BINARY
-    return next((look for look, holds in _DETECTORS if all(map(holds, sample))), None)
+    return next((kind for kind, holds in _DETECTORS if all(map(holds, sample))), None)
 
 
-def _advice(look: str, path: str) -> str:
+def _advice(kind: str, path: str) -> str:
     name = shlex.quote(path)
     return {
         _OBJECTS: f"ingest it by itself: hierogram ingest {name}",
@@ -313,11 +299,11 @@ def _advice(look: str, path: str) -> str:
         _LINKS: "the file of links must be the third: hierogram ingest SOURCE TARGET ALIGNMENT",
         _UTF16: f"convert it first: iconv -f UTF-16 -t UTF-8 {name}",
         _BINARY: "extract or convert it first",
-    }[look]
+    }[kind]
 
 
-def _wrong_format(path: str, look: str, expected: str) -> InputError:
-    return InputError(f"{path}: expected {expected}, got {look}: {_advice(look, path)}")
+def _wrong_format(path: str, kind: str, expected: str) -> InputError:
+    return InputError(f"{path}: expected {expected}, got {kind}: {_advice(kind, path)}")
 
 
 def detect_format(lines: Sequence[bytes], path: str) -> str:
@@ -330,9 +316,9 @@ def detect_format(lines: Sequence[bytes], path: str) -> str:
         return JSONL
     if PIPE in first.split():
         return PIPES
-    look = _detect_kind(lines)
-    if look is not None:
-        raise InputError(f"{path}: contains {look}: {_advice(look, path)}")
+    kind = _detect_kind(lines)
+    if kind is not None:
+        raise InputError(f"{path}: contains {kind}: {_advice(kind, path)}")
     if PIPE in first and b"\t" not in first:
         raise InputError(f"{path}, line 1: `|||` {_SPACED}")
     if 1 <= first.count(b"\t") <= 2:
@@ -348,33 +334,32 @@ def detect_format(lines: Sequence[bytes], path: str) -> str:
     )
 
 
-_EXPECTED_KINDS = {PIPES: _PIPED, JSONL: _OBJECTS, TREES: _TREES}
-_WANTED = {
-    PIPES: "`source ||| target` lines",
-    JSONL: "JSON lines",
-    TSV: "tab-separated lines of source and target",
-    TMX: "TMX",
-    TREES: "trees",
+_EXPECTED = {
+    PIPES: (_PIPED, "`source ||| target` lines"),
+    JSONL: (_OBJECTS, "JSON lines"),
+    TSV: (None, "tab-separated lines of source and target"),
+    TREES: (_TREES, "trees"),
 }
 
 
 def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
     """Raise `InputError` if the first lines of a file do not fit the format pipes, jsonl, tsv or trees."""
-    look = _detect_kind(lines)
-    if look is not None and look != _EXPECTED_KINDS.get(format):
-        raise _wrong_format(path, look, _WANTED[format])
+    expected, description = _EXPECTED[format]
+    kind = _detect_kind(lines)
+    if kind not in (None, expected):
+        raise _wrong_format(path, str(kind), description)
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
     """Raise `InputError` if the first lines of parallel files do not look like sentences, sentences and links."""
     for path, lines in zip(paths[:2], beginnings, strict=False):
-        look = _detect_kind(lines)
-        if look is not None:
-            raise _wrong_format(path, look, "sentences")
+        kind = _detect_kind(lines)
+        if kind is not None:
+            raise _wrong_format(path, kind, "sentences")
     for path, lines in zip(paths[2:], beginnings[2:], strict=True):
-        look = _detect_kind(lines)
-        if look not in (None, _LINKS):
-            raise _wrong_format(path, str(look), "links")
+        kind = _detect_kind(lines)
+        if kind not in (None, _LINKS):
+            raise _wrong_format(path, str(kind), "links")
         sample = _sample(lines)
         if sample and all(_LETTER.search(line) and not any(map(_LINK.fullmatch, line.split())) for line in sample):
             raise InputError(

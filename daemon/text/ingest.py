@@ -2,15 +2,16 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import cast
+from unicodedata import is_normalized
 
 from hierogram.daemon.exceptions import WrongKindError
 from hierogram.daemon.files import printable
 from hierogram.daemon.prefetch import prefetch
-from hierogram.daemon.text.notes import EMPTY_INPUT, NOT_NFC, SWAPPED_SIDES, Note, words_not_in_nfc
+from hierogram.daemon.text.notes import EMPTY_INPUT, NOT_NFC, SWAPPED_SIDES, Note
 from hierogram.daemon.text.reading import (
     STORE_DEFAULTS,
     IngestOptions,
@@ -48,17 +49,14 @@ _SHOWN_REJECTIONS = 10
 
 
 _MAX_ODD_WORDS = 1_000
-"""Maximum number of words per side to list that are not in NFC."""
+"""Number of words per side that are not in NFC, beyond which no more are counted."""
 _MAX_COUNTED_PAIRS = 2_000
 """Number of pairs, in a store of subwords, whose whole words are counted to detect swapped sides."""
 
 
 @dataclass(slots=True)
 class IngestReport:
-    """Progress of an input: totals, rejections by reason, the first rejected lines in full, notes, and the bytes read.
-
-    `bytes_total` is the size of the input, None if it is unknown.
-    """
+    """Progress of an input. `bytes_total` is its size, None if it is unknown."""
 
     batch: int
     corpus: str
@@ -82,11 +80,7 @@ def _count_reasons(rejected: Iterable[RejectedLine]) -> Counter[str]:
 
 
 class IngestBatch:
-    """Input being stored, a few chunks per transaction.
-
-    Pairs that the store already contains are skipped. Rejected lines are stored separately. `report` counts stored
-    lines.
-    """
+    """Input being stored, a few chunks per transaction. `report` counts the lines stored so far."""
 
     def __init__(self, store: Store, corpus: str, origin: str, format: str, limits: InputLimits) -> None:
         self._store = store
@@ -102,9 +96,9 @@ class IngestBatch:
     ) -> tuple[IngestTotals, list[RejectedLine]]:
         """Store lines. Returns their totals and the rejected lines, merged into runs.
 
-        `receipt` returns the record of the request that sent the lines, given the same totals and rejected lines. The
-        record is written in the same transaction. Raises `TooManyRejectedError` if rejections exceed the limit: before
-        the lines are stored if the lines are malformed, afterwards if the store rejects them.
+        `receipt` returns the record of the request that sent the lines, given the same values; it is written in the
+        same transaction. Raises `TooManyRejectedError`: before the lines are stored if they are malformed, afterwards
+        if the store rejects them.
         """
         reasons = _count_reasons(chunk.rejected)
         lines = self.report.lines + len(chunk.pairs) + reasons.total()
@@ -142,10 +136,6 @@ class IngestBatch:
         first = rejected[0]._replace(message=last.message, content=last.content, earlier=last.earlier + last.lines)
         return [first, *rejected[1:]]
 
-    def add_note(self, note: Note) -> None:
-        """Add a note on the input as a whole."""
-        self._notes_of_text += (note,)
-
     def notes(self) -> list[Note]:
         """Return the notes on the lines stored so far."""
         return [*self._notes_of_text, *self._notes.found()]
@@ -153,6 +143,9 @@ class IngestBatch:
     def finish(self, receipt: Receipt | None = None) -> IngestReport:
         """Close the batch as done."""
         self.report.notes = self.notes()
+        if not self.report.lines and receipt is None:
+            # A request with a receipt may repeat an earlier one without adding lines.
+            self.report.notes.append(Note(EMPTY_INPUT, "no lines to store"))
         self._store.finish_ingest(self.report.batch, receipt=receipt, notes=_as_lines(self.report.notes))
         self.report.seconds = time.perf_counter() - self._started
         return self.report
@@ -172,30 +165,25 @@ class _VocabularyNotes:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._looked = self._swapped = False
-        self._odd: dict[str, dict[str, None]] = {}
-        """Words of each side that are not in NFC."""
+        self._swapped = False
+        self._odd: dict[str, dict[str, None]] | None = None
+        """Words of each side that are not in NFC. None before the first pairs."""
 
     def inspect(self, pairs: NewPairs) -> None:
-        if not len(pairs):
-            return
         texts = {SOURCE: pairs.sources, TARGET: pairs.targets}
-        if not self._looked:
-            self._looked = True
+        if self._odd is None and len(pairs):
             # The trees of a treebank are not words.
             self._odd = {side: {} for side in find_notation(self._store.settings().grammar).pair_words}
             if len(self._odd) == len(texts):
                 words = WordSideCounts(self._store, _MAX_COUNTED_PAIRS)
                 self._swapped = are_swapped(words, pairs.sources, pairs.targets)
-        for side, odd in self._odd.items():
-            if len(odd) < _MAX_ODD_WORDS:
-                odd |= dict.fromkeys(words_not_in_nfc(texts[side], _MAX_ODD_WORDS - len(odd)))
+        for side, odd in (self._odd or {}).items():
+            for text in texts[side]:
+                if len(odd) < _MAX_ODD_WORDS and not is_normalized("NFC", text):
+                    odd |= {word: None for word in text.split(" ") if not is_normalized("NFC", word)}
 
     def found(self) -> list[Note]:
-        """Return the notes on the pairs so far.
-
-        Call it after the pairs of the last `inspect` are stored or have failed.
-        """
+        """Return the notes on the pairs so far."""
         notes = []
         if self._swapped:
             notes.append(
@@ -206,7 +194,7 @@ class _VocabularyNotes:
                     "NAME) and ingest it with the sides exchanged",
                 )
             )
-        odd = [word for words in self._odd.values() for word in words]
+        odd = [word for words in (self._odd or {}).values() for word in words]
         if odd:
             notes.append(
                 Note(
@@ -226,25 +214,21 @@ def ingest(
     report: Callable[[IngestReport], None] | None = None,
     options: IngestOptions = STORE_DEFAULTS,
 ) -> IngestReport:
-    """Store the pairs of an input in the corpus.
+    """Store the pairs of an input. Stored pairs are skipped, malformed lines rejected.
 
-    Pairs that are already stored are skipped, malformed lines are rejected.
-
-    A few chunks form one transaction. A file's next chunks are read during the write. Raises `InputError` if an input
-    is damaged or its rejections exceed the limit: earlier chunks remain stored, the batch is marked as failed, and a
-    second ingest of the repaired input adds only the missing pairs. Raises `UsageError` if its languages differ from
-    the store's.
+    Raises `InputError` if an input is damaged or its rejections exceed the limit: earlier chunks remain stored, the
+    batch is marked as failed, and a second ingest of the repaired input adds only the missing pairs. Raises
+    `UsageError` if its languages differ from the store's.
     """
     check_input_kind(store, PAIRS)
-    checks = InputValidator(store.settings(), options, format=source.format)
-    chunks = checks.chunks(source)
-    header = InputHeader(source.origin, source.format, source.bytes_total)
+    validator = InputValidator(store.settings(), options, format=source.format)
+    messages = validator.messages(source)
     # Read ahead only in files: reading a stream may block, and an interrupt must not wait for it.
-    chunks = chunks if header.bytes_total is None else prefetch(chunks)
+    messages = messages if source.bytes_total is None else prefetch(messages)
     try:
-        return store_chunks(store, corpus, header, options.limits, chunks, report)
+        return store_input(store, corpus, options.limits, messages, report)
     finally:
-        checks.close()
+        validator.close()
 
 
 def ingest_in_sandbox(
@@ -258,34 +242,29 @@ def ingest_in_sandbox(
 ) -> IngestReport:
     """Store the pairs of untrusted files, which a worker process reads. For `wait` see `WorkerProcess.run`."""
     check_input_kind(store, PAIRS)
-    with closing(child.run(wait, read_in_sandbox, paths, store.settings(), options)) as messages:
-        header = next(messages)
-        assert isinstance(header, InputHeader)
-        chunks = cast("Generator[ValidatedChunk, None, None]", messages)
-        return store_chunks(store, corpus, header, options.limits, chunks, report)
+    messages = child.run(wait, read_in_sandbox, paths, store.settings(), options)
+    return store_input(store, corpus, options.limits, messages, report)
 
 
-def store_chunks(
+def store_input(
     store: Store,
     corpus: str,
-    header: InputHeader,
     limits: InputLimits,
-    chunks: Generator[ValidatedChunk, None, None],
+    messages: Generator[InputHeader | ValidatedChunk, None, None],
     report: Callable[[IngestReport], None] | None,
 ) -> IngestReport:
-    """Store the chunks of an input as a batch, each in one transaction. Closes the chunk generator."""
-    batch = IngestBatch(store, corpus, header.origin, header.format, limits)
-    done = batch.report
-    try:
-        with closing(chunks):
-            for chunk in chunks:
+    """Store an input as a batch, given its header and then its chunks, each in one transaction. Closes `messages`."""
+    with closing(messages):
+        header = cast(InputHeader, next(messages))
+        batch = IngestBatch(store, corpus, header.origin, header.format, limits)
+        batch.report.bytes_total = header.bytes_total
+        try:
+            for chunk in cast("Iterator[ValidatedChunk]", messages):
                 batch.store(chunk)
-                done.bytes_read, done.bytes_total = chunk.bytes_read, header.bytes_total
+                batch.report.bytes_read = chunk.bytes_read
                 if report:
-                    report(done)
-    except BaseException as error:
-        batch.fail(printable(str(error)) or type(error).__name__)
-        raise
-    if not done.lines:
-        batch.add_note(Note(EMPTY_INPUT, "no lines to store"))
-    return batch.finish()
+                    report(batch.report)
+        except BaseException as error:
+            batch.fail(printable(str(error)) or type(error).__name__)
+            raise
+        return batch.finish()

@@ -5,6 +5,7 @@ abbreviations (from sacremoses), the function of its apostrophe, spaces before s
 in a script written without spaces.
 """
 
+import json
 import re
 import threading
 import unicodedata
@@ -22,12 +23,10 @@ from hierogram.daemon.text.orthography import (
     SOFT_HYPHEN,
     Boundary,
     Orthography,
-    is_enough,
     learn_joins,
     learn_letters,
     learn_spaces,
     learn_spellings,
-    read_orthography,
 )
 from hierogram.daemon.text.tokenizer import SPACE, Apostrophe, Tokenizer, WordFinder
 
@@ -60,11 +59,7 @@ class Language:
         script: str = r"\p{Any}",
         orthography: Orthography | None = None,
     ) -> None:
-        """Create the rules of a language, with the orthography of a corpus.
-
-        `segmenter` finds words in text that matches the pattern `script`. The other parameters are the same as for
-        `Tokenizer`.
-        """
+        """Create the rules. `segmenter` finds words in text that matches the pattern `script`. See `Tokenizer`."""
         self.spaced = code not in _WITHOUT_ANY_SPACES
         self.segmented = segmenter is not None
         self._abbreviations = frozenset(abbreviations)
@@ -100,7 +95,8 @@ class Language:
                 spans.append((start, match.end()))
                 start = match.end()
         spans.append((start, len(text)))
-        return [span for start, end in spans if (span := _trimmed(text, start, end))]
+        sentences = ((text[start:end].strip(), start) for start, end in spans)
+        return [(first := text.index(words, start), first + len(words)) for words, start in sentences if words]
 
     def _ends(self, text: str, start: int, match: "regex.Match[str]") -> bool:
         """Check if a punctuation mark before a space ends a sentence."""
@@ -115,14 +111,6 @@ class Language:
             return False
         last = _LAST_WORD.search(before)
         return last is None or last.group() not in self._abbreviations
-
-
-def _trimmed(text: str, start: int, end: int) -> TextSpan | None:
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
-    return (start, end) if start < end else None
 
 
 _APOSTROPHES = {
@@ -186,11 +174,7 @@ def _burmesenlp() -> WordFinder:
 
 
 class _Package(NamedTuple):
-    """Package that finds words in a script, given as a pattern.
-
-    `extra` is the extra that installs it, `load` returns its segmenter. The tokenizer works without an `optional`
-    package.
-    """
+    """Package that finds words in a script (a pattern), and the extra that installs it."""
 
     name: str
     extra: str
@@ -210,14 +194,15 @@ _PACKAGES = {
 }
 
 
+_MIN_LINES, _MIN_CHARACTERS = 25, 1_000
+"""Minimum size of the text from which an orthography is learned."""
+
+
 @cache
 def find_language(code: str, learned: str = "") -> Language:
-    """Return the rules of a language, with the orthography of a corpus in JSON.
-
-    Raises `UsageError` if a required package is not installed.
-    """
+    """Return the rules of a language, with an orthography in JSON. Raises `UsageError` if a package is missing."""
     base = re.split("[-_]", code.lower())[0]
-    orthography = read_orthography(learned) if learned else None
+    orthography = Orthography(**json.loads(learned)) if learned else None
     if base in _PACKAGES:
         package = _PACKAGES[base]
         try:
@@ -242,12 +227,9 @@ def find_language(code: str, learned: str = "") -> Language:
 
 
 def learn_orthography(code: str, lines: Sequence[str]) -> str:
-    """Return the orthography of a corpus in JSON, learned from its first lines; empty if they are too few.
-
-    Raises `UsageError` if a required package is not installed.
-    """
+    """Return the orthography of a corpus in JSON, learned from its first lines; empty if they are too few."""
     lines = [line.replace(SOFT_HYPHEN, "").strip() for line in lines[:MAX_LINES]]
-    if not is_enough(lines):
+    if len(lines) < _MIN_LINES or sum(map(len, lines)) < _MIN_CHARACTERS:
         return ""
     decomposed, spellings = learn_spellings(lines)
     texts = [unicodedata.normalize("NFC", line) for line in lines]

@@ -73,7 +73,6 @@ _NO_TEXT = {
     b"SQLite format 3\0": "an SQLite database",
 }
 """Magic numbers of files that are not text, with the names of their types."""
-_TAR, _TAR_AT = b"ustar", 257
 
 
 def detect_data_type(head: bytes) -> str | None:
@@ -81,7 +80,7 @@ def detect_data_type(head: bytes) -> str | None:
     compression = _detect_compression(head)
     if compression is not None:
         return f"{compression.name} data"
-    if head[_TAR_AT:].startswith(_TAR):
+    if head[257:].startswith(b"ustar"):
         return "a tar archive"
     return next((kind for magic, kind in _NO_TEXT.items() if head.startswith(magic)), None)
 
@@ -93,12 +92,11 @@ def check_text(head: bytes, name: str) -> None:
 
 
 def _detect_compression(head: bytes) -> _Compression | None:
-    return next((compression for compression in _COMPRESSIONS if _begins(head, compression)), None)
-
-
-def _begins(head: bytes, compression: _Compression) -> bool:
-    # A bzip2 file has its level in the fourth byte. The check keeps text lines that begin with its letters.
-    return head.startswith(compression.magic) and (compression.name != "bzip2" or head[3:4].isdigit())
+    for compression in _COMPRESSIONS:
+        # A bzip2 file has its level in the fourth byte. The check keeps text lines that begin with its letters.
+        if head.startswith(compression.magic) and (compression.name != "bzip2" or head[3:4].isdigit()):
+            return compression
+    return None
 
 
 def read_blocks(read: Callable[[int], bytes], name: str, limits: InputLimits = DEFAULT_LIMITS) -> Iterator[bytes]:
@@ -106,28 +104,18 @@ def read_blocks(read: Callable[[int], bytes], name: str, limits: InputLimits = D
     try:
         head = read(_HEAD_BYTES)
         compression = _detect_compression(head)
-        if compression is None:
-            check_text(head, name)
-        rest = iter(lambda: read(_COMPRESSED_BLOCK if compression else _BLOCK), b"")
+        size = _COMPRESSED_BLOCK if compression else _BLOCK
+        blocks: Iterator[bytes] = chain([head], iter(lambda: read(size), b""))
         if compression:
-            yield from _without_archive(_decompressed(chain([head], rest), name, compression, limits), name)
-        elif head:
-            yield from chain([head], rest)
+            blocks, head = _decompressed(blocks, name, compression, limits), b""
+            while len(head) < _HEAD_BYTES and (block := next(blocks, b"")):
+                head += block
+            blocks = chain([head], blocks)
+        # Compressed data may contain an archive, as in a .tar.gz file.
+        check_text(head, name)
+        yield from filter(None, blocks)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
-
-
-def _without_archive(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Yield the blocks. Raises `InputError` if they begin like an archive, as those of a `.tar.gz` do."""
-    head = b""
-    for block in blocks:
-        head += block
-        if len(head) >= _HEAD_BYTES:
-            break
-    check_text(head, name)
-    if head:
-        yield head
-    yield from blocks
 
 
 def _decompressed(
@@ -150,7 +138,13 @@ def _decompressed(
                 if not pending.startswith(magic):
                     raise InputError(f"{name}: trailing data after the {kind} data: the file is damaged")
                 member = compression.make()
-            content = _decompress(member, pending, name, kind)
+            try:
+                content = member.decompress(pending)
+            except MemoryError:
+                raise
+            except Exception as error:
+                # Each library raises its own exception type, and bz2 raises OSError.
+                raise InputError(f"{name}: damaged {kind} data: {error}") from error
             pending = b""
             if content:
                 unpacked += len(content)
@@ -163,17 +157,6 @@ def _decompressed(
                 member = None
     if member is not None or pending:
         raise InputError(f"{name}: truncated {kind} data: the file is incomplete")
-
-
-def _decompress(member: Any, data: bytes, name: str, kind: str) -> bytes:
-    try:
-        content: bytes = member.decompress(data)
-    except MemoryError:
-        raise
-    except Exception as error:
-        # Each library raises its own exception type, and bz2 raises OSError.
-        raise InputError(f"{name}: damaged {kind} data: {error}") from error
-    return content
 
 
 def pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
@@ -328,9 +311,9 @@ class LineFile:
         """Yield the same content without byte order marks at the beginning of lines."""
         return _without_marks(self.blocks())
 
-    def chunks(self, size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
-        """Yield the remaining lines in lists of `size`. Raises `InputError`."""
-        return in_chunks(self._lines(), size)
+    def chunks(self) -> Iterator[list[bytes]]:
+        """Yield the remaining lines in chunks, see `in_chunks`. Raises `InputError`."""
+        return in_chunks(self._lines())
 
     def _lines(self) -> Iterator[list[bytes]]:
         lists = split_lines(self.blocks(), self.name)
@@ -375,25 +358,24 @@ def open_lines(
 def check_readable(*paths: str) -> None:
     """Raise `InputError` if a file is missing or unreadable, without opening it: it may be a pipe."""
     for path in paths:
+        if path == STANDARD_INPUT:
+            continue
         try:
-            is_folder = path != STANDARD_INPUT and stat.S_ISDIR(os.stat(path).st_mode)
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not os.access(path, os.R_OK):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise InputError(f"{printable(path)}: cannot be opened: {error.strerror or error}") from error
-        if is_folder or not (path == STANDARD_INPUT or os.access(path, os.R_OK)):
-            reason = os.strerror(errno.EISDIR if is_folder else errno.EACCES)
-            raise InputError(f"{printable(path)}: cannot be opened: {reason}")
 
 
 def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
     """Yield file name, line number from 1 and line, decompressed, of a file or `-`. Raises `InputError`."""
     with open_lines(path) as file:
-        number = 0
-        for chunk in file.chunks():
-            for line in chunk:
-                number += 1
-                if len(line) > MAX_LINE_BYTES:
-                    raise InputError(f"{file.name}, line {number}: exceeds {MAX_LINE_BYTES:,} bytes: split it")
-                yield file.name, number, line
+        for number, line in enumerate(chain.from_iterable(file.chunks()), 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise InputError(f"{file.name}, line {number}: exceeds {MAX_LINE_BYTES:,} bytes: split it")
+            yield file.name, number, line
 
 
 def read_sentences(path: str) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import log, sqrt
 
 from hierogram.daemon.text.notes import UNICODE_SPACES, Note
-from hierogram.daemon.text.validation import LineColumns
+from hierogram.daemon.text.validation import LineColumns, split_tokens
 
 _SPACES = "".join(one for one in map(chr, range(0x3001)) if one.isspace() and one not in " \t\n\r")
 """Characters at which `str.split` splits lines and a store does not."""
@@ -59,7 +59,9 @@ class LinkPositions:
         self.divided = False
         self._as_is, self._as_divided = _LinkModel(), _LinkModel()
         self._ratio = self._squares = 0.0
-        self._compared = self._others = self._beyond = 0
+        self._compared = {True: 0, False: 0}
+        """Number of compared lines with and without Unicode spaces."""
+        self._beyond = 0
         self._with_spaces = self._undivided = 0
         self._space = ""
 
@@ -68,11 +70,12 @@ class LinkPositions:
         spaced = [_spaced(fields) for fields in chunks]
         if not any(spaced):
             return
-        if self._compared < _MAX_LINES:
+        if self._compared[True] < _MAX_LINES:
+            # Both models first learn from the lines that they divide alike.
             for fields, line_numbers in zip(chunks, spaced, strict=True):
-                self._learn(fields, sorted({*range(len(fields.sources))} - {*line_numbers}))
+                self._compare(fields, sorted({*range(len(fields.sources))} - {*line_numbers}), False)
             for fields, line_numbers in zip(chunks, spaced, strict=True):
-                self._compare(fields, line_numbers)
+                self._compare(fields, line_numbers, True)
             # If neither division is likelier, links that are in range under only one of them decide.
             self.divided = self._ratio > 0 if self._likely else self._beyond > 0
         number = sum(map(len, spaced))
@@ -88,10 +91,14 @@ class LinkPositions:
         """Return the lines, with linked lines split at Unicode spaces if their links count such words."""
         if not self.divided:
             return fields
+        linked = fields.linked()
         sources, targets = (
             [
-                _divide(line) if alignment is not None or k in fields.known else line
-                for k, (line, alignment) in enumerate(zip(lines, fields.alignments, strict=True))
+                # Validation rejects lines that are not UTF-8.
+                _SPACE.sub(" ", line.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+                if k in linked
+                else line
+                for k, line in enumerate(lines)
             ]
             for lines in (fields.sources, fields.targets)
         )
@@ -117,22 +124,15 @@ class LinkPositions:
             f"{head}the links count words that are split at these spaces, so the text was split there{late}",
         )
 
-    def _learn(self, fields: LineColumns, line_numbers: Sequence[int]) -> None:
-        for _, linked, _ in _lines_with_links(fields, line_numbers):
-            if self._others >= _MAX_LINES:
-                return
-            self._others += 1
-            for words in linked or ():
-                self._as_is.add(*words)
-                self._as_divided.add(*words)
-
-    def _compare(self, fields: LineColumns, line_numbers: Sequence[int]) -> None:
+    def _compare(self, fields: LineColumns, line_numbers: Sequence[int], with_spaces: bool) -> None:
         for text, linked, divided in _lines_with_links(fields, line_numbers):
+            if self._compared[with_spaces] >= _MAX_LINES:
+                return
             if not self._space and (match := _SPACE.search(text)):
                 self._space = match[0]
-            if self._compared >= _MAX_LINES or divided is None:
+            if divided is None:
                 continue
-            self._compared += 1
+            self._compared[with_spaces] += 1
             if linked is None:
                 self._beyond += 1
                 continue
@@ -171,7 +171,8 @@ def _lines_with_links(
         if links:
             source, target = (side[k].decode(errors="replace") for side in (fields.sources, fields.targets))
             divided = source.split(), target.split()
-            yield f"{source} {target}", _linked(links, _words(source), _words(target)), _linked(links, *divided)
+            tokens = split_tokens(source), split_tokens(target)
+            yield f"{source} {target}", _linked(links, *tokens), _linked(links, *divided)
 
 
 def _linked(links: Sequence[tuple[int, int]], source: Sequence[str], target: Sequence[str]) -> _LinkedWords:
@@ -179,15 +180,3 @@ def _linked(links: Sequence[tuple[int, int]], source: Sequence[str], target: Seq
         return [(source[i], target[j]) for i, j in links]
     except IndexError:
         return None
-
-
-def _words(line: str) -> list[str]:
-    return [word for word in line.replace("\t", " ").split(" ") if word]
-
-
-def _divide(line: bytes) -> bytes:
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        return line
-    return _SPACE.sub(" ", text).encode()

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.formats import LINKS, OBJECTS, collect_lines, members, parse_known_links
+from hierogram.daemon.text.formats import LINK_MEMBERS, OBJECTS, collect_lines, members, parse_known_links
 from hierogram.daemon.text.lines import LINES_PER_CHUNK
 from hierogram.daemon.text.rejections import WRONG_TYPE, RejectionError
 from hierogram.daemon.text.texts import Languages
@@ -58,7 +58,7 @@ class GivenPairs:
 def _as_mapping(pair: Any) -> Mapping[str, Any]:
     """Return a pair as a mapping. Raises `RejectionError` if it is neither a tuple nor a mapping."""
     if isinstance(pair, Mapping):
-        return {name: _as_json_links(value) if name in LINKS else value for name, value in pair.items()}
+        return {name: _as_json_links(value) if name in LINK_MEMBERS else value for name, value in pair.items()}
     if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
         raise RejectionError(WRONG_TYPE, "a pair must be (source, target), (source, target, links), or a mapping")
     source, target, *links = pair

@@ -5,8 +5,6 @@ command line prints them, HTTP and the library return them, and `ingest_batches.
 """
 
 import re
-import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hierogram.daemon.text.texts import LOOKS_DIVIDED, LOOKS_RUNNING, Languages, looks_tokenized, words_advice
@@ -42,30 +40,29 @@ class Note:
 
 
 class Notes:
-    """Collector of notes on the text of an input, chunk by chunk.
+    """Collector of notes on an input whose lines without links are tokenized by `rules` (None: they are tokens).
 
-    `divides` is whether lines without links are tokenized, None if the input is not text (a dictionary). `quoting` is
-    whether a spreadsheet may have quoted the fields. `rules` are the languages whose rules tokenize the text.
+    `is_text` is False for a dictionary. `quoting` is True if a spreadsheet may have quoted the fields.
     """
 
-    def __init__(self, divides: bool | None, quoting: bool = False, rules: Languages | None = None) -> None:
-        self._divides = divides
-        self._quoting = quoting
+    def __init__(self, rules: Languages | None, is_text: bool, quoting: bool) -> None:
         self._rules = rules
-        self._on_words: list[Note] | None = None
+        self._quoting = quoting
+        self._on_words: list[Note] | None = None if is_text else []
         self._lines = self._escaped = self._quoted = self._doubled = 0
         self._escape = ""
 
     def inspect(self, fields: LineColumns) -> None:
         """Inspect the next lines of the input before they are tokenized."""
         if self._on_words is None:
-            self._on_words = [] if self._divides is None else self._check_words(self._divides, fields)
+            self._on_words = self._check_words(fields)
         self._lines += len(fields.sources)
         self._count_escapes(fields)
         if self._quoting:
             self._count_quotes(fields)
 
-    def _check_words(self, divides: bool, fields: LineColumns) -> list[Note]:
+    def _check_words(self, fields: LineColumns) -> list[Note]:
+        divides = self._rules is not None
         raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
         sides = [[side[k].decode(errors="replace") for k in raw] for side in (fields.sources, fields.targets)]
         notes = []
@@ -105,7 +102,7 @@ class Notes:
 
     def found(self) -> list[Note]:
         """Return the notes on the lines so far."""
-        notes = list(self._on_words or ())
+        notes = [*(self._on_words or ())]
         if self._escaped > _SHARE_OF_ESCAPES * self._lines:
             notes.append(
                 Note(
@@ -127,16 +124,3 @@ class Notes:
 
 def _lines(number: int) -> str:
     return f"{number:,} {'line has' if number == 1 else 'lines have'}"
-
-
-def words_not_in_nfc(texts: Sequence[str], limit: int) -> list[str]:
-    """Return up to `limit` distinct words of texts that are not in Unicode's form NFC."""
-    if unicodedata.is_normalized("NFC", "\n".join(texts)):
-        return []
-    words: dict[str, None] = {}
-    for text in texts:
-        if not unicodedata.is_normalized("NFC", text):
-            words |= {word: None for word in text.split(" ") if not unicodedata.is_normalized("NFC", word)}
-            if len(words) >= limit:
-                break
-    return list(words)[:limit]

@@ -17,7 +17,6 @@ SOFT_HYPHEN = "\u00ad"
 """Invisible hyphenation point. Tokens omit it."""
 MAX_LINES = 2_000
 """Number of lines from which an orthography is learned."""
-_MIN_LINES, _MIN_CHARACTERS = 25, 1_000
 _MIN_WORDS, _USED, _OFTEN = 5, 0.005, 0.3
 """Minimum number of different words with a letter-like sign inside, their share, and the share of the sign's uses."""
 _DOUBT = 1.5
@@ -40,18 +39,9 @@ _CLASSES = frozenset("aA0PN")
 class Orthography:
     """Orthography of a language or a corpus.
 
-    Attributes
-    ----------
-    letters
-        Signs that are letters.
-    joins
-        Text between two tokens by context, see `Boundary`.
-    spaces
-        Sides of signs at which a space is a token, because the corpus is irregular.
-    decomposed
-        True if text is written in NFD. Tokens are in NFC.
-    spellings
-        Other written forms of graphemes in NFC, or in NFD if text is decomposed.
+    `letters` are signs that are letters. `joins` are texts between two tokens by context, see `Boundary`. `spaces` are
+    sides of signs at which a space is a token, because the corpus is irregular. `decomposed` text is written in NFD,
+    but tokens are in NFC. `spellings` are other written forms of graphemes in NFC, or in NFD if text is decomposed.
     """
 
     letters: str = ""
@@ -61,7 +51,7 @@ class Orthography:
     spellings: Mapping[str, str] = field(default_factory=dict)
 
     def as_text(self) -> str:
-        """Return the orthography as JSON, the input of `read_orthography`."""
+        """Return the orthography as JSON."""
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)
 
     def spell(self, text: str) -> str:
@@ -69,20 +59,6 @@ class Orthography:
         if self.decomposed:
             text = unicodedata.normalize("NFD", text)
         return _GRAPHEME.sub(lambda match: self.spellings.get(match[0], match[0]), text) if self.spellings else text
-
-
-RULES_ALONE = Orthography()
-"""Orthography without a corpus."""
-
-
-def read_orthography(text: str) -> Orthography:
-    """Return the orthography of its JSON form."""
-    return Orthography(**json.loads(text))
-
-
-def is_enough(lines: Sequence[str]) -> bool:
-    """Check if lines contain enough text to learn an orthography."""
-    return len(lines) >= _MIN_LINES and sum(map(len, lines)) >= _MIN_CHARACTERS
 
 
 class Boundary(NamedTuple):

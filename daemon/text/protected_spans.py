@@ -13,7 +13,7 @@ TAG = re.compile(
 )
 """HTML-like tag."""
 
-_PLACES = (
+_PLACEHOLDERS = (
     r"\{\{[^{}\n]{1,80}\}\}",
     r"[$%#]?\{[\w.,:;|!#$@ -]{0,80}\}",
     r"%\([\w. -]{1,80}\)[-+0#]*\d*(?:\.\d+)?[a-zA-Z]",
@@ -29,7 +29,7 @@ _ADDRESSES = (
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
     r"(?<![\w@#])[@#][A-Za-z_]\w*",
 )
-_KEPT = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACES))))
+_KEPT = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACEHOLDERS))))
 _KEPT_OR_TAG = re.compile(f"{TAG.pattern}|{_KEPT.pattern}")
 _LIKELY = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
 """Quick test: every kept span contains one of these. Most text contains none and needs only this search."""

@@ -6,12 +6,12 @@ An untrusted file can therefore be read in a child process (`read_in_sandbox`), 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, islice, product
 from typing import NamedTuple, Protocol
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.files import printable, strip_suffix
-from hierogram.daemon.text.entries import DictionaryOptions
+from hierogram.daemon.shared_options import DictionaryOptions
 from hierogram.daemon.text.formats import (
     JSONL,
     PARALLEL,
@@ -36,6 +36,7 @@ from hierogram.daemon.text.segments import choose_word_parts
 from hierogram.daemon.text.texts import Languages, check_names, make_pipeline, running_lines
 from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, validate
 from hierogram.samplers.grammar.kinds import find_notation
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records.pairs import NewPairs, RejectedLine, in_runs, join_pairs
 from hierogram.storage.records.settings import Settings
@@ -95,8 +96,7 @@ class OpenFiles(ExitStack):
 class Input(OpenFiles):
     """One to three open files in a known format. As a context manager, it closes them.
 
-    Raises `InputError` if a file cannot be opened, its format cannot be detected, or its first lines do not fit the
-    format; `UsageError` if the format requires another number of files.
+    Raises `InputError` if a file cannot be opened or does not fit the format, `UsageError` if their number does not.
     """
 
     def __init__(
@@ -107,10 +107,7 @@ class Input(OpenFiles):
         read_on: Callable[[], None] = lambda: None,
         within: str | None = None,
     ) -> None:
-        """Open the files and inspect the first lines of each. `read_on` is called after each read.
-
-        `within`: see `open_lines`.
-        """
+        """Open the files and inspect the first lines of each. `read_on` and `within`: see `open_lines`."""
         super().__init__()
         if format == AUTO and len(paths) == 1 and strip_suffix(paths[0].lower()).endswith(".tmx"):
             format = TMX
@@ -118,8 +115,8 @@ class Input(OpenFiles):
         self._paths = list(map(printable, paths))
         with ExitStack() as stack:
             self._files = [stack.enter_context(open_lines(path, limits, read_on, within)) for path in paths]
-            self._chunks = [] if format == TMX else [file.chunks() for file in self._files]
-            self.format = self._begin(format)
+            self._chunks = [file.chunks() for file in self._files]
+            self.format = TMX if format == TMX else self._begin(format)
             self.push(stack.pop_all())
 
     def _begin(self, format: str) -> str:
@@ -127,8 +124,6 @@ class Input(OpenFiles):
         beginnings = [list(islice(chunks, 1)) for chunks in self._chunks]
         self._chunks = [chain(beginning, chunks) for beginning, chunks in zip(beginnings, self._chunks, strict=True)]
         first = [beginning[0] if beginning else [] for beginning in beginnings]
-        if format == TMX:
-            return TMX
         if len(first) > 1:
             check_parallel(first, self._paths)
             return PARALLEL
@@ -151,10 +146,9 @@ class Input(OpenFiles):
 
 
 def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Read source and target sentences from two parallel files, or from one file of pairs in a known format.
+    """Read sentence pairs from two parallel files, or one file, whose links are ignored.
 
-    Links in a file of pairs are ignored. Raises `UsageError` if more files are given, `InputError` if the files have
-    different numbers of lines, or a line is not a pair.
+    Raises `UsageError` if more files are given, `InputError` if the files differ in length or a line is not a pair.
     """
     if len(paths) == 2:
         sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
@@ -212,11 +206,7 @@ REPEATS_IN_MEMORY = 500_000
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """Options of an input. None means the store's setting.
-
-    They set its languages, the languages whose rules tokenize it, its limits, and the weight of dictionary entries.
-    `within` is the folder of untrusted files, see `open_lines`.
-    """
+    """Options of an input. None means the store's setting. `within` is a folder of untrusted files."""
 
     languages: Languages | None = None
     tokenize: Languages | None = None
@@ -240,8 +230,7 @@ class InputHeader(NamedTuple):
 class ValidatedChunk(NamedTuple):
     """Valid pairs and rejected lines for one transaction.
 
-    `bytes_read` counts the input up to this chunk. `notes` cover all lines of the input up to this chunk. `learned` are
-    the settings that are learned from the input if it is the store's first text.
+    `bytes_read` and `notes` cover the input up to this chunk. `learned` are the settings that a first text determines.
     """
 
     pairs: NewPairs
@@ -252,10 +241,7 @@ class ValidatedChunk(NamedTuple):
 
 
 class InputValidator:
-    """Validation of an input's lines before they are stored.
-
-    `format` is the input's format. Raises `UsageError` if the input's languages differ from the store's.
-    """
+    """Validation of an input before it is stored. Raises `UsageError` if its languages differ from the store's."""
 
     def __init__(
         self, settings: Settings, options: IngestOptions, repeats: DuplicateCounter | None = None, format: str = ""
@@ -264,8 +250,7 @@ class InputValidator:
         self._entries = options.entries
         self._max_tokens = settings.max_tokens
         self._repeats = DuplicateCounter() if repeats is None else repeats
-        divides = None if options.entries is not None else self._pipeline.rules is not None
-        self._notes = Notes(divides, quoting=format == TSV, rules=self._pipeline.rules)
+        self._notes = Notes(self._pipeline.rules, is_text=options.entries is None, quoting=format == TSV)
         self._positions = LinkPositions()
         self._learns = settings.tokenize and not settings.orthographies and options.entries is None
         self._splits = find_notation(settings.grammar).linked and settings.aligner != ITG_ALIGNER
@@ -284,7 +269,7 @@ class InputValidator:
             self._notes.inspect(fields)
             fields = self._positions.divide(fields)
             sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
-            pairs.append(sound if self._entries is None else self._entries.of(sound))
+            pairs.append(sound if self._entries is None else weigh_entries(sound, self._entries))
             rejected += wrong
         notes = [*self._notes.found(), *filter(None, (self._positions.note(), self._choice))]
         return ValidatedChunk(join_pairs(pairs), in_runs(rejected), notes=tuple(notes), learned=self._learned or None)
@@ -312,6 +297,12 @@ class InputValidator:
             for chunks in groups
         )
 
+    def messages(self, source: Source) -> Generator[InputHeader | ValidatedChunk, None, None]:
+        """Yield the header of an open input, then its chunks. Raises `UsageError` if it has other languages."""
+        chunks = self.chunks(source)
+        yield InputHeader(source.origin, source.format, source.bytes_total)
+        yield from chunks
+
     def close(self) -> None:
         """Delete temporary files."""
         self._repeats.close()
@@ -320,16 +311,24 @@ class InputValidator:
 def read_in_sandbox(
     alive: KeepAlive, paths: Sequence[str], settings: Settings, options: IngestOptions
 ) -> Iterator[InputHeader | ValidatedChunk]:
-    """Yield the beginning of the input in these files, then its chunks; for `Child.run`.
-
-    Raises `InputError` if the files are not valid input or are damaged, `UsageError` if their languages differ from
-    those of a store with these settings.
-    """
+    """Yield the header and chunks of the input in these files; for `WorkerProcess.run`."""
     with Input(paths, limits=options.limits, read_on=alive, within=options.within) as source:
-        checks = InputValidator(settings, options, DuplicateCounter(REPEATS_IN_MEMORY), source.format)
-        chunks = checks.chunks(source)
-        yield InputHeader(source.origin, source.format, source.bytes_total)
-        yield from chunks
+        validator = InputValidator(settings, options, DuplicateCounter(REPEATS_IN_MEMORY), source.format)
+        yield from validator.messages(source)
+
+
+def weigh_entries(pairs: NewPairs, options: DictionaryOptions) -> NewPairs:
+    """Return each distinct dictionary entry `weight` times, with the links of its words."""
+    indices = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(options.weight)]
+    repeated = pairs.at(indices)
+    sizes = zip(repeated.source_lengths, repeated.target_lengths, strict=True)
+    known_links = {
+        k: KnownLinks(frozenset(product(range(height), range(width))))
+        for k, (height, width) in enumerate(sizes)
+        if options.block or height == width == 1
+    }
+    copies = [k % options.weight for k in range(len(repeated))]
+    return replace(repeated, occurrences=copies, known=known_links)
 
 
 def _group_chunks(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:

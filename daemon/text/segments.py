@@ -14,21 +14,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise, repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hierogram.daemon.text.compounds import CompoundSplitter, count_words, known_parts, measure_compounds
+from hierogram.daemon.text.rejections import RejectionError
+from hierogram.daemon.text.validation import LineColumns, parse_pharaoh, split_tokens
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
+from hierogram.storage.records.pairs import parse_links
 from hierogram.storage.records.parts import GUARD, PART_MARK, are_joined, index_words, is_modifier, join_parts
-
-if TYPE_CHECKING:
-    from hierogram.daemon.text.validation import LineColumns
 
 WITHIN = "-"
 """Displayed prefix of a part whose word begins elsewhere."""
 MAX_BPE_MERGES = 4_000
 """Maximum number of merges of byte pair encoding."""
-_ONCE = 2
+_MIN_PAIR_COUNT = 2
 """Minimum frequency of adjacent parts that are joined."""
 
 _SAMPLE = 20_000
@@ -40,33 +40,27 @@ _MIN_COMPOUND_SHARE = 0.02
 _RICHER = 1.5
 """Minimum ratio of the shares of source and target if the source is split."""
 
-Parts = tuple[str, ...]
-
 
 class Segmenter:
     """Splits words into parts, or keeps them whole. Thread-safe."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._cached_parts: dict[str, str] = {}
 
     def tokens(self, text: str) -> str:
         """Split a line of words into a line of parts."""
-        return " ".join([self._parts_of(word) for word in text.replace("\t", " ").split(" ") if word])
+        return " ".join([self._parts_of(word) for word in split_tokens(text)])
 
     def counts(self, text: str) -> list[int]:
         """Return the number of parts of each word of a line."""
-        return [self._parts_of(word).count(" ") + 1 for word in text.replace("\t", " ").split(" ") if word]
-
-    def known_word(self, part: str) -> str:
-        """Return the lowercase word behind a part, such as `haushalt` for `Haushalts`, or "" if it is a subword."""
-        return part.lower()
+        return [self._parts_of(word).count(" ") + 1 for word in split_tokens(text)]
 
     def _parts_of(self, word: str) -> str:
-        cached = self._known.get(word)
+        cached = self._cached_parts.get(word)
         if cached is None:
             marked = PART_MARK in word
             cached = word.replace(PART_MARK, GUARD + PART_MARK) if marked else self._divided(word)
-            self._known[word] = cached
+            self._cached_parts[word] = cached
         return cached
 
     def _divided(self, word: str) -> str:
@@ -81,10 +75,6 @@ class SubwordSegmenter(Segmenter):
         super().__init__()
         self.merges = tuple(merges)
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
-
-    def known_word(self, part: str) -> str:
-        """Return an empty string."""
-        return ""
 
     def _divided(self, word: str) -> str:
         parts = list(word)
@@ -106,7 +96,7 @@ class CompoundSegmenter(Segmenter):
         self._splitter = CompoundSplitter(counts)
 
     def known_word(self, part: str) -> str:
-        """Return the known word in a part, without linking letters. Empty if it is unknown."""
+        """Return the known word in a part, such as `haushalt` in `Haushalts`. Empty if it is unknown."""
         return self._splitter.known_word(part.removesuffix(PART_MARK).lower())
 
     def _divided(self, word: str) -> str:
@@ -121,14 +111,8 @@ class CompoundSegmenter(Segmenter):
 
 
 def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
-    """Learn up to `limit` joins of parts from lines of words.
-
-    Words are weighted by frequency. Ties between equally frequent pairs are broken alphabetically, so the same words
-    give the same joins in any order.
-    """
-    counts = Counter(
-        word for line in lines for word in line.replace("\t", " ").split(" ") if word and PART_MARK not in word
-    )
+    """Learn up to `limit` joins of parts from lines of words. The order of the lines does not matter."""
+    counts = Counter(word for line in lines for word in split_tokens(line) if PART_MARK not in word)
     words = sorted(counts)
     parts = [list(word) for word in words]
     often = [counts[word] for word in words]
@@ -138,7 +122,7 @@ def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
         for pair in pairwise(word_parts):
             pairs[pair] += often[number]
             where[pair].add(number)
-    waiting = [(-count, pair) for pair, count in pairs.items() if count >= _ONCE]
+    waiting = [(-count, pair) for pair, count in pairs.items() if count >= _MIN_PAIR_COUNT]
     heapq.heapify(waiting)
     merges: list[tuple[str, str]] = []
     while waiting and len(merges) < limit:
@@ -146,37 +130,30 @@ def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
         if -count != pairs[pair]:
             # Only current counts matter: a pair that became rarer is queued again, a more frequent pair is already
             # queued.
-            if -count > pairs[pair] >= _ONCE:
+            if -count > pairs[pair] >= _MIN_PAIR_COUNT:
                 heapq.heappush(waiting, (-pairs[pair], pair))
             continue
         merges.append(pair)
-        left, right = pair
-        merged = left + right
+        left, merged = pair[0], "".join(pair)
         changed: set[tuple[str, str]] = set()
         for number in sorted(where.pop(pair)):
             word_parts, times = parts[number], often[number]
             fresh, k = [], 0
             while k < len(word_parts):
-                if word_parts[k] != left or tuple(word_parts[k : k + 2]) != pair:
-                    fresh.append(word_parts[k])
-                    k += 1
-                    continue
-                # Only the pairs adjacent to the joined pair change.
-                neighbours = [((word_parts[k - 1], left), (fresh[-1], merged))] if fresh else []
-                after = word_parts[k + 2 : k + 4]
-                if after and tuple(after) != pair:
-                    neighbours.append(((right, after[0]), (merged, after[0])))
-                for old, new in neighbours:
-                    pairs[old] -= times
-                    pairs[new] += times
+                joins = word_parts[k] == left and tuple(word_parts[k : k + 2]) == pair
+                fresh.append(merged if joins else word_parts[k])
+                k += 1 + joins
+            for old in pairwise(word_parts):
+                pairs[old] -= times
+            for new in pairwise(fresh):
+                pairs[new] += times
+                if merged in new:
                     where[new].add(number)
                     changed.add(new)
-                fresh.append(merged)
-                k += 2
             parts[number] = fresh
         del pairs[pair]
         for each in changed:
-            if pairs[each] >= _ONCE:
+            if pairs[each] >= _MIN_PAIR_COUNT:
                 heapq.heappush(waiting, (-pairs[each], each))
     return merges
 
@@ -187,27 +164,14 @@ def format_merges(merges: Iterable[tuple[str, str]]) -> str:
 
 
 def measure_rare_share(lines: Sequence[str]) -> float:
-    """Return the share of words of a sample that occur only once.
+    """Return the share of words that occur once in a sample, which estimates unknown words in new text [Good 1953].
 
-    The share of words that occur once estimates the share of unknown words in new text [Good 1953]. The share falls
-    with the length of a text, so texts are compared by samples of the same length.
+    The share falls with the length of a text, so texts are compared by samples of the same length.
     """
     words = sum(line.count(" ") + 1 for line in lines)
     sample = lines[:: max(1, words // _SAMPLE)]
     counts = Counter(word for line in sample for word in line.split())
     return sum(count == 1 for count in counts.values()) / max(counts.total(), 1)
-
-
-class WordShares(NamedTuple):
-    """Shares of a side's words: words that occur only once in a sample, and compounds."""
-
-    once: float
-    compounds: float
-
-
-def measure_words(lines: Sequence[str]) -> WordShares:
-    """Return the shares of a side's words by which its segmentation is selected, from lines of words."""
-    return WordShares(measure_rare_share(lines), measure_compounds(count_words(lines)))
 
 
 def choose_word_parts(sources: Sequence[str], targets: Sequence[str]) -> tuple[tuple[str, ...], str]:
@@ -216,17 +180,19 @@ def choose_word_parts(sources: Sequence[str], targets: Sequence[str]) -> tuple[t
     Source words are split if they are compounds or morphologically rich, more often than target words. Target words
     are kept whole.
     """
-    shares, other = measure_words(sources), measure_words(targets)
+    once, other_once = measure_rare_share(sources), measure_rare_share(targets)
+    counts = count_words(sources)
+    compounds, other_compounds = measure_compounds(counts), measure_compounds(count_words(targets))
     parts, choice = "", "words are kept whole"
-    if shares.compounds > max(_MIN_COMPOUND_SHARE, _RICHER * other.compounds):
-        known = known_parts(count_words(sources))
+    if compounds > max(_MIN_COMPOUND_SHARE, _RICHER * other_compounds):
+        known = known_parts(counts)
         parts, choice = format_known_words(known), f"source compounds are split into {len(known):,} known words"
-    elif shares.once > max(_MIN_RARE_SHARE, _RICHER * other.once):
+    elif once > max(_MIN_RARE_SHARE, _RICHER * other_once):
         merges = learn_merges(sources, MAX_BPE_MERGES)
         parts, choice = format_merges(merges), f"source words are split into subwords by {len(merges):,} merges"
     return (parts, "") if parts else (), (
-        f"{choice}: {shares.once:.1%} of the source words and {other.once:.1%} of the target words occur once in a "
-        f"sample, {shares.compounds:.1%} and {other.compounds:.1%} are compounds"
+        f"{choice}: {once:.1%} of the source words and {other_once:.1%} of the target words occur once in a sample, "
+        f"{compounds:.1%} and {other_compounds:.1%} are compounds"
     )
 
 
@@ -246,9 +212,7 @@ def make_segmenter(text: str) -> Segmenter:
     return SubwordSegmenter([(left, right) for left, _, right in (line.partition(" ") for line in lines)])
 
 
-def spread_links(
-    fields: "LineColumns", line_numbers: Iterable[int], source: Segmenter, target: Segmenter
-) -> "LineColumns":
+def spread_links(fields: LineColumns, line_numbers: Iterable[int], source: Segmenter, target: Segmenter) -> LineColumns:
     """Split the words of the selected lines into parts, and link all parts of linked words.
 
     A line whose links are malformed or out of range is returned unchanged, and validation rejects it.
@@ -261,25 +225,16 @@ def spread_links(
             token_spans = [_spans(side.counts(text)) for side, text in zip((source, target), texts, strict=True)]
             line = alignments[k]
             if line is not None:
-                links = [_link(link) for link in line.decode().split()]
-                alignments[k] = " ".join(f"{i}-{j}" for i, j in _between_parts(links, *token_spans)).encode()
+                links = _between_parts(parse_pharaoh(line), *token_spans)
+                alignments[k] = " ".join(f"{i}-{j}" for i, j in links).encode()
             if k in fields.known:
-                known_links = fields.known[k]
-                changed.known[k] = KnownLinks(
-                    *(frozenset(_between_parts(links, *token_spans)) for links in known_links)
-                )
-        except (ValueError, IndexError):
+                parts = (frozenset(_between_parts(links, *token_spans)) for links in fields.known[k])
+                changed.known[k] = KnownLinks(*parts)
+        except (UnicodeDecodeError, RejectionError, IndexError):
             continue
         changed.sources[k], changed.targets[k] = source.tokens(texts[0]).encode(), target.tokens(texts[1]).encode()
     changed.alignments = alignments
     return changed
-
-
-def _link(text: str) -> Link:
-    source, _, target = text.partition("-")
-    if not (source.isdecimal() and target.isdecimal()):
-        raise ValueError(text)
-    return int(source), int(target)
 
 
 def _spans(counts: Sequence[int]) -> list[range]:
@@ -322,10 +277,7 @@ class PairInWords(NamedTuple):
         return KnownLinks(*(frozenset((source[i], target[j]) for i, j in part_links) for part_links in links))
 
     def of_tokens(self, word_links: KnownLinks) -> KnownLinks:
-        """Convert fixed and forbidden links between words to links between all tokens of the words.
-
-        Raises `ValueError` if a word does not exist, or a link is both fixed and forbidden.
-        """
+        """Convert links between words to links between all their tokens. Raises `ValueError` if they are invalid."""
         if problem := word_links.problem(self.source_places[-1], self.target_places[-1]):
             raise ValueError(problem)
         part_spans = [
@@ -381,7 +333,7 @@ class WordView:
         source_indices, target_indices = (index_words(side) for side in sides)
         links: dict[tuple[int, int], str] = {}
         probabilities = repeat("") if link_probabilities is None else link_probabilities.split()
-        for (i, j), probability in zip(map(_link, alignment.split()), probabilities, strict=False):
+        for (i, j), probability in zip(parse_links(alignment), probabilities, strict=False):
             link = source_indices[i], target_indices[j]
             # All have the same number of decimals, so their texts sort like numbers.
             links[link] = max(probability, links.get(link, ""))

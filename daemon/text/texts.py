@@ -7,8 +7,8 @@ text (ingest, alignment, evidence, language models, translation, tuning) passes 
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from hierogram.daemon.exceptions import UsageError
@@ -24,7 +24,7 @@ from hierogram.daemon.text.languages import (
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import ProtectedSpan, find_protected
 from hierogram.daemon.text.segments import make_segmenter, spread_links
-from hierogram.daemon.text.tokenizer import SPACE, ZERO_WIDTH_SPACE, has_long_words
+from hierogram.daemon.text.tokenizer import LONG_WORD, SPACE, ZERO_WIDTH_SPACE
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
@@ -39,18 +39,9 @@ Languages = tuple[str, str]
 LOOKS_RUNNING = (
     "the text does not seem to be tokenized, because most sentences end in a word with an attached full stop"
 )
-"""Note on untokenized text."""
-
 LOOKS_DIVIDED = (
     "the text seems to be tokenized already, because most sentences have spaces before full stops and commas"
 )
-"""Note on tokenized text that is tokenized a second time."""
-
-LOOKS_UNSPACED = (
-    "most sentences have no spaces between words: use `hierogram init --languages` with --tokenize to segment the text"
-)
-"""Note on text in a script without spaces that is stored unsegmented."""
-
 IN_REQUESTS = ("a store created by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
 """Names in HTTP responses of the settings that tokenize text, and that leave it unchanged."""
 
@@ -76,10 +67,9 @@ class TextWord(NamedTuple):
 class TextSide:
     """Text pipeline of one side.
 
-    It tokenizes by the rules of `language` (None: text is tokens) and lowercases with `lower`. `words` and `tokens`
-    convert text to tokens, `separators` and `join_parts` convert tokens to text. With `merges`, the tokens are parts of
-    words, see `segments`. If `merges` is empty, words are whole in a store that has parts on its other side.
-    `orthography` is the orthography of the store's text, as JSON.
+    It tokenizes by the rules of `language` (None: text is tokens) and lowercases with `lower`. With `merges`, tokens
+    are parts of words, see `segments`; if `merges` is empty, only the store's other side has parts. `orthography` is
+    the orthography of the store's text, as JSON.
     """
 
     language: str | None = None
@@ -111,25 +101,26 @@ class TextSide:
     def words(self, text: str, protected: Sequence[ProtectedSpan]) -> list[TextWord]:
         """Return the tokens of a text in NFC with their positions, including the untranslatable spans `protected`."""
         # During tokenization, a placeholder word replaces each kept span.
-        mark = "Qk"
+        mark = "QkZz"
         while mark in text.replace(SOFT_HYPHEN, ""):
-            mark += "k"
+            mark = f"Qk{mark[1:]}"
         pieces, position = [], 0
-        for number, span in enumerate(protected):
-            pieces += [text[position : span.start], mark, _letters(number), "Zz"]
+        for span in protected:
+            pieces += [text[position : span.start], mark]
             position = span.end
         words: list[TextWord] = []
+        waiting = iter(protected)
         tokens = self.rules.tokens("".join((*pieces, text[position:])).replace(SOFT_HYPHEN, ""))
         position = 0
         for token in tokens:
-            for part, stands_for in _parts(token, mark):
-                if stands_for is not None:
-                    span = protected[stands_for]
+            for number, part in enumerate(token.split(mark)):
+                if number:
+                    span = next(waiting)
                     words.append(TextWord(span.token, span.start, span.end, True))
                     position = span.end
-                    continue
-                start, position = _find_span(part, text, position)
-                words.append(TextWord(part.lower() if self.lower else part, start, position, False))
+                if part:
+                    start, position = _find_span(part, text, position)
+                    words.append(TextWord(part.lower() if self.lower else part, start, position, False))
         return words
 
     def typed(self, text: str) -> str:
@@ -141,27 +132,16 @@ class TextSide:
             symbols += self.tokens(str(symbol)).split(" ") if divided else [symbol]
         return render_side(tuple(symbols))
 
-    def separators(self, tokens: Sequence[str]) -> list[str]:
-        """Return the whitespace before each token."""
-        return self.rules.separators(tokens)
-
-    def joined(self, tokens: Sequence[str]) -> str:
-        """Detokenize tokens into text."""
-        return self.rules.join(tokens)
-
     def written(self, line: str) -> str:
         """Detokenize a line of words if this side tokenizes text. Otherwise, return it unchanged."""
-        return line if self.language is None else self.joined(line.split(" "))
+        return line if self.language is None else self.rules.join(line.split(" "))
 
     def text_of(self, line: str) -> str:
         """Return the text of a stored line of words or parts of words."""
-        return self.joined((line if self.merges is None else join_parts(line)).split(" "))
+        return self.rules.join((line if self.merges is None else join_parts(line)).split(" "))
 
     def tokens_of_bytes(self, line: bytes) -> bytes:
-        """Return the tokens of a line as bytes.
-
-        A line that is not UTF-8 is returned unchanged, and validation rejects it.
-        """
+        """Return the tokens of a line. A line that is not UTF-8 is unchanged; validation rejects it."""
         if not self.changes:
             return line
         try:
@@ -186,23 +166,6 @@ def _find_span(token: str, text: str, begin: int) -> TextSpan:
     position = text.find(token, begin)
     start = position if position >= 0 else begin
     return start, min(start + len(token), len(text))
-
-
-def _letters(number: int) -> str:
-    """Encode a number in letters, which no tokenizer splits."""
-    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
-
-
-def _parts(token: str, mark: str) -> Iterator[tuple[str, int | None]]:
-    """Split a token into pieces of text and the indices of kept spans that its placeholders represent."""
-    if mark not in token:
-        yield token, None
-        return
-    for text, letters in re.findall(rf"(.*?)(?:{mark}([a-j]+)Zz|$)", token):
-        if text:
-            yield text, None
-        if letters:
-            yield "", int("".join(str(ord(letter) - ord("a")) for letter in letters))
 
 
 TOKENS = TextSide()
@@ -260,19 +223,18 @@ class TextPipeline:
             return fields
         # Links count the words of the input.
         words = TextSide(None, self.lower)
-        bare = [alignment is None and k not in fields.known for k, alignment in enumerate(fields.alignments)]
+        linked = fields.linked()
         sources, targets = (
             [
                 # Tokenizers would replace these bytes by spaces or remove them.
-                line if _NO_TEXT.search(line) else (side if is_bare else words).tokens_of_bytes(line)
-                for line, is_bare in zip(lines, bare, strict=True)
+                line if _NO_TEXT.search(line) else (words if k in linked else side).tokens_of_bytes(line)
+                for k, line in enumerate(lines)
             ]
             for side, lines in ((source, fields.sources), (target, fields.targets))
         )
         prepared = replace(fields, sources=sources, targets=targets)
-        if not self.merges or all(bare):
+        if not self.merges or not linked:
             return prepared
-        linked = [k for k, is_bare in enumerate(bare) if not is_bare]
         return spread_links(prepared, linked, make_segmenter(self.merges[0]), make_segmenter(self.merges[1]))
 
     def learn_orthographies(self, lines: tuple[Sequence[str], Sequence[str]]) -> tuple[str, ...]:
@@ -308,9 +270,9 @@ def make_pipeline(
     a language is not installed.
     """
     if isinstance(settings, Settings):
-        settings = {name: getattr(settings, name) for name in _SETTINGS}
-    stored_languages: Sequence[str] = settings.get("languages") or []
-    stored_pair = (str(stored_languages[0]), str(stored_languages[1])) if len(stored_languages) == 2 else None
+        settings = asdict(settings)
+    names = list(map(str, settings.get("languages") or ()))
+    stored_pair = (names[0], names[1]) if len(names) == 2 else None
     for value, named in ((languages, "languages"), (tokenize, "tokenize")):
         if value and stored_pair and value != stored_pair:
             raise UsageError(
@@ -327,17 +289,13 @@ def make_pipeline(
     )
 
 
-_SETTINGS = ("languages", "tokenize", "case", "word_parts", "orthographies")
-
-
 def running_lines(chunks: Iterable[LineColumns]) -> tuple[list[str], list[str]]:
     """Return the source and target lines without links, which are running text if the pipeline tokenizes."""
     lines: tuple[list[str], list[str]] = [], []
     for fields in chunks:
-        for k, alignment in enumerate(fields.alignments):
-            if alignment is None and k not in fields.known:
-                for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
-                    side.append(texts[k].decode(errors="replace"))
+        linked = fields.linked()
+        for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
+            side += [text.decode(errors="replace") for k, text in enumerate(texts) if k not in linked]
     return lines
 
 
@@ -348,31 +306,27 @@ def make_side(language: str) -> TextSide:
 
 
 def looks_tokenized(divided: bool, lines: Sequence[str]) -> bool:
-    """Check if most lines look tokenized (`divided`) or untokenized (not `divided`).
-
-    Tokenized lines have spaces before full stops or commas. Untokenized lines end in a word with attached punctuation.
-    """
+    """Check if most lines look tokenized (`divided`) or untokenized (not `divided`), by spaces beside punctuation."""
     pattern = _DETACHED if divided else _ATTACHED
     return 2 * sum(pattern.search(line) is not None for line in lines) > len(lines)
 
 
 def words_advice(rules: Languages | None, sides: Iterable[Sequence[str]]) -> str | None:
-    """Return a note on text without spaces between words, or None.
-
-    `rules` are the languages whose rules tokenize the text. If it is None, the note depends on the text in `sides`.
-    """
+    """Return a note if words of languages with these rules, or of untokenized `sides`, are not found, else None."""
     if rules is not None:
         return "; ".join(note for code in dict.fromkeys(rules) if (note := missing_segmenter_note(code))) or None
-    has_unspaced_side = any(2 * sum(map(has_long_words, side)) > len(side) for side in sides)
-    return LOOKS_UNSPACED if has_unspaced_side else None
+    if not any(2 * sum(LONG_WORD.search(line) is not None for line in side) > len(side) for side in sides):
+        return None
+    return (
+        "most sentences have no spaces between words: use `hierogram init --languages` with --tokenize to segment the "
+        "text"
+    )
 
 
 def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, leave: str) -> str | None:
     """Return a note if sentences are not tokenized but should be, or would be tokenized twice, else None.
 
-    `named` is the name of the text, `divide` the setting that tokenizes it, `leave` the setting that leaves it
-    unchanged. Only the first lines are checked, without empty ones. Tokenizing tokens again changes them: `l' eau`
-    would become `l ' eau`.
+    `named` is the name of the text, `divide` the setting that tokenizes it, `leave` the setting that keeps it.
     """
     sample = [line for line in lines[:_SAMPLE_LINES] if line.strip()]
     divided = side.language is not None
@@ -384,10 +338,7 @@ def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, l
 
 
 def two_languages(text: str, option: str) -> Languages:
-    """Parse source and target language, such as `fr,en`.
-
-    Raises `UsageError` if the text does not name two languages.
-    """
+    """Parse source and target language, such as `fr,en`. Raises `UsageError`."""
     languages = text.split(",")
     if len(languages) != 2 or not all(map(_LANGUAGE.fullmatch, languages)):
         raise UsageError(f"{option} {text}: expected two languages, source and target, such as {option} fr,en")

@@ -61,7 +61,8 @@ _SYLLABLE = regex.compile(
     rf"|[^{SYLLABLE_ENDS}{_KATAKANA}{_IDEOGRAPHS}]+",
     regex.V1,
 )
-_LONG_WORD = regex.compile(rf"(?:{_UNSPACED_LETTER}\p{{M}}*){{16}}", regex.V1)
+LONG_WORD = regex.compile(rf"(?:{_UNSPACED_LETTER}\p{{M}}*){{16}}", regex.V1)
+"""Run of letters of a script without spaces that is too long to be one word."""
 _CLASSES = (
     regex.compile(rf"[{_SPACELESS}{_WIDE_SIGNS}]", regex.V1),
     regex.compile(rf"[{_UNSPACED_LETTER}{SYLLABLE_ENDS}[[{_PHRASED}]&&\p{{M}}]]", regex.V1),
@@ -123,11 +124,6 @@ def is_unspaced(token: str) -> bool:
     return token != SPACE and spacing(token[:1]) is not Spacing.WORDS and token[:1].isalpha()
 
 
-def has_long_words(text: str) -> bool:
-    """Check if a text has a run of letters of a script without spaces that is too long to be one word."""
-    return _LONG_WORD.search(text) is not None
-
-
 class Apostrophe(Enum):
     """Function of an apostrophe between letters: a letter, the end of a word (`l'`), or the beginning of one (`'s`)."""
 
@@ -170,6 +166,7 @@ class Tokenizer:
         self._letters = frozenset(letters)
         self._pattern = _token_pattern(letters)
         self._apostrophe = apostrophe
+        self._apostrophe_splits = _ENDS if apostrophe is Apostrophe.ENDS_WORD else _BEGINS
         self._abbreviations = frozenset(abbreviations)
         self._before_numbers = frozenset(before_numbers)
         self._segmenter = segmenter
@@ -187,7 +184,8 @@ class Tokenizer:
             if stop >= 0 and tokens and self._keeps_stop(result, stop, tokens[0]):
                 result[stop - 1 : stop + 1] = [result[stop - 1] + "."]
                 quotes = [k - (k > stop) for k in quotes]
-            if result and tokens and _is_phrase_break(last, chunk.first):
+            # A space in these scripts is punctuation, not the usual separator of words.
+            if result and tokens and (Spacing.NEVER in (last, chunk.first) or last is chunk.first is Spacing.PHRASES):
                 result.append(SPACE)
             stop = len(result) + chunk.stop if chunk.stop >= 0 else -1
             if chunk.quotes:
@@ -223,7 +221,7 @@ class Tokenizer:
             if match["run"] is not None:
                 tokens += self._words_of(token)
             elif len(token) > 1 and self._apostrophe is not Apostrophe.LETTER:
-                tokens += self._parts(token)
+                tokens += self._apostrophe_splits.split(token)
             else:
                 tokens.append(token)
             if token[-1] in _APOSTROPHES and quotes[-1:] != [len(tokens) - 1]:
@@ -238,10 +236,7 @@ class Tokenizer:
         return _Chunk(tuple(tokens), tuple(quotes), stop, spacing(tokens[0][0]), spacing(tokens[-1][-1]))
 
     def _words_of(self, run: str) -> Iterable[str]:
-        """Return the words of a run of letters without spaces.
-
-        Without a package, words follow from the script alone.
-        """
+        """Return the words of a run of letters without spaces: the package's, else syllables or letters."""
         if self._segmenter is not None and self._segmented.match(run):
             words = [word for part in self._segmenter(run) if (word := part.strip())]
             # A package that normalizes text changes characters.
@@ -249,12 +244,6 @@ class Tokenizer:
                 return words
         syllables: list[str] = _SYLLABLE.findall(run)
         return syllables
-
-    def _parts(self, word: str) -> Iterable[str]:
-        """Split a word at the apostrophes between its letters."""
-        pattern = _ENDS if self._apostrophe is Apostrophe.ENDS_WORD else _BEGINS
-        parts: list[str] = pattern.split(word)
-        return parts
 
     def _detach_quotes(self, tokens: list[str], quotes: Iterable[int]) -> list[str]:
         """Split paired apostrophes that are quotation marks, around one or more words, from the words.
@@ -284,7 +273,7 @@ class Tokenizer:
                 start = waiting[opening_index][0]
                 ends = k + 1 == len(tokens) or _AFTER_QUOTES.match(tokens[k + 1]) is not None
                 sure = is_lone or len(tokens[start]) == 1 or ends
-                if sure or (within[token[-1]] < _LETTERS and token[-1] not in self._letters):
+                if sure or (within[token[-1]] < _MIN_LETTER_WORDS and token[-1] not in self._letters):
                     opening.add(start)
                     closing.add(k)
                     del waiting[opening_index:]
@@ -305,15 +294,8 @@ class Tokenizer:
 
 
 _AFTER_QUOTES = regex.compile(r"[\p{Terminal_Punctuation}\p{Pe}\p{Pf}\"]", regex.V1)
-_LETTERS = 2
+_MIN_LETTER_WORDS = 2
 """Number of words with an inner apostrophe that shows that the apostrophe is a letter."""
 _ENDS = regex.compile(r"(?<=\p{L}['\u2019])(?=\p{L})", regex.V1)
 _BEGINS = regex.compile(r"(?<=[\p{L}\p{N}])(?=['\u2019]\p{L})", regex.V1)
 SHORT_OF_LETTERS = frozenset({"em", "cause", "til", "tis", "twas", "n", "bout", "round", "kay", "cuz"})
-
-
-def _is_phrase_break(before: Spacing, after: Spacing) -> bool:
-    """Check if a space between two tokens acts as punctuation, not as the usual word separator."""
-    if before is Spacing.NEVER or after is Spacing.NEVER:
-        return True
-    return before is Spacing.PHRASES and after is Spacing.PHRASES

@@ -148,7 +148,8 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
             bounds = f"more than {_MAX_CHARACTERS:,} characters or {_MAX_VARIANTS:,} variants"
             rejected.append(reject(number, RejectionError(LINE_TOO_LONG, f"the unit has {bounds}"), b""))
             continue
-        texts = _by_language(unit, languages)
+        sides = xml_streams.split_by_language(unit, languages)
+        texts = [list(dict.fromkeys(text for _, text in side)) for side in sides]
         missing = [language for language, variants in zip(languages, texts, strict=True) if not variants]
         problem = None
         if missing:
@@ -167,13 +168,3 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
             targets.append(target.encode())
             names.append(name if ids and name else None)
     return LineColumns(numbers, sources, targets, [None] * len(numbers), names, rejected=rejected)
-
-
-def _by_language(variants: list[tuple[str, str]], languages: tuple[str, str]) -> list[list[str]]:
-    texts: list[dict[str, None]] = [{}, {}]
-    for code, text in variants:
-        sides = [side for side, language in enumerate(languages) if xml_streams.matches_language(code, language)]
-        if sides:
-            # If both languages match, such as `pt` and `pt-BR`, the text belongs to the more specific one.
-            texts[max(sides, key=lambda side: len(languages[side]))][text] = None
-    return [list(segment_texts) for segment_texts in texts]

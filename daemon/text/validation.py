@@ -9,11 +9,9 @@ numbered, regardless of the input's size.
 
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from struct import Struct
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,39 +30,39 @@ from hierogram.daemon.text.rejections import (
     RejectionError,
     quote_bytes,
 )
-from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.records.pairs import NewPairs, RejectedLine
 
 _DASH, _SPACE, _LINE_FEED = b"- \n"
-_MAX_DIGITS = 9
 _ROOM = b"\n\n\n"
+
+
+def parse_pharaoh(line: bytes, name: str = "alignment") -> list[Link]:
+    """Parse a Pharaoh line. Raises `RejectionError`, whose message begins with `name`, if it is malformed."""
+    links = []
+    for link in line.replace(b"\t", b" ").split(b" "):
+        source, _, target = link.partition(b"-")
+        if source.isdigit() and target.isdigit():
+            # Longer numbers are out of range even if they are cut, and Python refuses to convert very long ones.
+            links.append((int(source.lstrip(b"0")[:20] or b"0"), int(target.lstrip(b"0")[:20] or b"0")))
+        elif link:
+            raise RejectionError(
+                MALFORMED_LINK, f"{name}: {quote_bytes(link)} is not a link: expected i-j, with words counted from 0"
+            )
+    return links
 
 
 def canonical_alignment(line: bytes, source_length: int, target_length: int) -> str:
     """Return the canonical line with the same links. Raises `RejectionError`."""
-    links = set()
-    for link in line.replace(b"\t", b" ").split(b" "):
-        if not link:
-            continue
-        source, _, target = link.partition(b"-")
-        if not (source.isdigit() and target.isdigit()):
-            raise RejectionError(
-                MALFORMED_LINK, f"alignment: {quote_bytes(link)} is not a link: expected i-j, with words counted from 0"
-            )
-        numbers = (_number(source), _number(target))
-        if numbers[0] >= source_length or numbers[1] >= target_length:
+    links = parse_pharaoh(line)
+    for source, target in links:
+        if source >= source_length or target >= target_length:
             raise RejectionError(
                 LINK_OUT_OF_RANGE,
-                f"alignment: link {quote_bytes(link)} is out of range: the source side has {source_length} words and "
+                f"alignment: link '{source}-{target}' is out of range: the source side has {source_length} words and "
                 f"the target side {target_length}, counted from 0",
             )
-        links.add(numbers)
-    return " ".join([f"{source}-{target}" for source, target in sorted(links)])
-
-
-def _number(digits: bytes) -> int:
-    significant = digits.lstrip(b"0")
-    return int(significant or b"0") if len(significant) <= _MAX_DIGITS else 10**_MAX_DIGITS
+    return " ".join([f"{source}-{target}" for source, target in sorted(set(links))])
 
 
 def are_canonical(
@@ -115,8 +113,8 @@ class DuplicateCounter:
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
         self._in_memory = in_memory
-        self._seen: set[bytes] = set()
-        self._repeats: dict[bytes, int] = {}
+        self._seen: dict[bytes, int] = {}
+        """Number of repeats by fingerprint."""
         self._file: sqlite3.Connection | None = None
 
     def occurrences(
@@ -125,69 +123,41 @@ class DuplicateCounter:
         """Return the number of earlier occurrences of each source with its target and alignment."""
         pair_hashes = map(hash, zip(sources, targets, alignments, strict=True))
         back = map(hash, zip(alignments, targets, sources, strict=True))
-        fingerprints = list(map(_FINGERPRINT.pack, pair_hashes, back))
-        new = set(fingerprints)
-        if (
-            len(new) == len(fingerprints)
-            and len(self._seen) + len(new) <= self._in_memory
-            and self._file is None
-            and self._seen.isdisjoint(new)
-        ):
-            self._seen |= new
-            return [0] * len(new)
-        return [self._occurrence(fingerprint) for fingerprint in fingerprints]
-
-    def _occurrence(self, fingerprint: bytes) -> int:
-        if self._file is not None:
-            return self._in_file(self._file, fingerprint)
-        if fingerprint not in self._seen:
-            self._seen.add(fingerprint)
+        try:
+            numbers = list(map(self._count, map(_FINGERPRINT.pack, pair_hashes, back)))
             if len(self._seen) > self._in_memory:
-                self._go_on_in_a_file()
-            return 0
-        number = self._repeats.get(fingerprint, 0) + 1
-        self._repeats[fingerprint] = number
+                self._move_to_file()
+        except sqlite3.Error as error:
+            raise InputError(
+                f"duplicates in this input cannot be detected: no space for a temporary file ({error}); see TMPDIR"
+            ) from error
+        return numbers
+
+    def _count(self, fingerprint: bytes) -> int:
+        if self._file is None:
+            number = self._seen[fingerprint] = self._seen.get(fingerprint, -1) + 1
+        else:
+            [[number]] = self._file.execute(
+                "INSERT INTO seen VALUES (?, 0) ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
+                (fingerprint,),
+            ).fetchall()
         return number
+
+    def _move_to_file(self) -> None:
+        # SQLite creates an unnamed file when the cache is full and deletes it on close. An ingest may move between
+        # threads, but uses one at a time.
+        self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-65536"):
+            self._file.execute(f"PRAGMA {pragma}").close()
+        self._file.execute("CREATE TABLE seen (fingerprint BLOB PRIMARY KEY, number INTEGER) WITHOUT ROWID").close()
+        self._file.execute("BEGIN").close()
+        self._file.executemany("INSERT INTO seen VALUES (?, ?)", sorted(self._seen.items())).close()
+        self._seen = {}
 
     def close(self) -> None:
         """Delete the temporary file."""
         if self._file is not None:
             self._file.close()
-
-    def _go_on_in_a_file(self) -> None:
-        # SQLite creates an unnamed file when the cache is full and deletes it on close. An ingest may move between
-        # threads, but uses one at a time.
-        file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        try:
-            for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-65536"):
-                file.execute(f"PRAGMA {pragma}").close()
-            file.execute("CREATE TABLE seen (fingerprint BLOB PRIMARY KEY, number INTEGER) WITHOUT ROWID").close()
-            file.execute("BEGIN").close()
-            rows = ((fingerprint, self._repeats.get(fingerprint, 0)) for fingerprint in sorted(self._seen))
-            file.executemany("INSERT INTO seen VALUES (?, ?)", rows).close()
-        except sqlite3.Error as error:
-            raise _disk_full_error(error) from error
-        self._file = file
-        self._seen, self._repeats = set(), {}
-
-    def _in_file(self, file: sqlite3.Connection, fingerprint: bytes) -> int:
-        try:
-            with closing(file.execute("SELECT number FROM seen WHERE fingerprint = ?", (fingerprint,))) as cursor:
-                row = cursor.fetchone()
-            if row is None:
-                file.execute("INSERT INTO seen VALUES (?, 0)", (fingerprint,)).close()
-                return 0
-            number = cast(int, row[0]) + 1
-            file.execute("UPDATE seen SET number = ? WHERE fingerprint = ?", (number, fingerprint)).close()
-        except sqlite3.Error as error:
-            raise _disk_full_error(error) from error
-        return number
-
-
-def _disk_full_error(error: sqlite3.Error) -> InputError:
-    return InputError(
-        f"duplicates in this input cannot be detected: no space for a temporary file ({error}); see TMPDIR"
-    )
 
 
 KEPT_BYTES = 4096
@@ -216,6 +186,10 @@ class LineColumns:
     rejected: list[RejectedLine] = field(default_factory=list)
     known: dict[int, KnownLinks] = field(default_factory=dict)
 
+    def linked(self) -> set[int]:
+        """Return the indices of the lines with links, whose words are therefore the words of the input."""
+        return {k for k, alignment in enumerate(self.alignments) if alignment is not None}.union(self.known)
+
     def content(self, k: int) -> bytes:
         """Return line k as it was input. Lines of several files are joined with bars."""
         if self.lines is not None:
@@ -229,21 +203,31 @@ def reject(number: int, rejection: RejectionError, content: bytes) -> RejectedLi
     return RejectedLine(number, rejection.reason, rejection.message, content[:KEPT_BYTES])
 
 
-def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
-    """Return the side's tokens, joined by one space, and their number. Raises `RejectionError`."""
-    if len(line) > MAX_LINE_BYTES:
-        raise RejectionError(LINE_TOO_LONG, f"the {name} line exceeds {MAX_LINE_BYTES} bytes")
-    if b"\0" in line:
-        raise RejectionError(NUL_BYTE, f"the {name} side contains a NUL byte at offset {line.index(0)}")
-    if b"\r" in line or b"\n" in line:
-        raise RejectionError(LINE_BREAK, f"the {name} side contains a line break")
+def split_tokens(text: str) -> list[str]:
+    """Return the tokens of a line, which are separated by spaces and tabs."""
+    return [token for token in text.replace("\t", " ").split(" ") if token]
+
+
+def decode_text(content: bytes, name: str) -> str:
+    """Decode a text of the input, such as `the tree`. Raises `RejectionError` if its size or bytes are invalid."""
+    if len(content) > MAX_LINE_BYTES:
+        raise RejectionError(LINE_TOO_LONG, f"{name} exceeds {MAX_LINE_BYTES} bytes")
+    if b"\0" in content:
+        raise RejectionError(NUL_BYTE, f"{name} contains a NUL byte at offset {content.index(0)}")
     try:
-        text = line.decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         raise RejectionError(
-            INVALID_UTF8, f"the {name} side is not UTF-8: byte 0x{line[error.start]:02x} at offset {error.start}"
+            INVALID_UTF8, f"{name} is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
         ) from error
-    tokens = [token for token in text.replace("\t", " ").split(" ") if token]
+
+
+def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
+    """Return the side's tokens, joined by one space, and their number. Raises `RejectionError`."""
+    text = decode_text(line, f"the {name} side")
+    if "\r" in text or "\n" in text:
+        raise RejectionError(LINE_BREAK, f"the {name} side contains a line break")
+    tokens = split_tokens(text)
     if not tokens:
         raise RejectionError(EMPTY_SIDE, f"the {name} side has no tokens")
     if len(tokens) > max_tokens:
@@ -333,14 +317,8 @@ def validate(fields: LineColumns, max_tokens: int, repeats: DuplicateCounter) ->
     )
     if rejections:
         pairs = pairs.at([k for k in range(len(pairs)) if k not in rejections])
-    return replace(pairs, occurrences=_occurrences(pairs, repeats)), rejected
-
-
-def _occurrences(pairs: NewPairs, repeats: DuplicateCounter) -> list[int]:
-    """Return the repeat number of each pair. 0 if the pair has an identifier, which distinguishes repeats itself."""
+    # An identifier distinguishes repeats itself.
     nameless = [external_id is None for external_id in pairs.external_ids]
-    if all(nameless):
-        return repeats.occurrences(pairs.sources, pairs.targets, pairs.alignments)
-    unnamed = pairs.at(list(compress(range(len(pairs)), nameless)))
-    numbers = iter(repeats.occurrences(unnamed.sources, unnamed.targets, unnamed.alignments))
-    return [next(numbers) if without else 0 for without in nameless]
+    sources, targets = (list(compress(side, nameless)) for side in (pairs.sources, pairs.targets))
+    numbers = iter(repeats.occurrences(sources, targets, list(compress(pairs.alignments, nameless))))
+    return replace(pairs, occurrences=[next(numbers) if without else 0 for without in nameless]), rejected

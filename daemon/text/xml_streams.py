@@ -15,6 +15,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import pieces
 
 Unit = TypeVar("Unit")
+LanguageText = TypeVar("LanguageText", bound=tuple[Any, ...])
 
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 MAX_TOKEN_BYTES = 1 << 20
@@ -72,9 +73,6 @@ class UnitReader(Generic[Unit]):
 
     pi = comment
 
-    def close(self) -> None:
-        """Handle the end of the document."""
-
 
 def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
     """Yield the units that the reader finds in the blocks, in order. Raises `InputError`."""
@@ -119,6 +117,18 @@ def matches_language(code: str, language: str) -> bool:
     """Check if a text's language matches the requested one. A region matters only if it was requested."""
     code_found, code_wanted = code.lower().replace("_", "-"), language.lower().replace("_", "-")
     return code_found == code_wanted or code_found.startswith(f"{code_wanted}-")
+
+
+def split_by_language(
+    texts: Iterable[LanguageText], languages: tuple[str, str]
+) -> tuple[list[LanguageText], list[LanguageText]]:
+    """Return the texts in each language, or in the more specific one if both match, such as `pt` and `pt-BR`."""
+    sides: tuple[list[LanguageText], list[LanguageText]] = [], []
+    for text in texts:
+        matching = [side for side, language in enumerate(languages) if matches_language(text[0], language)]
+        if matching:
+            sides[max(matching, key=lambda side: len(languages[side]))].append(text)
+    return sides
 
 
 def unit_languages(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:

@@ -202,14 +202,12 @@ class StoredPairs(StoreAccess):
         with self._reading() as connection:
             return _treebank(connection)
 
-    def fix_treebank(self, treebank: dict[str, object]) -> dict[str, object]:
-        """Store the treebank settings unless they are already stored, and return the stored settings."""
+    def fix_treebank(self, treebank: dict[str, object]) -> None:
+        """Store the treebank settings unless they are already stored."""
         with self._writing() as transaction:
-            settled = _treebank(transaction.connection)
-            if settled is None:
+            if _treebank(transaction.connection) is None:
                 value = json.dumps(treebank, ensure_ascii=False)
                 transaction.connection.execute(insert(settings).values(name=_TREEBANK, value=value))
-            return treebank if settled is None else settled
 
     def set_aside(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
         """Set damaged pairs aside. Returns the stored pairs that were not set aside before."""

@@ -1548,8 +1548,8 @@ FAULTS = (
     Fault(
         "the word after a join is not recounted",
         "daemon/text/segments.py",
-        "                if after and tuple(after) != pair:\n",
-        "                if not after:\n",
+        "                if merged in new:\n",
+        "                if new[1] == merged:\n",
         (_SEGMENTS, "-k", "recount"),
     ),
     Fault(

@@ -25,6 +25,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     Transformations,
     clean_tree,
     find_known_words,
+    replace_unknown,
     restore_tree,
     transform_tree,
 )
@@ -71,7 +72,7 @@ def run(task: Task) -> dict[str, Any]:
     gold = trees[task.skip :]
     binary = [transform_tree(tree, transformations) for tree in trees[: task.train]]
     vocabulary = find_known_words(map(list_words, binary), task.rare)
-    train = [with_words(tree, vocabulary.to_words(list_words(tree))) for tree in binary]
+    train = [with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in binary]
     priors: dict[str, Prior] | None = None
     curve: list[tuple[int, float, int]] = []
     started = time.perf_counter()

@@ -12,6 +12,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import numbered_lines
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, TextWord
 from hierogram.daemon.text.tokenizer import SYLLABLE_ENDS, is_unspaced
+from hierogram.daemon.text.validation import split_tokens
 from hierogram.tools.translation.casing import NO_CASING, Casing, all_capital, default_casing
 
 MARKED = re.compile(
@@ -36,7 +37,7 @@ class SentencePart:
 
 def split_words(text: str) -> Words:
     """Return the tokens of a text, separated by spaces or tabs."""
-    return tuple(word for word in text.replace("\t", " ").split(" ") if word)
+    return tuple(split_tokens(text))
 
 
 def marked_parts(line: str, texts: TextPipeline = UNCHANGED_TEXT) -> list[SentencePart]:

@@ -343,10 +343,10 @@ class TextTranslator:
                 dropped = find(cased) - {*protected} - {*fixed}
                 if any(word and j not in dropped for j, word in enumerate(cased)):
                     cased = ["" if j in dropped else word for j, word in enumerate(cased)]
-        separators = self.texts.target.separators(cased)
+        separators = self.texts.target.rules.separators(cased)
         if separators:
             separators[0] = self._before(sentence)
-        default_separators = self.texts.source.separators(sources)
+        default_separators = self.texts.source.rules.separators(sources)
         for (first, second), to_first, to_second, separator in zip(
             pairwise(units), linked, linked[1:], default_separators[1:], strict=False
         ):

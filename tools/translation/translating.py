@@ -13,7 +13,7 @@ import numpy as np
 
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
-from hierogram.daemon.text.segments import SubwordSegmenter, find_word_span, make_segmenter
+from hierogram.daemon.text.segments import CompoundSegmenter, SubwordSegmenter, find_word_span, make_segmenter
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.decoding.chart import (
     GLUE_NEXT,
@@ -435,7 +435,7 @@ class Translator:
         numbers = [known.get(part, UNKNOWN_SYMBOL) for part in parts]
         if UNKNOWN_SYMBOL not in numbers or isinstance(segmenter, SubwordSegmenter):
             return parts, numbers
-        if segmenter and len(parts) > 1:
+        if isinstance(segmenter, CompoundSegmenter) and len(parts) > 1:
             # An unknown part of a compound is translated like the word that it is a form of.
             numbers = [
                 self._substitutes.known.get(segmenter.known_word(part), UNKNOWN_SYMBOL)

@@ -12,6 +12,7 @@ from hierogram.daemon.library.options import PathLike, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.treebanks.reading import read_trees
 from hierogram.daemon.text.treebanks.transformations import Transformations, restore_tree
+from hierogram.daemon.text.validation import split_tokens
 from hierogram.samplers.grammar.settings import PCFG
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import BracketScore, evaluate
@@ -64,7 +65,7 @@ def parse(
     )
     parsed = []
     for number, line in enumerate(lines):
-        words = [word for word in line.replace("\t", " ").split(" ") if word]
+        words = split_tokens(line)
         if words:
             parses = parser.parse(words, number, (request.method,))
             parsed.append(ParsedText(str(restore_tree(parses.trees[request.method], transformations)), parses.found))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.text.treebanks.transformations import UNKNOWN, KnownWords, coarser_class
+from hierogram.daemon.text.treebanks.transformations import UNKNOWN, coarser_class, word_or_class
 from hierogram.daemon.text.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, Forest, SentenceKey, count_repeats
@@ -117,7 +117,6 @@ class Parser:
         self.root = root
         self.draws = draws
         self.seed = seed
-        self._vocabulary = KnownWords(frozenset(grammar.words))
 
     def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> ParseResult:
         """Return the trees of a sentence of at least one word."""
@@ -154,7 +153,7 @@ class Parser:
         """Return word ids, or None if a word has none. An unknown word has the id of its finest known class."""
         word_ids = []
         for position, word in enumerate(words):
-            word_class: str | None = self._vocabulary.of(word, position)
+            word_class: str | None = word_or_class(word, position, self.grammar.words)
             while word_class is not None and word_class not in known_ids:
                 word_class = coarser_class(word_class) if word_class.startswith(UNKNOWN) else None
             word_ids.append(known_ids.get(word_class or UNKNOWN))
@@ -236,7 +235,7 @@ class Parser:
         tags = self.grammar.tags
         likeliest = max(tags.values(), key=list(tags.values()).count)
         children = tuple(
-            Tree(tags.get(self._vocabulary.of(word, position), likeliest), (word,))
+            Tree(tags.get(word_or_class(word, position, self.grammar.words), likeliest), (word,))
             for position, word in enumerate(words)
         )
         return ParseResult(dict.fromkeys(methods, Tree(self.root, children)), -np.inf, False)

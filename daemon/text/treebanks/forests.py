@@ -23,7 +23,8 @@ from hierogram.daemon.text.treebanks.transformations import (
     intermediate,
     plain_label,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, decode_text
+from hierogram.daemon.text.treebanks.trees import Tree
+from hierogram.daemon.text.validation import decode_text
 from hierogram.samplers.exceptions import BracketError
 from hierogram.samplers.grammar.brackets import Parse, TreeNode, pack, read_parse
 
@@ -37,7 +38,7 @@ def is_forest(content: bytes) -> bool:
 
 def read_forest(content: bytes) -> Parse:
     """Parse a packed forest from one or more lines. Raises `RejectionError` if it is malformed."""
-    return _parse(decode_text(content).replace("\n", " ").replace("\r", " "))
+    return _parse(decode_text(content, "the tree").replace("\n", " ").replace("\r", " "))
 
 
 def pack_trees(trees: Sequence[Tree]) -> Parse:
@@ -148,7 +149,7 @@ def _empty_words(forest: Parse) -> set[int]:
 
 
 def transform_forest(forest: Parse) -> Parse:
-    """Binarize the expansions of a cleaned forest, like `transformed` does for a tree."""
+    """Binarize the expansions of a cleaned forest, like `transform_tree` does for a tree."""
     builder = _Builder()
     numbers: list[int] = []
     for node in forest.nodes:

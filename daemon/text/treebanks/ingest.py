@@ -4,27 +4,19 @@ The first input fixes two things for the lifetime of the store: the transformati
 become classes, in this input and in every later one, so that a tree that is ingested twice is the same tree.
 """
 
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable
-from contextlib import closing
 from dataclasses import asdict
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.text.ingest import (
-    DEFAULT_CORPUS,
-    IngestReport,
-    check_input_kind,
-    store_chunks,
-)
+from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, check_input_kind, store_input
 from hierogram.daemon.text.lines import LINES_PER_CHUNK
 from hierogram.daemon.text.reading import InputHeader, ValidatedChunk
 from hierogram.daemon.text.treebanks import reading
-from hierogram.daemon.text.treebanks.reading import OpenTreebank, ParsedSentence, TreebankFile
-from hierogram.daemon.text.treebanks.transformations import KnownWords, Transformations, find_known_words
+from hierogram.daemon.text.treebanks.reading import OpenTreebank, TreebankFile
+from hierogram.daemon.text.treebanks.transformations import Transformations
 from hierogram.daemon.text.validation import DuplicateCounter
 from hierogram.samplers.grammar.kinds import PARSES
-from hierogram.storage.records.pairs import RejectedLine
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 
@@ -33,20 +25,18 @@ class Treebank(NamedTuple):
     """Transformations and known words, fixed by a store's first trees."""
 
     transformations: Transformations
-    vocabulary: KnownWords
+    known: frozenset[str]
 
 
 def read_treebank(store: Store) -> Treebank | None:
     """Return the fixed treebank settings of a store. None before its first trees."""
     settled = store.treebank()
-    return None if settled is None else _decoded(settled)
-
-
-def _decoded(settled: dict[str, object]) -> Treebank:
+    if settled is None:
+        return None
     transformations, known_words = settled["transformations"], settled["known"]
     assert isinstance(transformations, dict)
     assert isinstance(known_words, list)
-    return Treebank(Transformations(**transformations), KnownWords(frozenset(known_words)))
+    return Treebank(Transformations(**transformations), frozenset(known_words))
 
 
 def ingest_open(
@@ -56,34 +46,23 @@ def ingest_open(
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
-    """Store the trees and packed forests of an open file.
+    """Store the trees and packed forests of an open file, which is read whole to count its words first.
 
-    If `transformations` is None, use the store's settings or the defaults.
-
-    The whole input is in memory because its words must be counted first. Raises `WrongKindError` if the store does not
-    take trees, `UsageError` if `transformations` differs from the store's settings, and `InputError` if the input is
-    damaged or its rejections exceed the limit.
+    If `transformations` is None, use the store's settings or the defaults. Raises `WrongKindError` if the store does
+    not take trees, `UsageError` if its transformations differ, and `InputError`.
     """
     transformations, _ = _check_transformations(store, transformations)
     treebank, file = opened.treebank, opened.file
 
-    def chunks() -> Generator[ValidatedChunk, None, None]:
+    def messages() -> Generator[InputHeader | ValidatedChunk, None, None]:
+        yield InputHeader(file.name, treebank.format, file.size)
         read = list(reading.sentences(opened, transformations, store.settings().max_tokens))
-        rejected = Counter(text.reason for text in read if isinstance(text, RejectedLine))
-        treebank.limits.check_rejected(file.name, len(read), rejected)
-        sentences = (text.parse.words for text in read if isinstance(text, ParsedSentence))
-        vocabulary = _fix_known_words(store, transformations, find_known_words(sentences, transformations.rare).known)
-        stored = 0
+        known = _fix_known_words(store, transformations, reading.find_first_words(opened, read, transformations))
+        for number, chunk in enumerate(reading.chunks(iter(read), known, DuplicateCounter()), 1):
+            share = min(number * LINES_PER_CHUNK / max(len(read), 1), 1)
+            yield chunk._replace(bytes_read=int(share * file.bytes_read))
 
-        def share() -> int:
-            nonlocal stored
-            stored = min(stored + LINES_PER_CHUNK, len(read))
-            return int(stored / max(len(read), 1) * file.bytes_read)
-
-        yield from reading.chunks(iter(read), vocabulary, DuplicateCounter(), share)
-
-    header = InputHeader(file.name, treebank.format, file.size)
-    return store_chunks(store, corpus, header, treebank.limits, chunks(), report)
+    return store_input(store, corpus, treebank.limits, messages(), report)
 
 
 def ingest_trees_in_sandbox(
@@ -98,36 +77,31 @@ def ingest_trees_in_sandbox(
     transformations, settled = _check_transformations(store, None)
     longest = store.settings().max_tokens
     if settled is None:
-        with closing(
-            child.run(wait, reading.read_known_words_in_sandbox, treebank, transformations, longest)
-        ) as known_words:
-            settled = _fix_known_words(store, transformations, next(known_words))
-            # The second `next` lets the child finish normally.
-            next(known_words, None)
-    with closing(child.run(wait, reading.read_in_sandbox, treebank, transformations, longest, settled)) as messages:
-        header = next(messages)
-        assert isinstance(header, InputHeader)
-        chunks = cast("Generator[ValidatedChunk, None, None]", messages)
-        return store_chunks(store, corpus, header, treebank.limits, chunks, report)
+        [words] = child.run(wait, reading.read_known_words_in_sandbox, treebank, transformations, longest)
+        settled = _fix_known_words(store, transformations, words)
+    messages = child.run(wait, reading.read_in_sandbox, treebank, transformations, longest, settled)
+    return store_input(store, corpus, treebank.limits, messages, report)
 
 
 def _check_transformations(
     store: Store, transformations: Transformations | None
-) -> tuple[Transformations, KnownWords | None]:
+) -> tuple[Transformations, frozenset[str] | None]:
     """Return a store's transformations and known words (None before its first trees). Raises `UsageError`."""
     check_input_kind(store, PARSES)
     before = read_treebank(store)
     if before is None:
         return transformations or Transformations(), None
     _check_settled(store, before, transformations or before.transformations)
-    return before.transformations, before.vocabulary
+    return before.transformations, before.known
 
 
-def _fix_known_words(store: Store, transformations: Transformations, words: Iterable[str]) -> KnownWords:
+def _fix_known_words(store: Store, transformations: Transformations, words: Iterable[str]) -> frozenset[str]:
     """Fix the known words of a store, unless they are fixed already, and return the fixed words."""
-    settled = _decoded(store.fix_treebank({"transformations": asdict(transformations), "known": sorted(words)}))
+    store.fix_treebank({"transformations": asdict(transformations), "known": sorted(words)})
+    settled = read_treebank(store)
+    assert settled is not None
     _check_settled(store, settled, transformations)
-    return settled.vocabulary
+    return settled.known
 
 
 def _check_settled(store: Store, settled: Treebank, transformations: Transformations) -> None:

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError
@@ -34,14 +34,14 @@ from hierogram.daemon.text.rejections import (
 )
 from hierogram.daemon.text.treebanks.forests import clean_forest, is_forest, pack_trees, read_forest, transform_forest
 from hierogram.daemon.text.treebanks.transformations import (
-    KnownWords,
     Transformations,
     clean_tree,
     find_known_words,
+    replace_unknown,
     transform_tree,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, decode_text, read_tree
-from hierogram.daemon.text.validation import DuplicateCounter, reject
+from hierogram.daemon.text.treebanks.trees import Tree, read_tree
+from hierogram.daemon.text.validation import DuplicateCounter, decode_text, reject
 from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
 from hierogram.storage.records.pairs import NewPairs, RejectedLine, in_runs
@@ -49,7 +49,7 @@ from hierogram.storage.worker_process import KeepAlive
 
 
 class TreeText(NamedTuple):
-    """Bytes of a tree and the number of its first line, from 1."""
+    """Bytes of a tree or an n-best list, and the number of its first line, from 1."""
 
     line: int
     content: bytes
@@ -58,21 +58,19 @@ class TreeText(NamedTuple):
 def tree_texts(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
     """Yield the unparsed trees of a file. Text between trees is yielded as a separate item."""
     gathered: list[bytes] = []
-    first = number = depth = size = 0
-    for chunk in chunks:
-        for line in chunk:
-            number += 1
-            if gathered and (depth <= 0 or line.startswith(b"(")):
-                yield TreeText(first, b"\n".join(gathered))
-                gathered, depth, size = [], 0, 0
-            if not gathered:
-                if not line.strip():
-                    continue
-                first = number
-            if size <= MAX_LINE_BYTES:
-                gathered.append(line)
-                size += len(line) + 1
-            depth += line.count(b"(") - line.count(b")")
+    first = depth = size = 0
+    for number, line in enumerate(chain.from_iterable(chunks), 1):
+        if gathered and (depth <= 0 or line.startswith(b"(")):
+            yield TreeText(first, b"\n".join(gathered))
+            gathered, depth, size = [], 0, 0
+        if not gathered:
+            if not line.strip():
+                continue
+            first = number
+        if size <= MAX_LINE_BYTES:
+            gathered.append(line)
+            size += len(line) + 1
+        depth += line.count(b"(") - line.count(b")")
     if gathered:
         yield TreeText(first, b"\n".join(gathered))
 
@@ -85,7 +83,7 @@ def read_trees(path: str, limit: int | None = None) -> list[Tree]:
             if limit is not None and len(trees) >= limit:
                 break
             try:
-                trees.append(read_tree(decode_text(text.content)))
+                trees.append(read_tree(decode_text(text.content, "the tree")))
             except RejectionError as rejection:
                 raise InputError(f"{file.name}, line {text.line}: {rejection.message}") from rejection
     return trees
@@ -101,23 +99,16 @@ _COUNT = re.compile(rb"([0-9]+)(?:[ \t]+[^ \t(].*)?[ \t]*\Z", re.DOTALL)
 
 def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
     """Yield the unparsed n-best lists of a file."""
-    gathered: list[bytes] = []
-    first = number = size = 0
-    for chunk in chunks:
-        for line in chunk:
-            number += 1
-            if not line.strip():
-                if gathered:
-                    yield TreeText(first, b"\n".join(gathered))
-                gathered, size = [], 0
-                continue
-            if not gathered:
-                first = number
-            if size <= MAX_LIST_BYTES:
-                gathered.append(line)
-                size += len(line) + 1
-    if gathered:
-        yield TreeText(first, b"\n".join(gathered))
+    numbered = enumerate(chain.from_iterable(chunks), 1)
+    for is_list, lines in groupby(numbered, lambda item: bool(item[1].strip())):
+        if is_list:
+            first, line = next(lines)
+            gathered, size = [line], len(line)
+            for _, line in lines:
+                if size < MAX_LIST_BYTES:
+                    gathered.append(line)
+                    size += len(line) + 1
+            yield TreeText(first, b"\n".join(gathered))
 
 
 def candidates(listed: TreeText) -> list[TreeText]:
@@ -147,7 +138,6 @@ def candidates(listed: TreeText) -> list[TreeText]:
     return trees
 
 
-FORMAT = "trees"
 LISTS = "nbest"
 
 
@@ -169,7 +159,7 @@ class TreebankFile(NamedTuple):
     @property
     def format(self) -> str:
         """Name of the file's format."""
-        return LISTS if self.lists else FORMAT
+        return LISTS if self.lists else TREES
 
 
 class OpenTreebank(NamedTuple):
@@ -193,33 +183,41 @@ def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: 
 def read_known_words_in_sandbox(
     alive: KeepAlive, treebank: TreebankFile, transformations: Transformations, max_tokens: int
 ) -> Iterator[frozenset[str]]:
-    """Yield the known words of a store whose first trees are in this file; for `Child.run`."""
+    """Yield the known words of a store whose first trees are in this file; for `WorkerProcess.run`."""
     with open_treebank(treebank, alive) as opened:
-        rejected: Counter[str] = Counter()
-        lines = 0
+        yield find_first_words(opened, sentences(opened, transformations, max_tokens), transformations)
 
-        def words() -> Iterator[Sequence[str]]:
-            nonlocal lines
-            for text in sentences(opened, transformations, max_tokens):
-                lines += 1
-                if isinstance(text, ParsedSentence):
-                    yield text.parse.words
-                else:
-                    rejected[text.reason] += 1
 
-        known_words = find_known_words(words(), transformations.rare).known
-        treebank.limits.check_rejected(opened.file.name, lines, rejected)
-        yield known_words
+def find_first_words(
+    opened: OpenTreebank, read: Iterable[ParsedSentence | RejectedLine], transformations: Transformations
+) -> frozenset[str]:
+    """Return the known words of a store whose first sentences these are. Raises `InputError`."""
+    rejected: Counter[str] = Counter()
+    lines = 0
+
+    def words() -> Iterator[Sequence[str]]:
+        nonlocal lines
+        for text in read:
+            lines += 1
+            if isinstance(text, ParsedSentence):
+                yield text.parse.words
+            else:
+                rejected[text.reason] += 1
+
+    known_words = find_known_words(words(), transformations.rare)
+    opened.treebank.limits.check_rejected(opened.file.name, lines, rejected)
+    return known_words
 
 
 def read_in_sandbox(
-    alive: KeepAlive, treebank: TreebankFile, transformations: Transformations, max_tokens: int, vocabulary: KnownWords
+    alive: KeepAlive, treebank: TreebankFile, transformations: Transformations, max_tokens: int, known: frozenset[str]
 ) -> Iterator[InputHeader | ValidatedChunk]:
-    """Yield the beginning of a file of trees, then its validated chunks; for `Child.run`."""
+    """Yield the beginning of a file of trees, then its validated chunks; for `WorkerProcess.run`."""
     with open_treebank(treebank, alive) as opened:
         yield InputHeader(opened.file.name, treebank.format, opened.file.size)
         read = sentences(opened, transformations, max_tokens)
-        yield from chunks(read, vocabulary, DuplicateCounter(REPEATS_IN_MEMORY), lambda: opened.file.bytes_read)
+        for chunk in chunks(read, known, DuplicateCounter(REPEATS_IN_MEMORY)):
+            yield chunk._replace(bytes_read=opened.file.bytes_read)
 
 
 def sentences(
@@ -245,36 +243,30 @@ def sentences(
 
 
 def chunks(
-    read: Iterator[ParsedSentence | RejectedLine],
-    vocabulary: KnownWords,
-    repeats: DuplicateCounter,
-    bytes_read: Callable[[], int],
+    read: Iterator[ParsedSentence | RejectedLine], known: frozenset[str], repeats: DuplicateCounter
 ) -> Iterator[ValidatedChunk]:
-    """Yield validated chunks, one per transaction; at least one."""
+    """Yield validated chunks, one per transaction."""
     try:
-        first = True
-        while (texts := list(islice(read, LINES_PER_CHUNK))) or first:
+        while texts := list(islice(read, LINES_PER_CHUNK)):
             parsed = [text for text in texts if isinstance(text, ParsedSentence)]
-            words = [vocabulary.to_words(text.parse.words) for text in parsed]
-            sources = [" ".join(known_words) for known_words in words]
+            words = [replace_unknown(text.parse.words, known) for text in parsed]
+            sources = [" ".join(sentence) for sentence in words]
             targets = [
-                write_parse(Parse(known_words, text.parse.nodes))
-                for known_words, text in zip(words, parsed, strict=True)
+                write_parse(Parse(sentence, text.parse.nodes)) for sentence, text in zip(words, parsed, strict=True)
             ]
             alignments = [""] * len(parsed)
             pairs = NewPairs(
                 sources,
                 targets,
                 alignments,
-                [len(known_words) for known_words in words],
+                list(map(len, words)),
                 [0] * len(parsed),
                 [text.line for text in parsed],
                 [None] * len(parsed),
                 repeats.occurrences(sources, targets, alignments),
             )
             rejected = in_runs(text for text in texts if isinstance(text, RejectedLine))
-            yield ValidatedChunk(pairs, rejected, bytes_read())
-            first = False
+            yield ValidatedChunk(pairs, rejected)
     finally:
         repeats.close()
 
@@ -285,9 +277,8 @@ def _transformed(text: TreeText, transformations: Transformations, lists: bool) 
     trees: list[Tree] = []
     for candidate in candidates(text) if lists else [text]:
         try:
-            trees.append(
-                transform_tree(clean_tree(read_tree(decode_text(candidate.content)), transformations), transformations)
-            )
+            tree = read_tree(decode_text(candidate.content, "the tree"))
+            trees.append(transform_tree(clean_tree(tree, transformations), transformations))
         except RejectionError as rejection:
             where = f"line {candidate.line}, tree {len(trees) + 1} of the list: " if lists else ""
             raise RejectionError(rejection.reason, where + rejection.message) from rejection

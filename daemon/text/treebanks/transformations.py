@@ -22,8 +22,10 @@ _MIN_WITH_ENDING_LENGTH = 5
 _MIN_PLURAL_LENGTH = 3
 
 
-def word_class(word: str, position: int, known: Container[str]) -> str:
-    """Return the class of an unknown word at a position of its sentence, from 0. `known` words have no class."""
+def word_or_class(word: str, position: int, known: Container[str]) -> str:
+    """Return the word if it is known, else its class at a position of its sentence, from 0."""
+    if word in known:
+        return word
     capitals = sum(letter.isupper() or letter.istitle() for letter in word)
     lower = any(letter.islower() for letter in word)
     digit = any(letter.isdigit() for letter in word)
@@ -60,25 +62,15 @@ def coarser_class(name: str) -> str | None:
     return name.rpartition("-")[0] or None
 
 
-@dataclass(frozen=True, slots=True)
-class KnownWords:
-    """Known words. Every other word is replaced by its class."""
-
-    known: frozenset[str]
-
-    def of(self, word: str, position: int) -> str:
-        """Return the word if it is known, else its class."""
-        return word if word in self.known else word_class(word, position, self.known)
-
-    def to_words(self, words: Sequence[str]) -> list[str]:
-        """Replace the unknown words of a sentence by their classes."""
-        return [self.of(word, position) for position, word in enumerate(words)]
+def replace_unknown(words: Sequence[str], known: Container[str]) -> list[str]:
+    """Replace the unknown words of a sentence by their classes."""
+    return [word_or_class(word, position, known) for position, word in enumerate(words)]
 
 
-def find_known_words(sentences: Iterable[Iterable[str]], rare: int) -> KnownWords:
+def find_known_words(sentences: Iterable[Iterable[str]], rare: int) -> frozenset[str]:
     """Return the words that occur more than `rare` times in the sentences."""
     counts = Counter(word for words in sentences for word in words)
-    return KnownWords(frozenset(word for word, count in counts.items() if count > rare))
+    return frozenset(word for word, count in counts.items() if count > rare)
 
 
 EMPTY_ELEMENT = "-NONE-"

@@ -8,14 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from hierogram.daemon.text.rejections import (
-    INVALID_UTF8,
-    LINE_TOO_LONG,
-    MALFORMED_TREE,
-    MAX_LINE_BYTES,
-    NUL_BYTE,
-    RejectionError,
-)
+from hierogram.daemon.text.rejections import MALFORMED_TREE, RejectionError
 
 _PIECES = re.compile(r"[()]|[^() \t\r\n]+")
 
@@ -136,17 +129,3 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
     if root is None:
         raise RejectionError(MALFORMED_TREE, "no brackets found")
     return root
-
-
-def decode_text(content: bytes) -> str:
-    """Decode the text of a tree. Raises `RejectionError` if it is too long or contains invalid bytes."""
-    if len(content) > MAX_LINE_BYTES:
-        raise RejectionError(LINE_TOO_LONG, f"the tree exceeds {MAX_LINE_BYTES} bytes")
-    if b"\0" in content:
-        raise RejectionError(NUL_BYTE, f"the tree contains a NUL byte at offset {content.index(0)}")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise RejectionError(
-            INVALID_UTF8, f"the tree is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
-        ) from error

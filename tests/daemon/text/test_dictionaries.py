@@ -18,10 +18,10 @@ from hierogram.daemon.learning.alignment.text_aligner import TextAligner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.shared_options import DictionaryOptions
 from hierogram.daemon.text.dictionaries import Dictionary
-from hierogram.daemon.text.entries import DictionaryOptions
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import IngestOptions
+from hierogram.daemon.text.reading import IngestOptions, weigh_entries
 from hierogram.storage.store import Store, open_store
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "alignment.md").read_text()
@@ -195,7 +195,7 @@ def test_entries_count_once_with_their_weight(rows: list[tuple[str, str]], weigh
     for line, source in enumerate(sources):
         seen[source] = seen.get(source, -1) + 1
         pairs.append(NewPair(source, "x", None, source.count(" ") + 1, 1, line, None, seen[source]))
-    found = DictionaryOptions(weight).of(pairs_of(pairs))
+    found = weigh_entries(pairs_of(pairs), DictionaryOptions(weight))
     assert len(found) == weight * len(seen)
     assert sorted(zip(found.sources, found.occurrences, strict=True)) == sorted(
         (source, copy) for source in seen for copy in range(weight)

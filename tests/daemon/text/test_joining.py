@@ -62,8 +62,8 @@ SAME = {
 def test_text_survives_a_round_trip(language: str, text: str) -> None:
     side = TextSide(language)
     tokens = side.tokens(text).split(" ")
-    assert side.joined(tokens) == text
-    assert side.tokens(side.joined(tokens)).split(" ") == tokens
+    assert side.rules.join(tokens) == text
+    assert side.tokens(side.rules.join(tokens)).split(" ") == tokens
 
 
 def test_a_token_is_a_substring_of_its_text() -> None:

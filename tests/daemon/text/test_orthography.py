@@ -125,8 +125,8 @@ def test_the_first_text_of_a_store_sets_its_orthography(tmp_path: Path) -> None:
         store.add(USUAL)
         assert store.settings().orthographies == first
         texts = make_pipeline(store.settings())
-        assert texts.source.joined(["kato", ",", "neli", "."]) == "kato , neli ."
-        assert texts.target.joined(["kato", ",", "neli", "."]) == "kato , neli."
+        assert texts.source.rules.join(["kato", ",", "neli", "."]) == "kato , neli ."
+        assert texts.target.rules.join(["kato", ",", "neli", "."]) == "kato , neli."
         again = make_pipeline(texts.as_plain())
         assert (again.source, again.target) == (texts.source, texts.target)
     # The settings of an existing store may be given again.
@@ -138,7 +138,7 @@ def test_a_store_whose_first_text_is_short_uses_only_the_rules(tmp_path: Path) -
         store.add(SPACED[:3])
         store.add(SPACED)
         assert store.settings().orthographies == ("", "")
-        assert make_pipeline(store.settings()).source.joined(["kato", "."]) == "kato."
+        assert make_pipeline(store.settings()).source.rules.join(["kato", "."]) == "kato."
 
 
 def test_nothing_is_learned_from_text_with_links_or_in_stores_of_tokens(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def translated(hierogram: Run, *arguments: str) -> str:
 def test_translating_raw_text_equals_translating_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     tokens = translated(hierogram, raw_store, "in.hand", "--tokenized")
     assert translated(hierogram, raw_store, "in.raw", "--no-text") == tokens
-    expected = BOTH.target.joined(tokens.split()) + "\n"
+    expected = BOTH.target.rules.join(tokens.split()) + "\n"
     assert "man, " in expected
     assert translated(hierogram, raw_store, "in.raw") == expected
     assert hierogram("--store", raw_store, "export", "-o", "g.cdec.gz").code == 0

@@ -13,6 +13,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     Transformations,
     clean_tree,
     find_known_words,
+    replace_unknown,
     transform_tree,
 )
 from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree, with_words
@@ -115,7 +116,7 @@ def measure_trees(corpus: Corpus) -> Figures:
     transformations = Transformations()
     clean = [clean_tree(tree, transformations) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
     vocabulary = find_known_words(map(list_words, clean), transformations.rare)
-    known = [with_words(tree, vocabulary.to_words(list_words(tree))) for tree in clean]
+    known = [with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in clean]
     texts = [str(transform_tree(tree, transformations)) for tree in known]
     figures: Figures = {"trees": len(texts)}
     for base in BASES:

@@ -54,7 +54,7 @@ def test_trees_are_transformed_and_stored(store_url: str, treebank: str) -> None
         settled = read_treebank(store)
         assert settled is not None
         assert settled.transformations == Transformations()
-        assert settled.vocabulary.known == {"the", "dog", "cat", "saw", "She", "|||"}
+        assert settled.known == {"the", "dog", "cat", "saw", "She", "|||"}
         again = ingest_trees(store, TreebankFile(treebank))
         assert (again.totals.accepted, again.totals.duplicates) == (0, 4)
 
