@@ -1576,8 +1576,8 @@ FAULTS = (
     Fault(
         "a known name replaces a similar one",
         "tools/translation/oov_substitutes.py",
-        "noun = is_name(word, before)",
-        'noun = is_name(word, "")',
+        'noun = first_cased(word).isupper() and (before == "," or',
+        'noun = False and (before == "," or',
         ("tests/tools/translation/test_unknown_words.py", "-k", "names"),
     ),
     Fault(

@@ -24,8 +24,9 @@ from hierogram.daemon.web.protocol.sessions import Sessions, is_cross_site
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.documents import TEXT
 from hierogram.tools.translation.languages import base_language, language_name
-from hierogram.tools.translation.plain_text import FORMS, TEXT, PlainTranslation, PlainTranslator, check_amount
+from hierogram.tools.translation.plain_text import FORMS, PlainTranslation, PlainTranslator, check_amount
 
 MAX_TEXT_LENGTH = 10_000
 MAX_TEXTS = 100

@@ -1,1 +1,1 @@
-"""Plain-text API for other programs: translations, corrections, similar pairs."""
+"""Translation of text with the grammar of a file or of a store, corrections, tuning and evaluation."""

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
-_BEGINNING = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
+BEFORE_BEGINNING = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
+"""Last characters of tokens after which a sentence may begin."""
 _RARE = 0.05
 """Minimum share of a word's uses for a form. Rarer forms are treated as errors."""
 _NOUNS = 0.15
@@ -30,28 +30,17 @@ _ENDS = re.compile(r"[.!?…。！？؟।።։]\W*$")
 
 @dataclass(frozen=True, slots=True)
 class Casing:
-    """Case of one language, with the forms of words that one side of a corpus has within sentences.
-
-    Attributes
-    ----------
-    forms
-        The forms of each word by its lowercase form, most frequent first. It contains only words that the corpus
-        capitalizes somewhere.
-    language
-        Language code, for its case mappings.
-    nouns
-        True if common nouns are capitalized, as in German.
-    capital_fragments
-        True if a text without a final punctuation mark, such as a heading, begins with a capital.
-    capital_sentences
-        True if a sentence begins with a capital. Some orthographies have no capitals.
-    """
+    """Case of one language, with the forms of words that one side of a corpus has within sentences."""
 
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Forms by lowercase form, most frequent first, only of words that the corpus capitalizes somewhere."""
     language: str = ""
     nouns: bool = False
+    """True if common nouns are capitalized, as in German."""
     capital_fragments: bool = True
+    """True if a text without a final punctuation mark, such as a heading, begins with a capital."""
     capital_sentences: bool = True
+    """True if a sentence begins with a capital. Some orthographies have no capitals."""
 
     def within(self, word: str) -> str:
         """Return a word as the corpus writes it within sentences."""
@@ -94,27 +83,9 @@ class Casing:
         """Check if a word is never capitalized, such as Dutch `'t`."""
         return self.language in _DUTCH and _SHORTENED.fullmatch(word) is not None
 
-    def as_plain(self) -> dict[str, Any]:
-        """Return the attributes as JSON values, the input of `Casing.of_plain`."""
-        return {
-            "forms": {small: list(forms) for small, forms in self.forms.items()},
-            "language": self.language,
-            "nouns": self.nouns,
-            "capital_fragments": self.capital_fragments,
-            "capital_sentences": self.capital_sentences,
-        }
-
-    @classmethod
-    def of_plain(cls, values: Mapping[str, Any]) -> "Casing":
-        """Return the casing from its JSON values."""
-        return cls(**{**values, "forms": {small: tuple(forms) for small, forms in values["forms"].items()}})
-
 
 NO_CASING = Casing()
 """Casing of an unknown language without a corpus."""
-
-_BETWEEN = "\n"
-"""Sentence separator, which is not a token."""
 
 
 def default_casing(language: str | None) -> Casing:
@@ -130,10 +101,10 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
     """
     casing = default_casing(language)
     lines = [sentence for sentence in sentences if sentence]
-    words = [word for line in lines for word in (_BETWEEN, *line.split(" "))]
-    anywhere = set(words) - {_BETWEEN}
-    beginning = {word for word in anywhere if word[-1:] in _BEGINNING} | {_BETWEEN}
-    within = Counter(word for before, word in pairwise(words) if before not in beginning and word != _BETWEEN)
+    anywhere = {word for line in lines for word in line.split(" ")}
+    beginning = {word for word in anywhere if word[-1:] in BEFORE_BEGINNING}
+    pairs = (pair for line in lines for pair in pairwise(line.split(" ")))
+    within = Counter(word for before, word in pairs if before not in beginning)
     capitals: dict[bool, list[bool]] = {False: [], True: []}
     for line in lines:
         if letter := first_cased(line):
@@ -149,27 +120,13 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
 
 
 def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str | None = None) -> Casing:
-    """Return the casing of one side of a grammar.
-
-    Parameters
-    ----------
-    words
-        Vocabulary of the side.
-    within
-        For each word, the number of rules that have it behind another word.
-    """
+    """Return the casing of a vocabulary. `within` counts the rules that have each word behind another word."""
     casing = default_casing(language)
     counts = Counter({word: count for word, count in zip(words, within, strict=True) if count})
     return Casing(_forms(casing, set(words), counts), casing.language, casing.nouns)
 
 
-def may_begin(before: str) -> bool:
-    """Check if a sentence may begin after a token: a full stop, a colon or a quotation mark."""
-    return before[-1:] in _BEGINNING
-
-
-def _forms(casing: Casing, anywhere: Iterable[str], within: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    anywhere = set(anywhere)
+def _forms(casing: Casing, anywhere: set[str], within: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     capital = {small for word in anywhere if (small := casing.lower(word)) != word}
     forms: dict[str, list[tuple[int, str]]] = {}
     for word, count in within.items():
@@ -194,10 +151,8 @@ def _has_nouns(within: Mapping[str, int]) -> bool:
 
 
 def is_cased(letter: str) -> bool:
-    """Check if a letter has a capital and a lowercase form that texts distinguish.
-
-    Georgian capitals are a style of print, and Cherokee is written in capitals alone.
-    """
+    """Check if a letter has a capital and a lowercase form that texts distinguish."""
+    # Georgian capitals are a style of print, and Cherokee is written in capitals alone.
     cherokee = "\u13a0" <= letter <= "\u13ff" or "\uab70" <= letter <= "\uabbf"
     return letter.lower() != letter.title() and not cherokee and not "\u1c90" <= letter <= "\u1cbf"
 

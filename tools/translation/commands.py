@@ -1,10 +1,10 @@
-"""Commands for translating and parsing, and for building their inputs: translate, tune, lm, parse."""
+"""Commands for translating, for building its inputs, and for evaluation: translate, tune, lm, evaluate."""
 
 import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +29,7 @@ from hierogram.daemon.shared_options import OUTPUT, REFERENCE, AsJson, Threads, 
 from hierogram.storage.options import Option, OptionError
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.tuning.options import TuningOptions
+from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
 
 if TYPE_CHECKING:
     from hierogram.tools.translation.library import Decoder
@@ -111,7 +111,7 @@ def translate(
             raise UsageError("--tokenized cannot be combined with --text or --html")
         decoder = Decoder(grammar, options=options)
         _print_notes(decoder)
-        writer = stack.enter_context(_Writer(output_options, sentences))
+        writer = _Writer(output_options, sentences, stack)
         texts = decoder.texts()
         format = output_options.format(texts.usual)
         side = (texts.translator.texts if format == TOKENS else texts.texts).source
@@ -136,10 +136,7 @@ def translate(
 
 
 def _typed_lines() -> Iterator[str]:
-    """Yield the lines of standard input. Raises `InputError` if the first one shows that they are not UTF-8 text.
-
-    Other invalid bytes are replaced, with a note for the first line that has them.
-    """
+    """Yield the lines of standard input as UTF-8. Invalid bytes after the first line are replaced, with a note."""
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text
 
     noted = False
@@ -177,27 +174,19 @@ def _print_notes(decoder: "Decoder") -> None:
 
 
 class _Writer:
-    """Context manager that writes translations in input order and in the selected output format."""
+    """Writer of translations in the selected output format. `stack` closes its files."""
 
-    def __init__(self, output: TranslateOutput, name: str) -> None:
-        self.wanted = output
-        self._name = name
-        self._stack = ExitStack()
-        self._put: Any = None
-        self._links: Any = None
-
-    def __enter__(self) -> "_Writer":
+    def __init__(self, options: TranslateOutput, name: str, stack: ExitStack) -> None:
         from hierogram.daemon.files import open_output
 
-        output = self.wanted
-        if output.output != STANDARD:
-            self._put = self._stack.enter_context(open_output(Path(output.output)))
-        if output.alignments is not None:
-            self._links = self._stack.enter_context(open_output(output.alignments))
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
+        self._options = options
+        self._name = name
+        self._file: Any = None
+        self._links: Any = None
+        if options.output != STANDARD:
+            self._file = stack.enter_context(open_output(Path(options.output)))
+        if options.alignments is not None:
+            self._links = stack.enter_context(open_output(options.alignments))
 
     def write(self, number: int, translation: "TextTranslation") -> None:
         if translation.divided:
@@ -207,22 +196,22 @@ class _Writer:
                 division = f"{plural(translation.divided, 'sentence')} in parts"
             print_note(f"{self._name}, line {number}: {words}, translated {division}")
         lines = self._lines(number, translation)
-        if self._put is None:
+        if self._file is None:
             sys.stdout.write("".join(line + "\n" for line in lines))
             sys.stdout.flush()
         else:
-            self._put.write("".join(line + "\n" for line in lines).encode())
+            self._file.write("".join(line + "\n" for line in lines).encode())
         if self._links is not None:
             self._links.write((" ".join(f"{i}-{j}" for i, j in translation.alignment()) + "\n").encode())
 
     def _lines(self, number: int, translation: "TextTranslation") -> Sequence[str]:
-        if self.wanted.as_json:
+        if self._options.as_json:
             import json
 
             from hierogram.tools.translation.text_translator import as_plain
 
             return [json.dumps({"line": number} | as_plain(translation), ensure_ascii=False)]
-        if self.wanted.best == 1:
+        if self._options.best == 1:
             return [translation.text]
         return [
             f"{number} ||| {text} ||| "
@@ -288,14 +277,8 @@ def tune(
         print_json(tuned._asdict())
         return
     rows = [
-        [
-            f"{number}",
-            f"{round_weights['bleu']:.2f}",
-            f"{round_weights['ratio']:.3f}",
-            f"{round_weights['candidates']:,}",
-            f"{round_weights['sentences']:,}",
-        ]
-        for number, round_weights in enumerate(tuned.rounds, 1)
+        [f"{k}", f"{one['bleu']:.2f}", f"{one['ratio']:.3f}", f"{one['candidates']:,}", f"{one['sentences']:,}"]
+        for k, one in enumerate(tuned.rounds, 1)
     ]
     print_table(["round", "BLEU", "ratio", "candidates", "sentences"], rows, numeric=range(5))
     print_note(
@@ -359,3 +342,100 @@ def lm(
     text = f" of {plural(report.sentences, 'sentence')}, {plural(report.words, 'word')}{unknown}"
     for name in output:
         print_note(f"{name}: {ngrams} n-grams" + ("" if convert else text))
+
+
+TRANSLATIONS, LINKS, LINKS_FROM_1, TREES = "translations", "links", "links-from-1", "trees"
+_KINDS = {
+    TRANSLATIONS: "BLEU, chrF, TER",
+    LINKS: "Pharaoh lines; links of the reference are sure, `i-j`, or possible, `ipj`",
+    LINKS_FROM_1: "like links, with a reference that counts words from 1",
+    TREES: "bracketing scores of EVALB with COLLINS.prm",
+}
+
+
+@with_options
+def evaluate(
+    reference: Annotated[list[str], REFERENCE],
+    files: Annotated[
+        list[str] | None,
+        Option(
+            "Translations, links or trees, line by line. Further translations are compared with the first. Default, "
+            "or -: standard input.",
+            metavar="[FILE]...",
+            positional=True,
+        ),
+    ] = None,
+    *,
+    of: Annotated[str, Option("Content of the files", values=_KINDS)] = TRANSLATIONS,
+    options: EvaluationOptions,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate translations, links or trees. Compares them with references, or with manual links or trees.
+
+    Translations: BLEU, chrF and TER of sacrebleu (extra `evaluate`), with their signatures. p is the p-value of the
+    difference from the first translation, ± half of the 95 % confidence interval. Links: alignment error rate,
+    precision and recall on the pairs with manual links. Trees: labeled precision, recall, F1 and exact matches, without
+    functional tags and traces.
+    """
+    files = files_or_input(files, of)
+    if of == TRANSLATIONS:
+        _evaluate_translations(files, reference, options, as_json)
+        return
+    if len(files) != 1 or len(reference) != 1 or options != EvaluationOptions():
+        raise UsageError(f"--of {of} requires exactly one FILE and one --reference, and no options of translations")
+    if of in (LINKS, LINKS_FROM_1):
+        _evaluate_links(reference[0], files[0], of == LINKS_FROM_1, as_json)
+    else:
+        _evaluate_trees(reference[0], files[0], as_json)
+
+
+def _evaluate_translations(
+    translations: list[str], reference: list[str], options: EvaluationOptions, as_json: bool
+) -> None:
+    from hierogram.tools.translation.library import evaluate as compare
+
+    with interruptible("nothing was compared"):
+        scores = compare(translations, reference, options=options)
+    if as_json:
+        print_json([{**metric._asdict(), "scores": [score._asdict() for score in metric.scores]} for metric in scores])
+        return
+    rows = []
+    for number, name in enumerate(translations):
+        row = [name]
+        for score in (metric.scores[number] for metric in scores):
+            row += [f"{score.score:.2f}", f"{(score.high - score.low) / 2:.2f}"]
+            row.append("" if score.p is None else f"{score.p:.3f}")
+        rows.append(row)
+    columns = ["translation", *(title for metric in scores for title in (metric.metric, "±", "p"))]
+    print_table(columns, rows, numeric=range(1, len(columns)))
+    for metric in scores:
+        print(f"{metric.metric}: {metric.signature}")
+
+
+def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) -> None:
+    from hierogram.tools.alignment_scores import evaluate_links
+
+    result = evaluate_links(hypothesis, gold, one_based=one_based)
+    for note in result.notes:
+        print_note(f"{note.code}: {note.text}")
+    if as_json:
+        print_json(asdict(result))
+        return
+    print(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
+    manual = f"{result.sure:,} sure, {result.possible:,} possible"
+    print(f"{plural(result.pairs, 'pair')}, {plural(result.links, 'link')}; manual: {manual}")
+
+
+def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
+    from hierogram.tools.treebanks.evaluation import CUTOFF_WORDS
+    from hierogram.tools.treebanks.library import evaluate_trees
+
+    result = evaluate_trees(hypothesis, gold)
+    if as_json:
+        print_json({which: asdict(score) for which, score in result.items()})
+        return
+    for which, score in (("all sentences", result["all"]), (f"at most {CUTOFF_WORDS} words", result["up_to_cutoff"])):
+        print(
+            f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  "
+            f"F1 {score.f1:.4f}  exact {score.exact:.4f}  tags {score.tagging:.4f}"
+        )

@@ -50,10 +50,7 @@ class Corrections:
         self._withdraw = withdraw or store.withdraw
 
     def known(self, text: str, html: bool = False) -> str | None:
-        """Return the newest correction of exactly this text, or None.
-
-        It begins with a capital if the text does. With `html`, a correction of text without markup is escaped.
-        """
+        """Return the newest correction of exactly this text, which begins with a capital if the text does, or None."""
         # Imported here because storing corrections does not need these modules.
         from hierogram.tools.translation.casing import default_casing, first_cased
 

@@ -5,10 +5,11 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 from hierogram.daemon.text.protected_spans import TAG, ProtectedSpan, find_protected
-from hierogram.tools.translation.fixed_words import MARKED
+from hierogram.tools.translation.fixed_words import MARKED, marked_choices
 
 TEXT, HTML = "text", "html"
 """Formats of running text."""
@@ -49,29 +50,41 @@ class Paragraph:
         """Return text as the document writes it."""
         return html.escape(text, quote=False) if self.is_html else text
 
+    def original(self, start: int, end: int) -> str:
+        """Return a span of the text as the document writes it."""
+        out = ""
+        for span in self.kept:
+            if start <= span.start and span.end <= end:
+                out += self.written(self.text[start : span.start]) + span.written
+                start = span.end
+        return out + self.written(self.text[start:end])
+
 
 Part = str | Paragraph
 
 
 def divide(text: str, format: str, markup: bool = False) -> list[Part]:
     """Return the paragraphs of a text and the strings between them. With `markup`, given translations are read."""
-    if format == HTML:
-        return _Blocks(markup).parts(text)
     parts: list[Part] = []
+    if format == HTML:
+        for is_block, group in groupby(_html_pieces(text, markup), lambda piece: piece.kind == _BLOCK):
+            pieces = list(group)
+            parts += [piece.written for piece in pieces] if is_block else _paragraphs(pieces, is_html=True)
+        return parts
     for number, line in enumerate(_LINE_END.split(text)):
         if number % 2 or not line:
             parts.append(line)
         else:
-            parts += _paragraphs(_pieces(line, markup), is_html=False)
+            parts += _paragraphs(list(_pieces(line, markup)), is_html=False)
     return parts
 
 
 _LINE_END = re.compile("(\r\n|[\n\r\v\f\u0085\u2028\u2029])")
-_TEXT, _OPEN, _CLOSE, _KEPT, _GIVEN = range(5)
+_TEXT, _OPEN, _CLOSE, _KEPT, _GIVEN, _BLOCK = range(6)
 
 
 class _Piece(NamedTuple):
-    """Part of a paragraph: text, a tag with its name, kept markup, or words with given translations."""
+    """Text, a tag with its name, kept markup, words with given translations, or markup between paragraphs."""
 
     kind: int
     written: str
@@ -79,22 +92,18 @@ class _Piece(NamedTuple):
     given: tuple[str, ...] = ()
 
 
-def _pieces(text: str, markup: bool) -> list[_Piece]:
-    if "<" not in text:
-        return [_Piece(_TEXT, text)]
-    pieces, position = [], 0
-    for match in (MARKED if markup else TAG).finditer(text):
-        if match.start() < position:
-            continue
-        between = text[position : match.start()]
-        pieces += _pieces(between, False) if markup else [_Piece(_TEXT, between)]
-        pieces.append(_given(match) if markup else _tag(match))
-        position = match.end()
-    return [*pieces, *(_pieces(text[position:], False) if markup else [_Piece(_TEXT, text[position:])])]
+def _pieces(text: str, markup: bool) -> Iterator[_Piece]:
+    position = 0
+    for match in (*(MARKED if markup else TAG).finditer(text), None):
+        between = text[position : match.start() if match else len(text)]
+        yield from _pieces(between, False) if markup else [_Piece(_TEXT, between)]
+        if match:
+            yield _given(match) if markup else _tag(match)
+            position = match.end()
 
 
 def _given(match: re.Match[str]) -> _Piece:
-    return _Piece(_GIVEN, match["inside"], given=tuple(map(html.unescape, match["given"].split("||"))))
+    return _Piece(_GIVEN, match["inside"], given=tuple(marked_choices(match)))
 
 
 def _tag(match: re.Match[str]) -> _Piece:
@@ -233,14 +242,14 @@ def _are_apart(before: str, text: str, tagged: bool, reopened: bool) -> bool:
 _FINAL = tuple(".!?…")
 
 
-def _names(*lines: str) -> frozenset[str]:
-    return frozenset(name for line in lines for name in line.split())
+def _names(line: str) -> frozenset[str]:
+    return frozenset(line.split())
 
 
 _VOID = _names("area base br col embed hr img input link meta param source track wbr")
 _INLINE = _names(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark meter output progress",
-    "q ruby rb rp rt s samp small span strike strong sub sup time tt u var wbr x g ph it bpt ept",
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark meter output progress "
+    "q ruby rb rp rt s samp small span strike strong sub sup time tt u var wbr x g ph it bpt ept"
 )
 _VERBATIM = _names(
     "script style pre textarea svg math code kbd samp var iframe object canvas video audio template noscript"
@@ -257,52 +266,28 @@ _NOT_TRANSLATED = re.compile(
 )
 
 
-class _Blocks:
-    """HTML splitter: inline tags belong to paragraphs, all other tags separate them."""
-
-    def __init__(self, markup: bool) -> None:
-        self._markup = markup
-        self._parts: list[Part] = []
-        self._pieces: list[_Piece] = []
-
-    def parts(self, text: str) -> list[Part]:
-        position = 0
-        while match := (_MARKED_OR_PIECE if self._markup else _HTML_PIECE).search(text, position):
-            self._add(_TEXT, text[position : match.start()])
-            position = match.end()
-            if self._markup and match["given"] is not None:
-                self._pieces.append(_given(match))
-                continue
-            name = (match["name"] or "").lower()
-            if not name:
-                # A comment or a declaration.
-                self._add(_KEPT, match.group())
-            elif name in _VERBATIM or _NOT_TRANSLATED.search(match["rest"]):
-                if not match["close"] and not match["empty"] and name not in _VOID:
-                    position = _end_of(text, name, position)
-                self._add_element(name, text[match.start() : position])
-            elif name in _INLINE:
-                self._pieces.append(_tag(match))
-            else:
-                self._add_element(name, match.group())
-        self._add(_TEXT, text[position:])
-        self._end()
-        return self._parts
-
-    def _add(self, kind: int, written: str) -> None:
-        if written:
-            self._pieces.append(_Piece(kind, written))
-
-    def _add_element(self, name: str, written: str) -> None:
-        if name in _INLINE:
-            self._add(_KEPT, written)
+def _html_pieces(text: str, markup: bool) -> Iterator[_Piece]:
+    """Yield the pieces of HTML. Inline tags belong to paragraphs, all other tags separate them."""
+    position = 0
+    while match := (_MARKED_OR_PIECE if markup else _HTML_PIECE).search(text, position):
+        if position < match.start():
+            yield _Piece(_TEXT, text[position : match.start()])
+        position = match.end()
+        if markup and match["given"] is not None:
+            yield _given(match)
+            continue
+        name = (match["name"] or "").lower()
+        if not name:
+            # A comment or a declaration.
+            yield _Piece(_KEPT, match.group())
+        elif name in _VERBATIM or _NOT_TRANSLATED.search(match["rest"]):
+            if not match["close"] and not match["empty"] and name not in _VOID:
+                position = _end_of(text, name, position)
+            yield _Piece(_KEPT if name in _INLINE else _BLOCK, text[match.start() : position])
         else:
-            self._end()
-            self._parts.append(written)
-
-    def _end(self) -> None:
-        self._parts += _paragraphs(self._pieces, is_html=True)
-        self._pieces = []
+            yield _tag(match) if name in _INLINE else _Piece(_BLOCK, match.group())
+    if position < len(text):
+        yield _Piece(_TEXT, text[position:])
 
 
 _MARKED_OR_PIECE = re.compile(

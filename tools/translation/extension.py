@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 def _commands() -> "Iterable[Command]":
-    from hierogram.tools.translation.commands import lm, translate, tune
-    from hierogram.tools.translation.evaluation_commands import evaluate
+    from hierogram.tools.translation.commands import evaluate, lm, translate, tune
 
     yield Command(TRANSLATE, translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en")
     yield Command(TRANSLATE, lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3")

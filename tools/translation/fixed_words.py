@@ -18,7 +18,6 @@ from hierogram.tools.translation.casing import NO_CASING, Casing, all_capital, d
 MARKED = re.compile(
     r"<(?P<tag>[A-Za-z][\w-]*)\s+translation=(?P<quote>[\"'])(?P<given>.*?)(?P=quote)\s*>(?P<inside>.*?)</(?P=tag)\s*>"
 )
-_ALTERNATIVES = "||"
 _CLUSTER = regex.compile(r"\X")
 TOKENS_LINE = "# tokens"
 """First line of a glossary whose entries are tokens."""
@@ -40,17 +39,21 @@ def split_words(text: str) -> Words:
     return tuple(split_tokens(text))
 
 
+def marked_choices(match: re.Match[str]) -> list[str]:
+    """Return the given translations in a match of `MARKED`, which two bars separate."""
+    return [unescape(choice) for choice in match["given"].split("||")]
+
+
 def marked_parts(line: str, texts: TextPipeline = UNCHANGED_TEXT) -> list[SentencePart]:
     """Return the parts of a line with markup, `<np translation="the house">la maison</np>`, tokenized by `texts`.
 
-    Two bars separate alternative translations. An empty alternative drops the words.
+    An empty translation drops the words.
     """
     parts: list[SentencePart] = []
     position = 0
     for match in MARKED.finditer(line):
         parts.append(SentencePart(split_words(texts.source.tokens(line[position : match.start()]))))
-        choices = map(unescape, match["given"].split(_ALTERNATIVES))
-        choice_words = tuple(split_words(texts.target.tokens(choice)) for choice in choices)
+        choice_words = tuple(split_words(texts.target.tokens(choice)) for choice in marked_choices(match))
         parts.append(SentencePart(split_words(texts.source.tokens(match["inside"])), choice_words))
         position = match.end()
     parts.append(SentencePart(split_words(texts.source.tokens(line[position:]))))
@@ -73,10 +76,7 @@ class Glossary:
         casing: Casing = NO_CASING,
         segmented: bool = False,
     ) -> None:
-        """Index the entries. `casing` is the casing of the source language. With `tokens`, entries are tokens.
-
-        `segmented` is True if a package segments the words of sentences in a script without spaces.
-        """
+        """Index entries of the source language, or of tokens. `segmented`: a package segments unspaced sentences."""
         self._entries = dict(entries or {})
         self._tokens = tokens
         self._casing = casing
@@ -155,15 +155,12 @@ class Glossary:
         boundaries, position = [], 0
         for word in run:
             at_words_only = self._segmented or word.token[-1] in SYLLABLE_ENDS
-            boundaries += (
-                [position]
-                if at_words_only
-                else [position + cluster.start() for cluster in _CLUSTER.finditer(word.token)]
-            )
+            starts = [0] if at_words_only else [cluster.start() for cluster in _CLUSTER.finditer(word.token)]
+            boundaries += [position + start for start in starts]
             position += len(word.token)
         return [*boundaries, position]
 
-    def divided(self, parts: Sequence[SentencePart]) -> Iterator[SentencePart]:
+    def apply(self, parts: Sequence[SentencePart]) -> Iterator[SentencePart]:
         """Yield the parts. Parts without a given translation are split at glossary matches."""
         if not self._longest:
             yield from parts

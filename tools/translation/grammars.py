@@ -7,8 +7,8 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,12 @@ from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.parts import join_parts
 from hierogram.storage.store import Store
 from hierogram.tools.translation.casing import (
+    BEFORE_BEGINNING,
     NO_CASING,
     Casing,
     default_casing,
     learn_casing,
     learn_rule_casing,
-    may_begin,
 )
 from hierogram.tools.translation.language_models.mapped_arrays import has_kind, read_arrays, write_arrays
 from hierogram.tools.translation.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
@@ -87,32 +87,14 @@ _MEMORY = 1 << 30
 """Memory limit of the scratch database, bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TranslationGrammar:
-    """Packed grammar with its vocabularies, feature names, and counts of excluded rules.
+    """Packed grammar with the vocabulary and casing of both sides, feature names, and counts of excluded rules.
 
-    Attributes
-    ----------
-    packed
-        The rules.
-    source_words, target_words
-        Vocabulary of each side, by word number.
-    labels, features
-        Names of the labels and features.
-    circular, wide
-        Numbers of excluded rules: source side empty or a single nonterminal, scope above the limit.
-    texts
-        Text pipeline of the store that the grammar comes from.
-    source_casing, casing
-        Casing of the source and of the target side.
-    group_size
-        Number of sentences to translate together: the 0.9 quantile of the sentences of a source side.
-    length_ratio
-        Target letters per source letter in a small store that tokenizes; otherwise 0.
-    source_numbers, target_numbers
-        Word numbers by word.
-    standalone
-        Numbers of the source words that have a rule of their own.
+    `circular` rules have a source side that is empty or a single nonterminal, `wide` rules a scope above the limit.
+    `texts` is the text pipeline of the grammar's store. `group_size` is the number of sentences to translate together:
+    the 0.9 quantile of the sentences of a source side. `length_ratio` is the number of target letters per source letter
+    in a small store that tokenizes, otherwise 0.
     """
 
     packed: PackedGrammar
@@ -123,28 +105,30 @@ class TranslationGrammar:
     wide: int = 0
     texts: TextPipeline = UNCHANGED_TEXT
     source_casing: Casing = NO_CASING
-    casing: Casing = NO_CASING
+    target_casing: Casing = NO_CASING
     group_size: int = 1
     length_ratio: float = 0.0
-    source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
-    target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
-    standalone: set[int] = field(default_factory=set, repr=False)
 
-    def __post_init__(self) -> None:
-        self.source_numbers.update(zip(self.source_words, range(len(self.source_words)), strict=True))
-        self.target_numbers.update(zip(self.target_words, range(len(self.target_words)), strict=True))
+    @cached_property
+    def source_numbers(self) -> dict[str, int]:
+        """Source word numbers by word."""
+        return {word: number for number, word in enumerate(self.source_words)}
+
+    @cached_property
+    def target_numbers(self) -> dict[str, int]:
+        """Target word numbers by word."""
+        return {word: number for number, word in enumerate(self.target_words)}
+
+    @cached_property
+    def standalone(self) -> set[int]:
+        """Numbers of the source words that have a rule of their own."""
         first = self.packed.rule_first
         top = int(self.packed.child_first[1])
-        self.standalone.update(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
+        return set(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
 
 
-def pack_grammar(
-    table: WordedRules,
-    max_scope: int,
-    texts: TextPipeline = UNCHANGED_TEXT,
-    casings: tuple[Casing, Casing] = (NO_CASING, NO_CASING),
-) -> TranslationGrammar:
-    """Return the packed grammar of rules up to a maximum scope, for text that `texts` processes."""
+def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> TranslationGrammar:
+    """Return the packed grammar of rules up to a maximum scope, with other attributes of `TranslationGrammar`."""
     usable = is_usable(table.columns)
     narrow = scopes(table.columns) <= max_scope
     return TranslationGrammar(
@@ -154,8 +138,7 @@ def pack_grammar(
         table.features,
         int((~usable).sum()),
         int((usable & ~narrow).sum()),
-        texts,
-        *casings,
+        **attributes,
     )
 
 
@@ -165,7 +148,8 @@ def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = 
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), bar, format)
     texts = make_pipeline(settings)
-    return pack_grammar(table, max_scope, texts, _casings_of_rules(table, texts))
+    source_casing, target_casing = _casings_of_rules(table, texts)
+    return pack_grammar(table, max_scope, texts=texts, source_casing=source_casing, target_casing=target_casing)
 
 
 def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, Casing]:
@@ -181,7 +165,7 @@ def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, 
     ):
         follows = np.ones(len(symbols), bool)
         follows[start[:-1][start[:-1] < start[1:]]] = False
-        begins = np.array([may_begin(word) for word in words], bool)
+        begins = np.array([word[-1:] in BEFORE_BEGINNING for word in words], bool)
         before = np.roll(symbols, 1)
         follows &= (symbols >= 0) & ~((before >= 0) & begins[np.maximum(before, 0)])
         within = np.bincount(symbols[follows], minlength=len(words))
@@ -204,7 +188,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
         "circular": grammar.circular,
         "wide": grammar.wide,
         "texts": grammar.texts.as_plain(),
-        "casings": [grammar.source_casing.as_plain(), grammar.casing.as_plain()],
+        "casings": [asdict(grammar.source_casing), asdict(grammar.target_casing)],
         "group_size": grammar.group_size,
         "length_ratio": grammar.length_ratio,
     }
@@ -217,7 +201,10 @@ def read_grammar(path: str) -> TranslationGrammar:
     try:
         grammar = PackedGrammar(**{name: arrays[name] for name in PackedGrammar._fields})
         source, target = (split_lines(arrays[name].tobytes()).strings() for name in _TEXTS)
-        source_casing, casing = map(Casing.of_plain, values["casings"])
+        source_casing, target_casing = (
+            Casing(**{**plain, "forms": {small: tuple(forms) for small, forms in plain["forms"].items()}})
+            for plain in values["casings"]
+        )
         return TranslationGrammar(
             grammar,
             source,
@@ -227,7 +214,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             values["wide"],
             make_pipeline(values["texts"]),
             source_casing,
-            casing,
+            target_casing,
             values["group_size"],
             values["length_ratio"],
         )
@@ -247,14 +234,13 @@ class StoreGrammar:
     position: int
     """Store position of the last full read."""
 
-    def __init__(self, store: Store, options: ExportOptions, max_scope: int, bar: Progress) -> None:
+    def __init__(self, store: Store, options: ExportOptions, bar: Progress) -> None:
         notation = find_notation(store.settings().grammar)
         if TRANSLATION not in notation.offers:
             raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
         self.grows = LINKS in notation.offers
         """True if new pairs can be added, which requires rules with links from pairs."""
         self._store = store
-        self._max_scope = max_scope
         self._plan = replace(resolve_plan(replace(options, format=_TABLE), notation), both_sides=not self.grows)
         self._names = tuple(feature.name for feature in self._plan.features)
         self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names, TABBED)
@@ -272,23 +258,26 @@ class StoreGrammar:
             if not self._reader.rules:
                 raise InputError("no rules left after filtering: relax the filters")
             texts = make_pipeline(snapshot.settings())
-            sides = _sample(snapshot)
-            casings, group_size = _casings(*sides, texts), _usual_sentences(sides[0])
+            sources, targets = _sample(snapshot)
+            source_casing, target_casing = _casings(sources, targets, texts)
             # In larger stores, and in stores of tokens, the decoder alone determines the length.
-            is_small = texts.rules is not None and len(sides[0]) in _SMALL
-            length_ratio = _length_ratio(*sides) if is_small else 0.0
+            is_small = texts.rules is not None and len(sources) in _SMALL
+            self._attributes = {
+                "texts": texts,
+                "source_casing": source_casing,
+                "target_casing": target_casing,
+                "group_size": _usual_sentences(sources),
+                "length_ratio": _count_letters(targets) / _count_letters(sources) if is_small else 0.0,
+            }
             self.position = snapshot.state().position
             self._since = ReadState(*snapshot.newest(), seen)
-        # Build the table after the scratch database is closed, so that its memory is free.
-        table = self._reader.table(self._values)
-        packed = pack_grammar(table, max_scope, texts, casings)
-        self.grammar = replace(packed, group_size=group_size, length_ratio=length_ratio)
+        # Pack after the scratch database is closed, so that its memory is free.
+        self.grammar = self._pack()
 
     def add_new_pairs(self) -> bool:
         """Add the rules of pairs since the last read, with current features. Returns True if rules were added.
 
-        Existing rules do not change. The next full read adds compositions, which need sums of sides, and rules that
-        were filtered out before.
+        The next full read adds compositions, which need sums of sides, and rules that were filtered out before.
         """
         if not self.grows:
             return False
@@ -301,11 +290,12 @@ class StoreGrammar:
             self._since = ReadState(*newest, seen or self._since.seen)
         if self._reader.rules == before:
             return False
-        grammar = self.grammar
-        casings = grammar.source_casing, grammar.casing
-        grown = pack_grammar(self._reader.table(self._values), self._max_scope, grammar.texts, casings)
-        self.grammar = replace(grown, group_size=grammar.group_size, length_ratio=grammar.length_ratio)
+        self.grammar = self._pack()
         return True
+
+    def _pack(self) -> TranslationGrammar:
+        # The filters of the plan limit the scope.
+        return pack_grammar(self._reader.table(self._values), math.inf, **self._attributes)
 
     @contextmanager
     def _scratch(self) -> Iterator[tuple[Snapshot, Scratch]]:
@@ -349,6 +339,5 @@ def _usual_sentences(sources: Sequence[str]) -> int:
     return int(np.quantile(sentences, _USUAL, method="inverted_cdf"))
 
 
-def _length_ratio(sources: Sequence[str], targets: Sequence[str]) -> float:
-    source, target = (sum(len(line.replace(" ", "")) for line in lines) for lines in (sources, targets))
-    return target / source
+def _count_letters(lines: Sequence[str]) -> int:
+    return sum(len(line.replace(" ", "")) for line in lines)

@@ -15,6 +15,7 @@ from hierogram.daemon.progress import progress, silence
 from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.texts import TOKENS, make_pipeline, make_side, text_advice
 from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import write_grammar
 from hierogram.tools.translation.language_models.files import make
 from hierogram.tools.translation.language_models.options import EstimationOptions
@@ -200,7 +201,6 @@ def tune(
         GrammarDecoder,
         as_plain,
         held_out,
-        split_references,
         write_tuned,
     )
 
@@ -238,16 +238,13 @@ def tune(
                 advise(advice)
         with progress("tune", "sentences") as bar:
             decode = GrammarDecoder(
-                resources,
-                rules,
-                sentence_source[1],
-                bar,
-                best=resolved.best,
-                rounds=resolved.iterations + 1,
-                threads=threads,
+                resources, rules, sentence_source[1], bar, resolved.best, resolved.iterations + 1, threads
             )
-            divided = ([texts.target.tokens(line) for line in reference_lines] for _, reference_lines in against)
-            units = split_references(divided, len(sentence_source[1]), decode.tokens)
+            # Empty references are skipped if a sentence has other references.
+            units = [
+                [decode.tokens(words) for line in row if (words := split_words(texts.target.tokens(line)))] or [()]
+                for row in zip(*(lines for _, lines in against), strict=True)
+            ]
             tuned = tune(decode, units, decode.start(), resolved, decode.words)
     write_tuned(Path(output), tuned, decode.by_name, resolved, {"grammar": named, **inputs})
     rounds = [as_plain(iteration) for iteration in tuned.history]

@@ -19,8 +19,7 @@ SHARED = 4
 _INDEXED = 3
 
 
-def shared_beginning(first: str, second: str) -> int:
-    """Return the length of the common prefix of two words."""
+def _shared_beginning(first: str, second: str) -> int:
     return next(
         (k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
     )
@@ -28,17 +27,9 @@ def shared_beginning(first: str, second: str) -> int:
 
 def shared_letters(first: str, second: str) -> int:
     """Return the length of the common prefix and suffix of two words, without overlap."""
-    shorter = min(len(first), len(second))
-    before = shared_beginning(first, second)
-    behind = 0
-    while behind < shorter - before and first[-1 - behind] == second[-1 - behind]:
-        behind += 1
-    return before + behind
-
-
-def is_name(word: str, before: str) -> bool:
-    """Check if a word is capitalized within a sentence, that is, after a word or a comma."""
-    return first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
+    before = _shared_beginning(first, second)
+    longest = min(len(first), len(second)) - before
+    return before + _shared_beginning(first[: -longest - 1 : -1], second[: -longest - 1 : -1])
 
 
 class SubstituteFinder:
@@ -53,23 +44,11 @@ class SubstituteFinder:
         casing: Casing = NO_CASING,
         target_words: Collection[str] = (),
     ) -> None:
-        """Index the known words that are among the `translated`.
+        """Index the known words, given by number, that have a rule of their own (`translated`).
 
-        Parameters
-        ----------
-        numbers
-            Numbers of the known words.
-        translated
-            Numbers of the words that have a rule of their own.
-        frequencies
-            Frequency of each known word, by its number.
-        oov_similarity
-            Minimum share of the longer word's letters that both words have in common. If their beginnings differ, only
-            half of the difference is allowed. 0 allows only compounds.
-        casing
-            Casing of the source language.
-        target_words
-            Words of the target side.
+        `frequencies` are those of the known words, by number. `oov_similarity` is the minimum share of the longer
+        word's letters that both words have in common. If their beginnings differ, only half of the difference is
+        allowed. 0 allows only compounds.
         """
         self._casing = casing
         self._target_words = target_words
@@ -97,7 +76,8 @@ class SubstituteFinder:
         folded = self._casing.lower(word)
         if self._min_similarity and folded in self._folded:
             return (self.known[folded],)
-        noun = is_name(word, before)
+        # A capital within a sentence, that is, after a word or a comma.
+        noun = first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
         if noun and (not self._casing.nouns or word in self._target_words):
             return ()
         if (folded, noun) not in self._found:
@@ -112,15 +92,13 @@ class SubstituteFinder:
         candidates = {*self._alike.get(f"{folded[:_INDEXED]}-", ()), *self._alike.get(f"-{folded[-_INDEXED:]}", ())}
         best: tuple[float, int, str] | None = None
         for candidate in candidates:
-            if noun and not self._is_noun(self._folded[candidate]):
+            known_word = self._folded[candidate]
+            if noun and (not first_cased(known_word).isupper() or known_word in self._target_words):
                 continue
-            shared = shared_beginning(folded, candidate) if noun else shared_letters(folded, candidate)
+            prefix = _shared_beginning(folded, candidate)
+            shared = prefix if noun else shared_letters(folded, candidate)
             similarity = shared / max(len(folded), len(candidate))
-            min_similarity = (
-                self._min_similarity
-                if shared_beginning(folded, candidate) >= _INDEXED
-                else (1 + self._min_similarity) / 2
-            )
+            min_similarity = self._min_similarity if prefix >= _INDEXED else (1 + self._min_similarity) / 2
             if (
                 shared >= SHARED
                 and similarity >= min_similarity
@@ -128,6 +106,3 @@ class SubstituteFinder:
             ):
                 best = similarity, shared, candidate
         return [] if best is None else [best[2]]
-
-    def _is_noun(self, word: str) -> bool:
-        return first_cased(word).isupper() and word not in self._target_words

@@ -20,15 +20,13 @@ from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.web import Translations
 
 if TYPE_CHECKING:
-    from hierogram.tools.translation.text_translator import TextParagraph, TextTranslation
+    from hierogram.tools.translation.text_translator import TextTranslation
 
 MAX_TEXT_LENGTH = 5_000
 _PAIRS = 5
 _WORDS = 200
 """Maximum number of words of a text in the search for similar pairs."""
 _CORRECT = "/translate/correct"
-_STORED, _REFUSED = "stored", "refused"
-"""Outcomes of a correction."""
 
 
 class _Shown(NamedTuple):
@@ -143,19 +141,15 @@ def translation_routes(page: PageContext, translations: Translations, correction
         """Store a corrected translation as a pair."""
         values = await confirmed_form(request, page.sessions)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
-        outcome = await threads.change(lambda: _put(corrections, pair[0], pair[1]))
+        try:
+            await threads.change(lambda: corrections.put(pair[0], pair[1], "page"))
+            outcome = "stored"
+        except InputError:
+            outcome = "refused"
         back = build_url("/translate", q=values.get("q") or pair[0], corrected=outcome)
         return RedirectResponse(back, HTTPStatus.SEE_OTHER)
 
     return router
-
-
-def _put(corrections: Corrections, source: str, target: str) -> str:
-    try:
-        corrections.put(source, target, "page")
-    except InputError:
-        return _REFUSED
-    return _STORED
 
 
 def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") -> list[dict[str, Any]]:
@@ -171,7 +165,11 @@ def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") ->
             if first <= i < last:
                 to_target[i - first].append(j - begin)
                 to_source[j - begin].append(i - first)
-        sources = _source_words(paragraph)
+        ends = [0, *(end for _, end in paragraph.text_spans)]
+        sources = [
+            (paragraph.text[before:start], paragraph.text[start:end])
+            for before, (start, end) in zip(ends, paragraph.text_spans, strict=False)
+        ]
         phrases = []
         for use in sorted(uses, key=lambda use: (use.source_span[0], -use.source_span[1])):
             (i, k), (j, m) = use.source_span, use.target_span
@@ -205,11 +203,3 @@ def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") ->
             }
         )
     return paragraphs
-
-
-def _source_words(paragraph: "TextParagraph") -> list[tuple[str, str]]:
-    position, words = 0, []
-    for start, end in paragraph.text_spans:
-        words.append((paragraph.text[position:start], paragraph.text[start:end]))
-        position = end
-    return words

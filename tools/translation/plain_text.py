@@ -13,13 +13,13 @@ from hierogram.daemon.text.sides import WordSideCounts
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.storage.store import Store
 from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.documents import HTML, TEXT
 from hierogram.tools.translation.options import TranslateOptions
 
 if TYPE_CHECKING:
     from hierogram.tools.translation.resources import GrammarFollower
     from hierogram.tools.translation.text_translator import TextTranslator
 
-TEXT, HTML = "text", "html"
 FORMS = (TEXT, HTML)
 
 MAX_TRANSLATED = 250_000
@@ -98,10 +98,7 @@ class PlainTranslator:
         return PlainTranslation(best, further[:alternatives])
 
     def detect(self, text: str) -> list[tuple[str, float]]:
-        """Return the store's languages and their probabilities, the likelier language of the text first.
-
-        Probabilities depend on the frequencies of the text's words on each side of the pairs.
-        """
+        """Return the store's languages and their probabilities by the frequencies of words, likeliest first."""
         settings = self._store.settings()
         texts = make_pipeline(settings).to_words().running()
         words = [side.tokens(text).split() for side in (texts.source, texts.target)]

@@ -37,19 +37,7 @@ class StartContext(Enum):
 
 
 class SourceWord(NamedTuple):
-    """A source word.
-
-    Attributes
-    ----------
-    text
-        The word as it is in the text.
-    known
-        The form in which the grammar knows the word.
-    kept
-        True if the word is not translated, such as a placeholder.
-    is_tag
-        True if the word is a tag.
-    """
+    """Source word in the text and in the grammar (`known`). `kept`: not translated, such as a placeholder or a tag."""
 
     text: str
     known: str
@@ -78,9 +66,7 @@ class Recaser:
         words: Sequence[str],
         units: Sequence[SourceWord],
         linked: Sequence[Sequence[int]],
-        protected: Collection[int] = (),
-        tags: Collection[int] = (),
-        fixed: Collection[int] = (),
+        given: Collection[int] = (),
     ) -> list[str]:
         """Return the target words of a sentence in their case.
 
@@ -93,22 +79,13 @@ class Recaser:
         - Any other word has the form that the corpus has of it within sentences.
         - An orthography without capitals at the beginning of sentences has none in these places.
 
-        Parameters
-        ----------
-        words
-            Target words.
-        units
-            Source words.
-        linked
-            Positions of linked target words, by source word.
-        kept, tags
-            Positions of unchanged target words, and of the tags among them.
-        given
-            Positions of target words from a glossary or markup, which keep their capitals.
+        `linked` has the positions of the linked target words by source word. The first one of a kept word is unchanged.
+        `given` are the positions of target words from a glossary or markup, which keep their capitals.
         """
+        protected = {linked[i][0] for i, unit in enumerate(units) if unit.kept}
         if all_capital([unit.text for unit in units if not unit.kept]):
             return [word if j in protected else self.target.upper(word) for j, word in enumerate(words)]
-        sentence = _Sentence(self, words, units, linked, protected, tags, fixed)
+        sentence = _Sentence(self, words, units, linked, protected, given)
         return [word if j in protected else sentence.cased(j, word) for j, word in enumerate(words)]
 
     def case_of(self, unit: SourceWord, start: StartContext | None) -> _Case:
@@ -134,8 +111,6 @@ class Recaser:
 
 
 class _Sentence:
-    """Sentence and its translation."""
-
     def __init__(
         self,
         recaser: Recaser,
@@ -143,21 +118,21 @@ class _Sentence:
         units: Sequence[SourceWord],
         linked: Sequence[Sequence[int]],
         protected: Collection[int],
-        tags: Collection[int],
-        fixed_positions: Collection[int],
+        given: Collection[int],
     ) -> None:
         self._recaser = recaser
         self._target = recaser.target
         self._words = words
-        self._given = fixed_positions
+        self._given = given
         self._units = units
         self._sources: list[list[int]] = [[] for _ in words]
         for i, targets in enumerate(linked):
             for j in targets:
                 self._sources[j].append(i)
-        fixed = [{i for i, unit in enumerate(units) if unit.kept}, {i for i, unit in enumerate(units) if unit.is_tag}]
-        self._source_starts = dict(_starts([unit.text for unit in units], *fixed))
-        self._starts = dict(_starts(words, protected, tags))
+        kept = {i for i, unit in enumerate(units) if unit.kept}
+        tags = {i for i in kept if units[i].is_tag}
+        self._source_starts = dict(_starts([unit.text for unit in units], kept, tags))
+        self._starts = dict(_starts(words, protected, {linked[i][0] for i in tags}))
         self._cases = [recaser.case_of(unit, self._source_starts.get(i)) for i, unit in enumerate(units)]
         self._copied: dict[int, _Case] = {}
         for i, targets in enumerate(linked):
@@ -283,20 +258,19 @@ def _starts(
             is_letter = number is not None and token.isalpha()
             if state is not None and not (is_letter and tokens[k + 1 : k + 2] == [")"]):
                 yield k, state
-            is_item = number is not None and number["sign"]
-            state = (
-                StartContext.ITEM if is_item else StartContext.NUMBER if number is not None and not is_letter else None
-            )
-        elif number is not None and state in (None, StartContext.NUMBER) and _ends_number(token, number):
+            state = None
+            if number is not None and not is_letter:
+                state = StartContext.ITEM if number["sign"] else StartContext.NUMBER
+        elif (
+            number is not None
+            and state in (None, StartContext.NUMBER)
+            and (token == ")" or (number.group().isdigit() and (token in _COLONS or token in (".", "）"))))
+        ):
             state, number = StartContext.ITEM, None
         elif _is_sign(token, _QUOTES):
             state = _after_quote(_opens(token, tokens[k + 1 :], open_quotes), state, tokens[k - 1] if k else "")
         else:
             state = _after(token, state)
-
-
-def _ends_number(token: str, number: re.Match[str]) -> bool:
-    return token == ")" or (number.group().isdigit() and (token in _COLONS or token in (".", "）")))
 
 
 def _opens(token: str, after: Sequence[str], open_quotes: set[frozenset[str]]) -> bool | None:

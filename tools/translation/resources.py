@@ -21,7 +21,7 @@ from hierogram.tools.translation.language_models.arpa import NamedModel
 from hierogram.tools.translation.language_models.files import open_language_model
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.store_models import StoreModel, load_store_model
-from hierogram.tools.translation.translating import MAX_WORDS, Translator
+from hierogram.tools.translation.translating import Translator
 
 _WORDS_WITHOUT_MODEL = 0.3
 """Default weight of target words without a language model, which makes each word less probable.
@@ -45,8 +45,6 @@ class TranslationResources:
     model: NamedModel | None
     glossary: Glossary
     store_model: StoreModel | None = None
-    max_words: int = MAX_WORDS
-    """Maximum number of words of a sentence. Longer sentences are translated in parts."""
     _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
 
     def texts(self, grammar: TranslationGrammar) -> TextPipeline:
@@ -62,8 +60,9 @@ class TranslationResources:
 
     def start_weights(self) -> dict[str, float]:
         """Return the weights of the options, or the default weights."""
-        is_default = self.options.weights is None and self.model is None
-        return self.weights | ({WORDS: _WORDS_WITHOUT_MODEL} if is_default else {})
+        if self.options.weights is None and self.model is None:
+            return self.weights | {WORDS: _WORDS_WITHOUT_MODEL}
+        return self.weights
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar, optionally with other weights."""
@@ -76,7 +75,6 @@ class TranslationResources:
             self.start_weights() if weights is None else weights,
             self.model,
             pops=options.pops,
-            max_words=self.max_words,
             oov_similarity=options.oov_similarity,
             lengthen=weights is None and options.weights is None,
             glossary=self._glossaries[texts],
@@ -96,7 +94,7 @@ class TranslationResources:
             max_scope=own.max_scope,
         )  # fmt: skip
         with progress("read the grammar", "rules") as shown:
-            return StoreGrammar(store, taken, own.max_scope, shown)
+            return StoreGrammar(store, taken, shown)
 
     def with_model_of(self, store: Store) -> "TranslationResources":
         """Return these resources with the language model of the store's target side if the options name none."""
@@ -200,13 +198,14 @@ class GrammarFollower:
 
     def _start(self, name: str, work: Callable[[], None]) -> None:
         """Run `work` in a background thread unless a thread of this name is running."""
-        if name not in self._threads or not self._threads[name].is_alive():
-            self._threads[name] = threading.Thread(target=self._try, args=(work,), name=name, daemon=True)
-            self._threads[name].start()
 
-    def _try(self, work: Callable[[], None]) -> None:
-        with suppress(DaemonError, StoreError):
-            work()
+        def run() -> None:
+            with suppress(DaemonError, StoreError):
+                work()
+
+        if name not in self._threads or not self._threads[name].is_alive():
+            self._threads[name] = threading.Thread(target=run, name=name, daemon=True)
+            self._threads[name].start()
 
     def _add_new_pairs(self) -> None:
         read, derived = self._read, self._store.count_pairs(DERIVED)

@@ -2,9 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +38,11 @@ from hierogram.samplers.decoding.reading import (
 )
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 
-Change = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-
 _LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
 _CANONICAL = {exported: name for name, exported in CDEC_NAMES.items()}
 _MIN_PROBABILITY = 1e-100
 """Value that replaces a probability of 0."""
 
-
-def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.log(np.maximum(values, _MIN_PROBABILITY))
-
-
-_LOGARITHMS: dict[str, Change] = {"cdec": partial(np.multiply, math.log(10.0))}
-"""Conversion to natural logarithms by format. The default is for formats that store probabilities."""
 TABLES = ("jsonl", "tsv", "parquet")
 _COLUMNS = ("source", "target", "alignment")
 _PLAIN = "hive_partitioning=false"
@@ -213,7 +203,6 @@ class RuleReader:
     ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         """Return the used features in export order, and their values float64[rules, used] with logarithms taken."""
         canonical = [_CANONICAL.get(name, name) for name in names]
-        logarithm = _LOGARITHMS.get(self._format, _log)
         # Features of exports come first in their order, then other features by name.
         order = sorted(
             np.flatnonzero(used).tolist(),
@@ -221,9 +210,15 @@ class RuleReader:
         )
         columns = np.empty((len(dense), len(order)))
         for column, k in enumerate(order):
+            columns[:, column] = dense[:, k]
             # Moses takes the logarithm of every score.
-            is_logarithm = canonical[k] in _LOGARITHMIC or self._format == MOSES.name
-            columns[:, column] = logarithm(dense[:, k]) if is_logarithm else dense[:, k]
+            if canonical[k] in _LOGARITHMIC or self._format == MOSES.name:
+                # cdec stores common logarithms, other formats probabilities.
+                columns[:, column] = (
+                    dense[:, k] * math.log(10.0)
+                    if self._format == "cdec"
+                    else np.log(np.maximum(dense[:, k], _MIN_PROBABILITY))
+                )
         return tuple(canonical[k] for k in order), columns
 
 

@@ -54,19 +54,8 @@ def count_model_pairs(pairs: int) -> int:
 def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = None) -> StoreModel | None:
     """Return the language model of a store's target side, from the cache folder if it is there.
 
-    Parameters
-    ----------
-    store
-        A store of pairs.
-    bar
-        Progress of building the model.
-    previous
-        The model of an earlier state of the store, which is returned if its text has not changed.
-
-    Returns
-    -------
-    StoreModel or None
-        None if the store has no pairs, or the model cannot be built; the latter is logged.
+    `previous` is returned if its text has not changed. Returns None if the store has no pairs, or the model cannot be
+    built, which is logged.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
@@ -101,14 +90,12 @@ def _write_text(store: Store, path: Path) -> tuple[int, str]:
 
 def _load_cached(path: Path, bar: Progress) -> NamedModel | None:
     """Return the cached model of a file, or None if it is missing or damaged."""
-    if not path.is_file():
-        return None
-    try:
-        model = open_language_model(str(path), bar)
-        os.utime(path)
-    except (InputError, OSError):
-        return None
-    return model
+    with suppress(InputError, OSError):
+        if path.is_file():
+            model = open_language_model(str(path), bar)
+            os.utime(path)
+            return model
+    return None
 
 
 def _build(text: Path, path: Path, bar: Progress) -> NamedModel:

@@ -1,5 +1,6 @@
 """Tag placement: put tags around the target words that are linked to the tagged source words."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from hierogram.samplers.grammar.rules import Span
@@ -12,46 +13,31 @@ Event = int | str
 def place_tags(
     pairs: Sequence[TagPair], text_spans: Sequence[Span], links: Sequence[tuple[int, int]], words: int
 ) -> Iterator[Event]:
-    """Yield the target words of a paragraph with its tags in place, each once and nested as in the source.
-
-    `text_spans` are the text spans of the source words. `words` is the number of target words.
-    """
+    """Return the positions of a paragraph's target words, with its tags nested as in the source."""
     linked: list[list[int]] = [[] for _ in text_spans]
     for i, j in links:
         linked[i].append(j)
-    yield from _inside(pairs, (0, len(text_spans)), _Sides(text_spans, linked), (0, words))
+    starts, ends = [start for start, _ in text_spans], [end for _, end in text_spans]
 
+    def source_span(pair: TagPair) -> Span:
+        first = bisect_right(ends, pair.start)
+        return first, max(first, bisect_left(starts, pair.end))
 
-class _Sides:
-    """Source words of a paragraph: their text spans, and the target words linked to each."""
+    def inside(pairs: Sequence[TagPair], around: Span, within: Span) -> Iterator[Event]:
+        """Yield the target words of a span with its tags. `around` is the corresponding span of source words."""
+        sources = [source_span(pair) for pair in pairs]
+        targets = _spans(sources, around, linked, within)
+        position = within[0]
+        for number in sorted(range(len(pairs)), key=lambda k: (*targets[k], k)):
+            pair, (start, end) = pairs[number], targets[number]
+            yield from range(position, start)
+            yield pair.opening
+            yield from inside(pair.inside, sources[number], (start, end))
+            yield pair.closing
+            position = end
+        yield from range(position, within[1])
 
-    def __init__(self, text_spans: Sequence[Span], linked: Sequence[Sequence[int]]) -> None:
-        self._text_spans = text_spans
-        self.linked = linked
-
-    def words(self, pair: TagPair) -> Span:
-        first = next(
-            (k for k, text_span in enumerate(self._text_spans) if text_span[1] > pair.start), len(self._text_spans)
-        )
-        last = first
-        while last < len(self._text_spans) and self._text_spans[last][0] < pair.end:
-            last += 1
-        return first, last
-
-
-def _inside(pairs: Sequence[TagPair], around: Span, sides: _Sides, within: Span) -> Iterator[Event]:
-    """Yield the target words of a span with its tags. `around` is the corresponding span of source words."""
-    sources = [sides.words(pair) for pair in pairs]
-    targets = _spans(sources, around, sides.linked, within)
-    position = within[0]
-    for number in sorted(range(len(pairs)), key=lambda k: (*targets[k], k)):
-        pair, (start, end) = pairs[number], targets[number]
-        yield from range(position, start)
-        yield pair.opening
-        yield from _inside(pair.inside, sources[number], sides, (start, end))
-        yield pair.closing
-        position = end
-    yield from range(position, within[1])
+    return inside(pairs, (0, len(text_spans)), (0, words))
 
 
 def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:

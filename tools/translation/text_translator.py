@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from hierogram.daemon.text.detokenizer import find_repeated, find_unpaired
@@ -50,7 +50,7 @@ class _Unit(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """Sentence: preceding text, words, number of decoded parts, and whether a sentence precedes it (`follows`)."""
+    """Sentence: preceding text, whether a sentence precedes it (`follows`), words, and number of decoded parts."""
 
     before: str
     follows: bool
@@ -59,17 +59,15 @@ class _Sentence(NamedTuple):
 
 
 class TextParagraph(NamedTuple):
-    """Translated paragraph, with the spans of its source and target words in the translation of the whole text.
-
-    `text_spans` are the spans of the source words in `text`. `written` are the target words as displayed, each with
-    the text before it.
-    """
+    """Translated paragraph, with the spans of its source and target words in the translation of the whole text."""
 
     text: str
     sources: TextSpan
     targets: TextSpan
     text_spans: list[TextSpan]
+    """Spans of the source words in `text`."""
     written: list[tuple[str, str]]
+    """Target words as displayed, each with the text before it."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class TextTranslator:
         self.texts = translator.texts.running()
         self.usual = TOKENS if translator.texts.rules is None else TEXT
         """Default input format: text if the pipeline tokenizes, else tokens."""
-        self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.casing)
+        self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.target_casing)
         self._group_size = translator.grammar.group_size
         self._corrected = corrected
 
@@ -139,21 +137,17 @@ class TextTranslator:
         format = format or self.usual
         if format == TOKENS:
             return wrap_translation(text, self.translator.translate(text, alternatives + 1, markup=markup))
-        result = self._by_rules(text, format, alternatives, markup)
+        best = 1 if not alternatives else _SPARE * (alternatives + 1)
+        result = self._translate(text, format, alternatives, markup, best)
+        # Candidates with different tokens can have the same text.
+        while len(result.texts) <= alternatives and len(result.translation.candidates) == best:
+            best *= _SPARE
+            result = self._translate(text, format, alternatives, markup, best)
         if markup or self._corrected is None:
             return result
         return replace(result, corrected=self._corrected(text, format == HTML))
 
-    def _by_rules(self, text: str, format: str, alternatives: int, markup: bool) -> TextTranslation:
-        best = 1 if not alternatives else _SPARE * (alternatives + 1)
-        result = self._by_candidates(text, format, alternatives, markup, best)
-        # Candidates with different tokens can have the same text.
-        while len(result.texts) <= alternatives and len(result.translation.candidates) == best:
-            best *= _SPARE
-            result = self._by_candidates(text, format, alternatives, markup, best)
-        return result
-
-    def _by_candidates(self, text: str, format: str, alternatives: int, markup: bool, best: int) -> TextTranslation:
+    def _translate(self, text: str, format: str, alternatives: int, markup: bool, best: int) -> TextTranslation:
         parts = divide(text, format, markup)
         pieces: list[DecodedPart] = []
         sentences: dict[int, list[_Sentence]] = {}
@@ -162,16 +156,12 @@ class TextTranslator:
                 continue
             sentences_of_paragraph = sentences.setdefault(number, [])
             for before, units in self._sentences(part):
-                made = self._decoded(units, best)
+                made = self._decode(units, best)
                 pieces += made
                 sentences_of_paragraph.append(_Sentence(before, bool(sentences_of_paragraph), units, len(made)))
-        words = tuple(
-            unit.word
-            for sentences_of_paragraph in sentences.values()
-            for sentence in sentences_of_paragraph
-            for unit in sentence.units
-        )
-        translation = self.translator.joined(words, pieces, best)
+        all_sentences = list(chain.from_iterable(sentences.values()))
+        words = tuple(unit.word for sentence in all_sentences for unit in sentence.units)
+        translation = self.translator.join(words, pieces, best)
         texts: list[str] = []
         chosen_candidates: list[int] = []
         paragraphs: list[TextParagraph] = []
@@ -183,9 +173,7 @@ class TextTranslator:
                 paragraphs = paragraphs or written_paragraphs
             if len(texts) > alternatives:
                 break
-        divided = sum(
-            sentence.pieces > 1 for sentences_of_paragraph in sentences.values() for sentence in sentences_of_paragraph
-        )
+        divided = sum(sentence.pieces > 1 for sentence in all_sentences)
         return TextTranslation(
             text, texts, chosen_candidates if translation.candidates else [], translation, paragraphs, divided
         )
@@ -213,10 +201,8 @@ class TextTranslator:
                 end = stop
 
     def _sentence_spans(self, paragraph: Paragraph) -> list[TextSpan]:
-        """Return the spans of the sentences, grouped as in the store's pairs. No span ends within kept text.
-
-        A tag such as a line break belongs to the sentence after it.
-        """
+        """Return the spans of the sentences, grouped as in the store's pairs. No span ends within kept text."""
+        # A tag such as a line break belongs to the sentence after it.
         text = paragraph.text
         tags = [span for span in paragraph.kept if _is_tag(span.written)]
         protected = [span for span in paragraph.kept if not _is_tag(span.written)]
@@ -271,14 +257,12 @@ class TextTranslator:
             (form for form in known_forms if numbers[form] in standalone), known_forms[0] if known_forms else forms[0]
         )
 
-    def _decoded(self, units: Sequence[_Unit], best: int) -> list[DecodedPart]:
-        """Decode a sentence. Returns its parts with up to `best` derivations each, which keep its numbers.
-
-        If a part has no such derivation, words with digits are passed through.
-        """
-        pieces = self.translator.pieces(_parts(units, fixed=False), best)
+    def _decode(self, units: Sequence[_Unit], best: int) -> list[DecodedPart]:
+        """Decode a sentence in parts of up to `best` derivations, which keep its numbers."""
+        # If a part has no such derivation, words with digits are passed through.
+        pieces = self.translator.decode(_parts(units, keep_numbers=False), best)
         if not all(map(_keep_numbers, pieces)):
-            pieces = self.translator.pieces(_parts(units, fixed=True), best)
+            pieces = self.translator.decode(_parts(units, keep_numbers=True), best)
         return [self.translator.select(piece, best, _keep_numbers(piece)) for piece in pieces]
 
     def _written(
@@ -303,7 +287,7 @@ class TextTranslator:
         source = piece = 0
         for number, part in enumerate(parts):
             if isinstance(part, str) or not sentences.get(number):
-                out.append(part if isinstance(part, str) else _unchanged_text(part))
+                out += [part] if isinstance(part, str) else _tagged(part, part.pairs, 0, len(part.text))
                 continue
             first, begin = source, ends[piece]
             written: list[tuple[str, str]] = []
@@ -335,7 +319,13 @@ class TextTranslator:
         """Yield displayed target words, each with the text before it; `fixed` are positions of given translations."""
         units = sentence.units
         protected = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
-        cased = self._cased(paragraph, units, words, linked, protected, fixed)
+        # Tokens are in lowercase if the store's tokens are.
+        texts = (paragraph.text[slice(*unit.text_span)].replace(SOFT_HYPHEN, "") for unit in units)
+        source_words = [
+            SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written))
+            for text, unit in zip(texts, units, strict=True)
+        ]
+        cased = self._recaser.recase(words, source_words, linked, fixed)
         # Drop signs that the translation repeats or does not pair, unless the source does so or nothing else is left.
         sources = [unit.word for unit in units]
         for find in (find_repeated, find_unpaired):
@@ -379,11 +369,7 @@ class TextTranslator:
         words: Sequence[str],
         separators: list[str],
     ) -> None:
-        """Join two words that are joined in the source, if their translations are adjacent.
-
-        This applies to text that is kept or passed through, and to punctuation. Other words are spaced as in the target
-        language.
-        """
+        """Join adjacent translations of joined words if they are kept, passed through, or punctuation."""
         if is_unspaced(first.word) or is_unspaced(second.word):
             return
         for j in to_second:
@@ -401,24 +387,6 @@ class TextTranslator:
                     or second.written is not None
                 ):
                     separators[j] = ""
-
-    def _cased(
-        self,
-        paragraph: Paragraph,
-        units: Sequence[_Unit],
-        words: Sequence[str],
-        linked: Sequence[Sequence[int]],
-        protected: Mapping[int, int],
-        fixed: Collection[int],
-    ) -> list[str]:
-        """Return the recased target words of a sentence. `protected` maps positions of kept words to their units."""
-        sources = []
-        for unit in units:
-            # Tokens are in lowercase if the store's tokens are.
-            text = paragraph.text[slice(*unit.text_span)].replace(SOFT_HYPHEN, "")
-            sources.append(SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written)))
-        tags = {j for j, k in protected.items() if sources[k].is_tag}
-        return self._recaser.recase(words, sources, linked, protected, tags, fixed)
 
 
 def _is_tag(written: str | None) -> bool:
@@ -455,32 +423,14 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
 
 
 def _is_sign(word: str) -> bool:
-    """Check if a word has no letter or digit."""
     return not any(map(str.isalnum, word))
 
 
 def _has_letters(paragraph: Paragraph) -> bool:
-    """Check if a paragraph has a letter or digit outside kept text, so that it must be translated."""
-    position = 0
-    for span in paragraph.kept:
-        if any(map(str.isalnum, paragraph.text[position : span.start])) or span.start in paragraph.given:
-            return True
-        position = span.end
-    return any(map(str.isalnum, paragraph.text[position:]))
-
-
-def _unchanged_text(paragraph: Paragraph) -> str:
-    span_by_start = {span.start: span for span in paragraph.kept}
-    text_spans: list[TextSpan] = []
-    written: list[tuple[str, str]] = []
-    position = 0
-    while position < len(paragraph.text):
-        span = span_by_start.get(position)
-        text_spans.append((position, span.end if span else position + 1))
-        written.append(("", span.written if span else paragraph.written(paragraph.text[position])))
-        position = text_spans[-1][1]
-    links = [(k, k) for k in range(len(text_spans))]
-    return "".join(_assembled(place_tags(paragraph.pairs, text_spans, links, len(text_spans)), written))
+    """Check if a paragraph has a given translation, or a letter or digit outside kept text."""
+    bounds = [0, *(bound for span in paragraph.kept for bound in (span.start, span.end)), len(paragraph.text)]
+    between = (paragraph.text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
+    return bool(paragraph.given) or any(map(str.isalnum, "".join(between)))
 
 
 def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -491,14 +441,10 @@ def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> I
             tags += [event] if event else []
             continue
         separator, word = written[event]
-        opening = next((k for k, tag in enumerate(tags) if not _is_behind(tag)), len(tags))
-        yield from (*tags[:opening], separator, *tags[opening:], word)
+        before = list(takewhile(lambda tag: tag.startswith("</") or isinstance(tag, AttachedTag), tags))
+        yield from (*before, separator, *tags[len(before) :], word)
         tags = []
     yield from tags
-
-
-def _is_behind(tag: str) -> bool:
-    return tag.startswith("</") or isinstance(tag, AttachedTag)
 
 
 def _tagged_words(
@@ -518,7 +464,9 @@ def _tagged_words(
         left = []
         for pair in pairs:
             k = next((k for k, text_span in enumerate(text_spans) if _is_within(pair, text_span)), None)
-            if k is not None and _is_same(paragraph, text_spans[k], [written[j][1] for j in targets.get(k, [])]):
+            if k is not None and [written[j][1] for j in targets.get(k, [])] == [
+                paragraph.written(paragraph.text[slice(*text_spans[k])])
+            ]:
                 inner.setdefault(k, []).append(pair)
             else:
                 left.append(replace(pair, inside=others(pair.inside)))
@@ -527,47 +475,40 @@ def _tagged_words(
     outer = others(paragraph.pairs)
     for k, pairs in inner.items():
         [j] = targets[k]
-        words[j] = (written[j][0], "".join(_with_inner(paragraph, pairs, *text_spans[k])))
+        words[j] = (written[j][0], "".join(_tagged(paragraph, pairs, *text_spans[k])))
     return outer, words
 
 
 def _is_within(pair: TagPair, text_span: TextSpan) -> bool:
-    return (
-        text_span[0] <= pair.start
-        and pair.end <= text_span[1]
-        and text_span[0] < pair.end
-        and pair.start < text_span[1]
-        and ((pair.start, pair.end) != text_span)
-    )
+    """Check if a tag pair is inside a word: not around the whole word, and not empty at one of its ends."""
+    start, end = text_span
+    return start <= pair.start < end and start < pair.end <= end and (pair.start, pair.end) != text_span
 
 
-def _is_same(paragraph: Paragraph, text_span: TextSpan, translations: Sequence[str]) -> bool:
-    return translations == [paragraph.written(paragraph.text[slice(*text_span)])]
-
-
-def _with_inner(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: int) -> Iterator[str]:
+def _tagged(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: int) -> Iterator[str]:
+    """Yield unchanged text of a paragraph with the tags inside it."""
     for pair in pairs:
-        yield paragraph.written(paragraph.text[start : pair.start])
+        yield paragraph.original(start, pair.start)
         yield pair.opening
-        yield from _with_inner(paragraph, pair.inside, pair.start, pair.end)
+        yield from _tagged(paragraph, pair.inside, pair.start, pair.end)
         yield pair.closing
         start = pair.end
-    yield paragraph.written(paragraph.text[start:end])
+    yield paragraph.original(start, end)
 
 
-def _parts(units: Sequence[_Unit], fixed: bool) -> list[SentencePart]:
+def _parts(units: Sequence[_Unit], keep_numbers: bool) -> list[SentencePart]:
     parts: list[SentencePart] = []
-    for is_fixed, group in groupby(units, partial(_given, fixed=fixed)):
-        if is_fixed:
-            parts += [SentencePart((unit.word,), is_fixed) for unit in group]
+
+    def given_translations(unit: _Unit) -> tuple[Words, ...]:
+        return ((unit.word,),) if keep_numbers and not unit.given and _NUMBER.search(unit.word) else unit.given
+
+    for given, group in groupby(units, given_translations):
+        if given:
+            parts += [SentencePart((unit.word,), given) for unit in group]
         else:
             words, tokens = zip(*((unit.word, unit.token) for unit in group), strict=True)
             parts.append(SentencePart(words, (), tokens))
     return parts
-
-
-def _given(unit: _Unit, *, fixed: bool) -> tuple[Words, ...]:
-    return ((unit.word,),) if fixed and not unit.given and _NUMBER.search(unit.word) else unit.given
 
 
 def _keep_numbers(piece: DecodedPart) -> list[int]:

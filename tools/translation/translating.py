@@ -55,8 +55,8 @@ class DecodedPart:
     """Decoded part of a sentence: its derivations, the source words of each position, its own target words.
 
     `starts` has the first source word of each position, and the end of the last one. A compound has several positions;
-    its first position has its word. If the grammar has parts of words, positions and `tokens` are parts; `texts`,
-    `source_words` and all places count whole words.
+    its first position has its word. If the grammar has parts of words, positions and `tokens` are parts; `texts` and
+    `source_words` are whole words.
     """
 
     grammar: TranslationGrammar
@@ -101,9 +101,7 @@ class DecodedPart:
     def target_places(self, number: int) -> list[int]:
         """Return the target word index of each token of a derivation, and the number of words at the end."""
         tokens = self.tokens(number)
-        if not self.grammar.texts.merges:
-            return list(range(len(tokens) + 1))
-        return index_words(tokens)
+        return index_words(tokens) if self.grammar.texts.merges else list(range(len(tokens) + 1))
 
     def word(self, number: int) -> str:
         """Return a target word, from the grammar's vocabulary or the sentence's own words."""
@@ -177,28 +175,16 @@ def given_places(piece: DecodedPart, number: int) -> Iterator[int]:
             yield from (words[j] for j in range(*use.target))
 
 
-def _count_letters(piece: DecodedPart) -> int:
-    return sum(map(len, piece.texts[0]))
-
-
-def _size(span: Span) -> int:
-    return span[1] - span[0]
-
-
-def _moved(span: Span, by: int) -> Span:
-    return span[0] + by, span[1] + by
-
-
 def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int]:
     places = []
     for symbol in side:
         places.append(start)
-        start = start + 1 if isinstance(symbol, str) else start + _size(spans[symbol - 1])
+        start = start + 1 if isinstance(symbol, str) else spans[symbol - 1][1]
     return places
 
 
 MAX_WORDS = 100
-"""Default maximum number of words that are decoded at once."""
+"""Maximum number of words that are decoded at once. Longer sentences are translated in parts."""
 _LOOK_BACK = 3
 """A long sentence is split after a punctuation mark in its last third, if there is one."""
 _AHEAD = 4
@@ -224,10 +210,7 @@ class Candidate:
 
 
 class Translation:
-    """N-best list of a sentence or of several sentences, best first, empty only without words.
-
-    `parts` is the number of separately decoded parts. A sentence with too many words has several.
-    """
+    """N-best list of one or several sentences, best first, empty only without words. `parts`: number of parts."""
 
     def __init__(self, source: Words, candidates: list[Candidate], pieces: list[DecodedPart]) -> None:
         self.source = source
@@ -263,13 +246,14 @@ class Translation:
             uses, words = piece.uses(own), piece.target_places(own)
             numbers = {id(use): k for k, use in enumerate(uses, len(found))}
             for use in uses:
-                sides = piece.sides(use)
+                source_side, target_side = map(render_side, piece.sides(use))
+                (first, last), (start, end) = piece.source_span(*use.source), find_word_span(words, use.target)
                 found.append(
                     RuleUse(
-                        render_side(sides[0]),
-                        render_side(sides[1]),
-                        _moved(piece.source_span(*use.source), source),
-                        _moved(find_word_span(words, use.target), target),
+                        source_side,
+                        target_side,
+                        (source + first, source + last),
+                        (target + start, target + end),
                         tuple(numbers[id(child)] for child in use.children),
                     )
                 )
@@ -286,7 +270,6 @@ class Translator:
         model: NamedModel | None = None,
         *,
         pops: int = POPS,
-        max_words: int = MAX_WORDS,
         oov_similarity: float = 0.0,
         lengthen: bool = False,
         glossary: Glossary | None = None,
@@ -305,7 +288,6 @@ class Translator:
         self._model = model
         # Without a language model, candidates with the same words in other orders have nearly the same score.
         self._compared = 1 if model is None else CANDIDATES
-        self._max_words = max_words
         self.glossary = glossary or Glossary()
         self.texts = texts
         self._segmenters = [make_segmenter(merges) for merges in grammar.texts.merges]
@@ -316,16 +298,13 @@ class Translator:
             lm_words = model.vocabulary.numbers(grammar.target_words)
 
         self._longest = _LENGTH_STEPS if lengthen and grammar.length_ratio else 0
-        own = np.array([float(weights.get(name, 0.0)) for name in self.names])
+        base = np.array([float(weights.get(name, 0.0)) for name in self.names])
         longer = _LENGTH_STEP * np.array([name == WORDS for name in self.names])
 
         lm, limits, charts = None if model is None else model.model, SearchLimits(SPAN, pops), list[DecodingChart]()
-
-        @cache
-        def decoder(step: int) -> SentenceDecoder:
-            return SentenceDecoder(grammar.packed, own + step * longer, lm_words, lm, limits, charts)
-
-        self._decoder = decoder
+        self._decoder = cache(
+            lambda step: SentenceDecoder(grammar.packed, base + step * longer, lm_words, lm, limits, charts)
+        )
 
     @cached_property
     def _substitutes(self) -> SubstituteFinder:
@@ -337,12 +316,7 @@ class Translator:
         return SubstituteFinder(*known, grammar.source_casing, grammar.target_numbers)
 
     def translate(
-        self,
-        line: str,
-        best: int = 1,
-        *,
-        markup: bool = False,
-        texts: TextPipeline | None = None,
+        self, line: str, best: int = 1, *, markup: bool = False, texts: TextPipeline | None = None
     ) -> Translation:
         """Translate a line. Returns up to `best` candidates with different words.
 
@@ -355,15 +329,11 @@ class Translator:
             parts = [SentencePart(words)] if (words := split_words(texts.source.tokens(line))) else []
         parts = [part if part.given else SentencePart(self.glossary.divide_words(part.words)) for part in parts]
         source = tuple(word for part in parts for word in part.words)
-        return self.joined(source, [self.select(piece, best) for piece in self.pieces(parts, best)], best)
+        return self.join(source, [self.select(piece, best) for piece in self.decode(parts, best)], best)
 
-    def pieces(self, parts: list[SentencePart], best: int = 1) -> list[DecodedPart]:
-        """Return the decoded parts of a sentence, each with derivations of different words, by score.
-
-        A part has up to `best` derivations, or up to `CANDIDATES` if that is more.
-        """
-        divided = list(self.glossary.divided(parts))
-        return [self._decode(piece, best) for piece in self._divided(divided)]
+    def decode(self, parts: list[SentencePart], best: int = 1) -> list[DecodedPart]:
+        """Return the decoded parts of a sentence, each with up to max(`best`, `CANDIDATES`) derivations, by score."""
+        return [self._decode_part(positions, best) for positions in self._split_long(self.glossary.apply(parts))]
 
     def select(self, piece: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
         """Return a part with up to `best` of its derivations `numbers` (empty: all).
@@ -376,11 +346,9 @@ class Translator:
         first = rows.pop(choose_consensus([piece.texts[k] for k in compared], piece.decoded.outputs.scores[compared]))
         return piece.take([first, *rows][:best])
 
-    def joined(self, source: Words, pieces: list[DecodedPart], best: int = 1) -> Translation:
+    def join(self, source: Words, pieces: list[DecodedPart], best: int = 1) -> Translation:
         """Return the n-best list of all parts joined, with different words. The first joins the first of each part."""
-        if not pieces:
-            return Translation(source, [], [])
-        sums = best_sums([self._candidates(piece) for piece in pieces], best)
+        sums = best_sums([self._candidates(piece) for piece in pieces], best) if pieces else []
         return Translation(source, [_sum(parts) for parts in sums], pieces)
 
     def translate_all(
@@ -390,13 +358,13 @@ class Translator:
         translate = partial(self.translate, best=best, markup=markup)
         return in_threads(translate, lines, threads)
 
-    def _divided(self, parts: list[SentencePart]) -> Iterator[list[SentencePart]]:
+    def _split_long(self, parts: Iterable[SentencePart]) -> Iterator[list[SentencePart]]:
         """Yield lists of positions to decode at once: single words, and parts with a given translation."""
         positions: list[SentencePart] = []
         for part in parts:
             positions += [part] if part.given else [SentencePart((word,)) for word in part.words]
-        while len(positions) > self._max_words:
-            cut = self._max_words
+        while len(positions) > MAX_WORDS:
+            cut = MAX_WORDS
             for place in range(cut, cut - cut // _LOOK_BACK, -1):
                 last = positions[place - 1]
                 if not last.given and not any(letter.isalnum() for letter in last.words[0]):
@@ -410,8 +378,7 @@ class Translator:
     def _symbols(self, positions: list[SentencePart]) -> Iterator[tuple[SentencePart, int, int]]:
         """Yield a position for each symbol to decode, its source word number, and the number of words that end in it.
 
-        Words are segmented if the grammar has parts of words. An unknown word is replaced by known ones: the first
-        position has the word, further positions have none.
+        The first of several known words that replace an unknown word has the word, further positions have none.
         """
         before = ""
         for position in positions:
@@ -448,7 +415,7 @@ class Translator:
         numbers = [*self._substitutes.find(word, before)] or [UNKNOWN_SYMBOL]
         return (word, *[""] * (len(numbers) - 1)), numbers
 
-    def _decode(self, positions: list[SentencePart], best: int) -> DecodedPart:
+    def _decode_part(self, positions: list[SentencePart], best: int) -> DecodedPart:
         check_deadline()
         grammar = self.grammar
         symbols = list(self._symbols(positions))
@@ -483,45 +450,37 @@ class Translator:
         sources = [position.words for position in positions]
         starts = [0, *accumulate(ends for *_, ends in symbols)]
 
-        def part(decoded: Decoded) -> DecodedPart:
-            return DecodedPart(grammar, decoded, sources, list(own), starts)
+        def find(step: int) -> DecodedPart:
+            """Decode with the weight of target words increased by `step` steps."""
+            limit = max(best, CANDIDATES)
+            while True:
+                decoded = self._decoder(step).decode(sentence, limit, distinct=True)
+                piece = DecodedPart(grammar, decoded, sources, list(own), starts)
+                found = len(decoded.outputs.scores)
+                # Different parts of words can form the same words.
+                different = sorted({piece.texts[k]: k for k in reversed(range(found))}.values())
+                if len(different) >= best or found < limit:
+                    return piece.take(different) if len(different) < found else piece
+                limit *= 2
 
-        find = partial(self._find, sentence, best, part)
         piece = find(0)
         expected = _LENGTH * grammar.length_ratio * sum(map(len, piece.source_words()))
-        lacking = expected - _count_letters(piece)
+        lacking = expected - sum(map(len, piece.texts[0]))
         for step in range(1, self._longest + 1):
             if lacking <= 0:
                 break
             longer = find(step)
-            if abs(expected - _count_letters(longer)) < lacking:
+            before, lacking = lacking, expected - sum(map(len, longer.texts[0]))
+            if abs(lacking) < before:
                 piece = longer
-            lacking = expected - _count_letters(longer)
         return piece
 
-    def _find(
-        self, sentence: InputSentence, best: int, part: Callable[[Decoded], DecodedPart], step: int
-    ) -> DecodedPart:
-        """Decode a part with the weight of target words increased by `step` steps."""
-        limit = max(best, CANDIDATES)
-        while True:
-            piece = part(self._decoder(step).decode(sentence, limit, distinct=True))
-            decoded = piece.decoded
-            found = len(decoded.outputs.scores)
-            # Different parts of words can form the same words.
-            different = sorted({piece.texts[k]: k for k in reversed(range(found))}.values())
-            if len(different) >= best or found < limit:
-                return piece.take(different) if len(different) < found else piece
-            limit *= 2
-
     def _candidates(self, piece: DecodedPart) -> list[Candidate]:
-        out = piece.decoded.outputs
-        found = []
-        for k, score in enumerate(out.scores.tolist()):
-            values = zip(self.names, out.features[k].tolist(), strict=True)
-            features = {name: value for name, value in values if value}
-            found.append(Candidate(piece.texts[k], score, features, (k,)))
-        return found
+        rows = zip(piece.texts, piece.decoded.outputs.scores.tolist(), piece.decoded.outputs.features, strict=True)
+        return [
+            Candidate(words, score, {self.names[f]: float(values[f]) for f in np.flatnonzero(values)}, (k,))
+            for k, (words, score, values) in enumerate(rows)
+        ]
 
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ The file is an input of `translate`, and also records how the weights were found
 
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -23,6 +23,7 @@ from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.segments import WordView
+from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.samplers.grammar.kinds import TRANSLATION, find_notation
 from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.options import all_plain
@@ -41,7 +42,7 @@ MAX_SHARE = 10
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Store without the held-out pairs, a language model of its target sides, and the words of the held-out pairs."""
+    """Store without the held-out pairs, file of a language model of its target sides, words of the held-out pairs."""
 
     store: Store
     model: str
@@ -78,39 +79,31 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
             )
 
 
+@dataclass
 class GrammarDecoder:
-    """Decoder of the same sentences in each round. Its tokens are the grammar's: words or parts of words.
+    """Decoder of the same sentences in up to `rounds` rounds. Its tokens are the grammar's: words or parts of words.
 
-    `names` are the feature names in order. `words` is the index of the number of target tokens among them.
+    N-best lists have `best` candidates. `threads` 0: one per core. `names` are the feature names in order, and `words`
+    is the index of the number of target tokens among them.
     """
 
-    def __init__(
-        self,
-        resources: TranslationResources,
-        grammar: TranslationGrammar,
-        lines: Sequence[str],
-        bar: Progress,
-        *,
-        best: int,
-        rounds: int,
-        threads: int = 0,
-    ) -> None:
-        """Set up n-best lists of `best` candidates in up to `rounds` rounds. `threads` 0: one per core."""
-        self.names = resources.translator(grammar).names
+    resources: TranslationResources
+    grammar: TranslationGrammar
+    lines: Sequence[str]
+    bar: Progress
+    best: int
+    rounds: int
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        self.names = (*self.grammar.features, *COUNTED)
         self.words = self.names.index(WORDS)
-        self._resources = resources
-        self._grammar = grammar
-        self._lines = lines
-        self._bar = bar
-        self._best = best
-        self._rounds = rounds
-        self._threads = threads
-        self._view = WordView(grammar.texts.merges)
+        self._view = WordView(self.grammar.texts.merges)
         self._done = self._translated = 0
 
     def start(self) -> NDArray[np.float64]:
         """Return the starting weights float64[F]."""
-        weights = self._resources.start_weights()
+        weights = self.resources.start_weights()
         return np.array([float(weights.get(name, 0.0)) for name in self.names])
 
     def by_name(self, weights: NDArray[np.float64]) -> dict[str, float]:
@@ -124,31 +117,19 @@ class GrammarDecoder:
 
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
         """Yield the n-best list of each line, empty for a line without words."""
-        translator = self._resources.translator(self._grammar, self.by_name(weights))
-        markup = self._resources.options.markup
+        translator = self.resources.translator(self.grammar, self.by_name(weights))
+        markup = self.resources.options.markup
         self._done += 1
-        done = translator.translate_all(self._lines, self._best, markup=markup, threads=self._threads)
+        done = translator.translate_all(self.lines, self.best, markup=markup, threads=self.threads)
         for number, translation in enumerate(done, 1):
             # The first is the consensus, which is not the candidate with the highest score.
             candidates = sorted(translation.candidates, key=attrgetter("score"), reverse=True)
             rows = [[candidate.features.get(name, 0.0) for name in self.names] for candidate in candidates]
             features = np.array(rows, np.float64).reshape(-1, len(self.names))
             self._translated += 1
-            part = self._done - 1 + number / len(self._lines)
-            self._bar.update(part, self._rounds, self._translated, f"round {self._done}")
+            part = self._done - 1 + number / len(self.lines)
+            self.bar.update(part, self.rounds, self._translated, f"round {self._done}")
             yield KBest([self.tokens(candidate.words) for candidate in candidates], features)
-
-
-def split_references(
-    references: Iterable[Sequence[str]], sentences: int, tokens: Callable[[Sequence[str]], tuple[str, ...]]
-) -> list[list[tuple[str, ...]]]:
-    """Return the tokenized references of each sentence. Empty lines are skipped if a sentence has other references."""
-    split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
-    for lines in references:
-        for references_of_line, line in zip(split, lines, strict=True):
-            if words := split_words(line):
-                references_of_line.append(tokens(words))
-    return [references_of_line or [()] for references_of_line in split]
 
 
 def write_tuned(
@@ -158,14 +139,7 @@ def write_tuned(
     options: TuningOptions,
     inputs: Mapping[str, Any],
 ) -> None:
-    """Write weights, scores of the rounds, options and input names.
-
-    Raises `ExportError` if the file cannot be written.
-
-    `[weights]` are the weights of the best round, multiplied by `scale`. The number of the round is `best_round` (1:
-    the starting weights). Each `[[rounds]]` has the BLEU of its own weights, the length ratio to the references, and
-    the numbers of new candidates and of translated sentences.
-    """
+    """Write weights, scores of the rounds, options and input names. Raises `ExportError`."""
     lines = [
         *toml_table("[weights]", by_name(tuned.weights)),
         *toml_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1, "scale": tuned.scale}),

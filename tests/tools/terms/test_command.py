@@ -199,7 +199,7 @@ def test_a_glossary_has_only_consistent_terms(hierogram: Run, learned_url: str) 
     assert {tuple(line.split("\t")) for line in lines} == reliable
     assert len(reliable) < len(reported)
     source, target = lines[0].split("\t")
-    [part] = read_glossary("terms.glossary").divided([SentencePart(tuple(source.split()))])
+    [part] = read_glossary("terms.glossary").apply([SentencePart(tuple(source.split()))])
     assert part.given == (tuple(target.split()),)
     chosen = hierogram(*command, "--format", "glossary", "--consistency", "0.5", "--min-words", "2").out
     assert "" in {line.partition("\t")[2] for line in chosen.splitlines()[:1]}
@@ -215,7 +215,7 @@ def test_the_documented_commands_run(hierogram: Run, learned_url: str) -> None:
         ran = hierogram("--store", learned_url, *arguments)
         assert (name, ran.code) == ("hierogram", 0), ran.err
     assert_basic_2("terms.tbx")
-    assert read_glossary("terms.glossary").divided
+    assert read_glossary("terms.glossary")._longest >= 1
     assert Path("departures.tsv").read_text().splitlines()[0].split("\t") == list(DEPARTURE_COLUMNS)
 
 

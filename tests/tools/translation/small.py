@@ -60,9 +60,6 @@ def lm_file(folder: Path) -> Path:
     return path
 
 
-def resources(
-    folder: Path, glossary: Glossary | None = None, *, with_lm: bool = True, max_words: int = 100
-) -> TranslationResources:
-    lm = str(lm_file(folder)) if with_lm else None
-    made = replace(load_resources(TranslateOptions(lm=lm)), max_words=max_words)
+def resources(folder: Path, glossary: Glossary | None = None, *, with_lm: bool = True) -> TranslationResources:
+    made = load_resources(TranslateOptions(lm=str(lm_file(folder)) if with_lm else None))
     return made if glossary is None else replace(made, glossary=glossary)

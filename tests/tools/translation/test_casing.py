@@ -3,7 +3,6 @@
 import pytest
 
 from hierogram.tools.translation.casing import (
-    Casing,
     all_capital,
     default_casing,
     first_cased,
@@ -62,11 +61,6 @@ def test_a_language_that_capitalizes_nouns_is_recognized_by_its_text(word: str, 
 def test_rules_show_the_case_of_words_after_another_symbol() -> None:
     casing = learn_rule_casing(["The", "the", "May", "house"], [0, 3, 2, 4])
     assert [casing.within(word) for word in ("The", "may", "house")] == ["the", "May", "house"]
-
-
-def test_casing_survives_a_json_round_trip() -> None:
-    casing = Casing({"may": ("may", "May")}, "en", True, False)
-    assert Casing.of_plain(casing.as_plain()) == casing
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def add(store: Store, folder: Path, line: str) -> None:
 
 def reload_grammar(store: Store, **options: Any) -> TranslationGrammar:
     with progress("read", "rules") as shown:
-        return StoreGrammar(store, ExportOptions(max_scope=2, **options), 2, shown).grammar
+        return StoreGrammar(store, ExportOptions(max_scope=2, **options), shown).grammar
 
 
 def assert_same(one: TranslationGrammar, other: TranslationGrammar) -> None:

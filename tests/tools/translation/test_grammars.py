@@ -24,7 +24,7 @@ from hierogram.tools.translation.resources import load_resources
 def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]:
     """Return counts of rules by their sides."""
     with progress("read", "rules") as shown:
-        grammar = StoreGrammar(store, options, 2, shown).grammar
+        grammar = StoreGrammar(store, options, shown).grammar
     packed, column = grammar.packed, grammar.features.index("count")
 
     def side(symbols: list[int], words: list[str]) -> str:
@@ -75,7 +75,7 @@ def test_a_store_gives_the_grammar_of_its_export(learned: Store, tmp_path: Path)
     path = tmp_path / "grammar.parquet"
     export(learned, path, options)
     with progress("read", "rules") as shown:
-        stored = StoreGrammar(learned, options, 2, shown).grammar
+        stored = StoreGrammar(learned, options, shown).grammar
         read = open_grammar(str(path), 2, shown)
     assert (stored.source_words, stored.target_words) == (read.source_words, read.target_words)
     assert stored.features == read.features

@@ -177,9 +177,9 @@ def test_a_dutch_sentence_starts_with_the_word_after_its_contraction() -> None:
 def test_placeholders_and_tags_keep_their_case() -> None:
     name = [SourceWord("{name}", "{name}", kept=True), SourceWord("是", "是"), SourceWord("猫", "猫")]
     recaser = Recaser(default_casing("zh"), ENGLISH)
-    assert recaser.recase(["{name}", "is", "cat"], name, [[0], [1], [2]], {0}) == ["{name}", "is", "cat"]
+    assert recaser.recase(["{name}", "is", "cat"], name, [[0], [1], [2]]) == ["{name}", "is", "cat"]
     line = [SourceWord("<br>", "<br>", kept=True, is_tag=True), *name[1:]]
-    assert recaser.recase(["<br>", "is", "."], line, [[0], [1], [2]], {0}, {0}) == ["<br>", "Is", "."]
+    assert recaser.recase(["<br>", "is", "."], line, [[0], [1], [2]]) == ["<br>", "Is", "."]
 
 
 def test_a_store_in_lowercase_gets_the_capitals_of_its_source() -> None:

@@ -16,6 +16,7 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
 from hierogram.samplers.decoding.grammar import scopes
 from hierogram.samplers.grammar.rules import parse_side, side_scope
+from hierogram.tools.translation.casing import Casing
 from hierogram.tools.translation.grammars import open_grammar, pack_grammar, read_grammar, write_grammar
 from hierogram.tools.translation.rule_files import WordedRules, read_rule_file
 
@@ -156,7 +157,7 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
 
 def test_the_binary_format_preserves_the_grammar(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
-    grammar = pack_grammar(read(path, "parquet"), 2)
+    grammar = pack_grammar(read(path, "parquet"), 2, target_casing=Casing({"may": ("may", "May")}, "en", True, False))
     assert grammar.wide == 2
     write_grammar(tmp_path / "g.bin", grammar)
     with progress("read", "rules") as shown:
@@ -164,6 +165,7 @@ def test_the_binary_format_preserves_the_grammar(tmp_path: Path) -> None:
     assert again.features == grammar.features
     assert again.source_words == grammar.source_words
     assert again.target_words == grammar.target_words
+    assert again.target_casing == grammar.target_casing
     for one, other in zip(again.packed, grammar.packed, strict=True):
         np.testing.assert_array_equal(one, other)
     damaged = bytearray((tmp_path / "g.bin").read_bytes())

@@ -14,6 +14,7 @@ from tests.tools.translation.small import grammar_file, resources
 
 import hierogram as hg
 from hierogram.daemon.text.texts import TextPipeline
+from hierogram.tools.translation import translating
 from hierogram.tools.translation.casing import Casing
 from hierogram.tools.translation.documents import TagPair
 from hierogram.tools.translation.fixed_words import Glossary
@@ -52,7 +53,7 @@ def translator(tmp_path: Path) -> Translator:
     grammar = made.grammar(str(path))
     casing = Casing({"london": ("London",), "may": ("May",), "she": ("she",)})
     texts = TextPipeline(("fr", "en"), ("fr", "en"))
-    return made.translator(replace(grammar, texts=texts, casing=casing))
+    return made.translator(replace(grammar, texts=texts, target_casing=casing))
 
 
 def replace_texts(translator: Translator, texts: TextPipeline) -> Translator:
@@ -122,10 +123,11 @@ def test_signs_are_not_repeated_and_quotation_marks_are_paired(tmp_path: Path, s
     assert TextTranslator(made.translator(grammar)).translate(source).text == target
 
 
-def test_oversized_sentences_are_counted(tmp_path: Path) -> None:
+def test_oversized_sentences_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translating, "MAX_WORDS", 3)
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
-    made = resources(tmp_path, with_lm=False, max_words=3)
+    made = resources(tmp_path, with_lm=False)
     translator = replace_texts(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
     found = TextTranslator(translator).translate("La maison. Elle vient la maison. Elle ne vient pas la maison!")
     assert (found.divided, found.translation.parts) == (2, 6)
@@ -167,7 +169,7 @@ def test_given_words_keep_their_capitals_in_a_corpus_that_writes_them_otherwise(
     glossary = Glossary({("maison",): (("BIG", "House"),), ("voilà",): (("Home",),)})
     made = resources(tmp_path, glossary, with_lm=False)
     forms = {"big": ("big",), "house": ("house",), "home": ("home",)}
-    grammar = replace(made.grammar(str(path)), casing=Casing(forms, "en", capital_fragments=False))
+    grammar = replace(made.grammar(str(path)), target_casing=Casing(forms, "en", capital_fragments=False))
     translator = replace_texts(made.translator(grammar), TextPipeline(("fr", "en"), ("fr", "en")))
     assert TextTranslator(translator).translate(source).text == target
 

@@ -7,6 +7,7 @@ import pytest
 from tests.tools.translation.small import grammar_file, resources
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.tools.translation import translating
 from hierogram.tools.translation.fixed_words import SentencePart, marked_parts, read_glossary
 from hierogram.tools.translation.translating import Candidate, Translation, Translator, best_sums
 
@@ -102,7 +103,7 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
     path = tmp_path / "glossary.tsv"
     path.write_text("# names\n\nla maison\tthe White House\nla\tLA\nvient\tarrive\nvient\tcome\n")
     glossary = read_glossary(str(path))
-    parts = list(glossary.divided([SentencePart(("la", "maison", "la", "vient", "elle"))]))
+    parts = list(glossary.apply([SentencePart(("la", "maison", "la", "vient", "elle"))]))
     assert [part.words for part in parts] == [("la", "maison"), ("la",), ("vient",), ("elle",)]
     assert parts[2].given == (("arrive",), ("come",))
     made = resources(tmp_path, glossary)
@@ -133,7 +134,7 @@ def test_a_glossary_ignores_letter_forms_of_the_text(written: str, found: list[s
     path.write_text("#note\n# a\tnote\nHoly Spirit\tHS\nmother tongue\tMT\nus\tGIVEN\n#1\tONE\n")
     words = tuple(written.split())
     known = tuple(word.lower() for word in words)
-    parts = list(read_glossary(str(path)).divided([SentencePart(known, (), words)]))
+    parts = list(read_glossary(str(path)).apply([SentencePart(known, (), words)]))
     assert [part.given[0][0] for part in parts if part.given] == found
     assert tuple(word for part in parts for word in part.words) == known
 
@@ -152,8 +153,11 @@ def test_a_given_translation_is_not_passed_through(translator: Translator) -> No
 
 
 @pytest.mark.parametrize("mark", [9, 8, 7, 6, 3])
-def test_a_division_looks_back_over_a_third_of_a_part(tmp_path: Path, mark: int) -> None:
-    made = resources(tmp_path, max_words=9)
+def test_a_division_looks_back_over_a_third_of_a_part(
+    tmp_path: Path, mark: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translating, "MAX_WORDS", 9)
+    made = resources(tmp_path)
     translator = made.translator(made.grammar(str(grammar_file(tmp_path))))
     words = ["," if k == mark else "la" for k in range(1, 19)]
     found = translator.translate(" ".join(words))
@@ -182,8 +186,9 @@ def test_candidates_of_joined_parts_have_different_words() -> None:
     assert [sum(part.score for part in parts) for parts in found] == [-2.0, -2.5, -3.0, -5.0]
 
 
-def test_long_sentences_are_translated_in_parts(tmp_path: Path) -> None:
-    made = resources(tmp_path, max_words=10)
+def test_long_sentences_are_translated_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translating, "MAX_WORDS", 10)
+    made = resources(tmp_path)
     short = made.translator(made.grammar(str(grammar_file(tmp_path))))
     words = ["la", "maison"] * 12
     words[8] = ","

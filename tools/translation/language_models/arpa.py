@@ -44,14 +44,14 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Voc
 
 
 class TextCursor:
-    """Bytes of a file in blocks that kernels parse; `cursor` is the parser's position. `blocks` replace the file."""
+    """Bytes of a file, in `blocks` that kernels parse. `cursor` is the parser's position."""
 
-    def __init__(self, file: LineFile, bar: Progress, blocks: Iterator[bytes] | None = None) -> None:
+    def __init__(self, file: LineFile, bar: Progress, blocks: Iterator[bytes]) -> None:
         self.file = file
         self.cursor = np.array([0, 1, 0], np.int64)
         self.text = np.zeros(0, np.uint8)
         self.read = 0
-        self._blocks = file.text_blocks() if blocks is None else blocks
+        self._blocks = blocks
         self._shown = bar
         self._ended = False
 
@@ -161,7 +161,7 @@ class _Unigrams:
 def read_arpa(path: str, bar: Progress) -> NamedModel:
     """Return the model of an ARPA file, or of standard input for `-`. Gzip and zstd are decompressed."""
     with open_lines(path) as file:
-        source = TextCursor(file, bar)
+        source = TextCursor(file, bar, file.text_blocks())
         counts = _read_counts(source)
         unigrams = _Unigrams()
         vocabulary = unigrams.vocabulary

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from hierogram.samplers.language_models.lines import (
 )
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary, Vocabulary
-from hierogram.tools.translation.language_models.arpa import NamedModel, TextCursor
+from hierogram.tools.translation.language_models.arpa import ArpaWriter, NamedModel, TextCursor
 from hierogram.tools.translation.language_models.options import EstimationOptions
 
 if TYPE_CHECKING:
@@ -176,17 +176,7 @@ _BEGINNING = 1 << 16
 """Bytes kept of the beginning of a text."""
 
 
-class ModelWriter(Protocol):
-    """Writer of an estimated model, which takes n-grams order by order, each sorted."""
-
-    def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
-        """Add n-grams of one order. Orders must not decrease."""
-
-    def finish(self) -> None:
-        """Complete the model."""
-
-
-OpenWriter = Callable[[Vocabulary, list[int]], ModelWriter]
+OpenWriter = Callable[[Vocabulary, list[int]], "ArpaWriter | BinaryWriter"]
 """Factory of a model writer: `(vocabulary, number of n-grams of each order)`."""
 
 
@@ -206,12 +196,11 @@ class Report(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """Numbered text: file of word numbers, vocabulary, word frequencies, number of sentences, first lines."""
+    """Numbered text: file of word numbers, vocabulary, word frequencies, first lines."""
 
     path: Path
-    vocabulary: GrowingVocabulary
+    vocabulary: Vocabulary
     occurrences: NDArray[np.int64]
-    sentences: int
     beginning: list[str]
 
 
@@ -241,34 +230,34 @@ def estimate(
     except OSError as error:
         raise ExportError(f"{folder}: cannot create temporary files: {error.strerror or error}") from error
     unknown = int(text.occurrences[renumbered == UNKNOWN].sum())
-    words = int(text.occurrences.sum()) - text.sentences
-    return Report(text.sentences, words, counts, unknown, without, text.beginning)
+    sentences = int(text.occurrences[END])
+    words = int(text.occurrences.sum()) - sentences
+    return Report(sentences, words, counts, unknown, without, text.beginning)
 
 
 def _read(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide) -> _Text:
-    text = _Text(folder / "words", GrowingVocabulary(), np.zeros(0, np.int64), 0, [])
+    vocabulary, occurrences = GrowingVocabulary(), np.zeros(len(SPECIAL), np.int64)
+    beginning: list[str] = []
     numbers = np.empty(_NUMBERS, np.int32)
-    with text.path.open("wb") as file:
+    with (folder / "words").open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
-                source = TextCursor(lines, bar, _divided(side, lines) if side.changes else _seen(lines, text.beginning))
-                while (outcome := _number(source, text.vocabulary, numbers)) is not None:
+                source = TextCursor(lines, bar, _tokenized(side, lines) if side.changes else _seen(lines, beginning))
+                has_more = True
+                while has_more:
+                    has_more = _number(source, vocabulary, numbers)
                     part = numbers[: source.cursor[ROWS]]
                     part.tofile(file)
-                    part_counts = np.bincount(part, minlength=len(text.occurrences))
-                    part_counts[: len(text.occurrences)] += text.occurrences
-                    text = text._replace(occurrences=part_counts)
+                    before, occurrences = occurrences, np.bincount(part, minlength=len(occurrences))
+                    occurrences[: len(before)] += before
                     source.read += int((part == END).sum())
                     source.cursor[ROWS] = 0
-                    if not outcome:
-                        break
-    sentences = int(text.occurrences[END]) if len(text.occurrences) > END else 0
-    if not sentences:
+    if not occurrences[END]:
         raise InputError(f"{', '.join(texts)}: no sentences found")
-    return text._replace(sentences=sentences)
+    return _Text(folder / "words", vocabulary.finish(), occurrences, beginning)
 
 
-def _divided(side: TextSide, file: LineFile) -> Iterator[bytes]:
+def _tokenized(side: TextSide, file: LineFile) -> Iterator[bytes]:
     """Yield blocks of tokenized lines of a file. Raises `InputError` if a line is too long."""
     number = 0
     for chunk in file.chunks():
@@ -313,7 +302,6 @@ def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[
 
 def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArray[np.int32]]:
     """Return the limited vocabulary, and the new number of each word, int32[V]."""
-    all_words = text.vocabulary.finish()
     is_kept = text.occurrences >= options.min_word_count
     is_kept[: len(SPECIAL)] = False
     if options.max_words is not None:
@@ -321,10 +309,10 @@ def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArr
         frequent = np.argsort(-text.occurrences[is_kept], kind="stable")
         is_kept[np.flatnonzero(is_kept)[frequent[options.max_words :]]] = False
     vocabulary = GrowingVocabulary()
-    renumbered = np.full(len(all_words), UNKNOWN, np.int32)
+    renumbered = np.full(len(text.vocabulary), UNKNOWN, np.int32)
     renumbered[: len(SPECIAL)] = range(len(SPECIAL))
     words = np.flatnonzero(is_kept)
-    renumbered[words] = vocabulary.add(all_words.word(int(number)) for number in words)
+    renumbered[words] = vocabulary.add(text.vocabulary.word(int(number)) for number in words)
     return vocabulary.finish(), renumbered
 
 
@@ -371,7 +359,7 @@ def _write_model(
     for n in model.count():
         bar.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
     counts = [len(vocabulary), *(model.number(n) for n in range(2, top + 1))]
-    writers = [begin(vocabulary, counts) for begin in open_writers]
+    writers = [open_writer(vocabulary, counts) for open_writer in open_writers]
     without = []
     for n in range(1, top + 1):
         discounts, estimated = model.discounts(n)

@@ -70,11 +70,7 @@ def make(
     bar: Progress,
     side: TextSide = TOKENS,
 ) -> Report:
-    """Estimate a language model and write it to each output in the format of its suffix.
-
-    `side` tokenizes sentences that are not tokens. Raises `InputError` if a text cannot be read, `ExportError` if an
-    output cannot be written.
-    """
+    """Estimate a language model and write it to each output in the format of its suffix; see `estimate`."""
     with ExitStack() as stack:
         writers: list[OpenWriter] = []
         for output in outputs:

@@ -5,6 +5,7 @@ little-endian, at multiples of 64 bytes. The header has their dtypes, shapes, of
 """
 
 import json
+import math
 import mmap
 import zlib
 from collections.abc import Mapping
@@ -78,22 +79,15 @@ def read_arrays(path: str, kind: str, version: int) -> tuple[dict[str, Any], dic
     start = len(line + sizes + header)
     start += len(_padding(start))
     found = json.loads(header)
-    arrays = {
-        name: _mapped(path, content, start + at, (_dtype(kind_of), tuple(shape), checked))
-        for name, kind_of, shape, at, checked in found["arrays"]
-    }
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, description, shape, offset, checked in found["arrays"]:
+        kind_of, items, at = _dtype(description), math.prod(shape), start + offset
+        end = at + items * kind_of.itemsize
+        with memoryview(content) as view:
+            if end > len(content) or zlib.crc32(view[at:end]) != checked:
+                raise _damaged(path)
+        arrays[name] = np.frombuffer(content, kind_of, items, at).reshape(shape)
     return found["values"], arrays
-
-
-def _mapped(path: str, content: mmap.mmap, at: int, what: tuple[np.dtype[Any], tuple[int, ...], int]) -> NDArray[Any]:
-    kind, shape, checked = what
-    items = int(np.prod(shape, dtype=np.int64))
-    if at + items * kind.itemsize > len(content):
-        raise _damaged(path)
-    with memoryview(content) as view:
-        if zlib.crc32(view[at : at + items * kind.itemsize]) != checked:
-            raise _damaged(path)
-    return np.frombuffer(content, kind, items, at).reshape(shape)
 
 
 def _damaged(path: str) -> InputError:

@@ -5,15 +5,13 @@ Scores include sacrebleu's signatures, so that they can be reproduced.
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from hierogram.daemon.exceptions import InputError, UsageError, install_extra
 from hierogram.daemon.progress import Progress
 from hierogram.tools.translation.tuning.options import EvaluationOptions
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
 
 _SEED = "SACREBLEU_SEED"
 _BOOTSTRAP_SEED = 12345
@@ -58,11 +56,38 @@ def evaluate(
     check_lines(translations, references)
     translations = [(name, [normalize("NFC", line) for line in texts]) for name, texts in translations]
     rows = zip(*(texts for _, texts in references), strict=True)
-    lines: list[list[str | None]] = [[*column] for column in zip(*map(_given, rows), strict=True)]
+    # The types of sacrebleu do not allow missing references.
+    streams: Any = [[*column] for column in zip(*map(_given, rows), strict=True)]
+    try:
+        from sacrebleu import BLEU, CHRF, TER
+        from sacrebleu.significance import PairedTest
+    except ImportError as error:
+        raise UsageError(f"hierogram evaluate requires sacrebleu: {install_extra('evaluate')}") from error
+    metrics: dict[str, Any] = {"bleu": partial(BLEU, tokenize=options.tokenizer, force=True), "chrf": CHRF, "ter": TER}
+    systems: list[tuple[str, Sequence[str]]] = [(str(number), lines) for number, (_, lines) in enumerate(translations)]
     results = []
-    for number, name in enumerate(options.metrics):
-        bar.update(number, len(options.metrics), number, name)
-        results.append(_evaluate(name, translations, lines, options, resamples))
+    # sacrebleu reads its seed from the environment.
+    before = os.environ.get(_SEED)
+    os.environ[_SEED] = str(_BOOTSTRAP_SEED)
+    try:
+        for number, name in enumerate(options.metrics):
+            bar.update(number, len(options.metrics), number, name)
+            test = PairedTest(systems, {name: metrics[name]()}, streams, test_type="bs", n_samples=resamples)
+            signatures, columns = test()
+            [(label, signature)] = signatures.items()
+            metric_scores: list[Any] = columns[label]
+            scores = [
+                SystemScore(
+                    named, float(score.score), float(score.mean - score.ci), float(score.mean + score.ci), score.p_value
+                )
+                for (named, _), score in zip(translations, metric_scores, strict=True)
+            ]
+            results.append(MetricScores(label, signature.format(), scores))
+    finally:
+        if before is None:
+            del os.environ[_SEED]
+        else:
+            os.environ[_SEED] = before
     return results
 
 
@@ -71,53 +96,6 @@ def _given(row: Sequence[str]) -> list[str | None]:
     if not any(map(str.strip, row)):
         return [""] * len(row)
     return [normalize("NFC", line) if line.strip() else None for line in row]
-
-
-def _evaluate(
-    name: str,
-    translations: Sequence[tuple[str, list[str]]],
-    references: list[list[str | None]],
-    options: EvaluationOptions,
-    resamples: int,
-) -> MetricScores:
-    metric = _metric(name, options)
-    from sacrebleu.significance import PairedTest
-
-    systems: list[tuple[str, Sequence[str]]] = [(str(number), lines) for number, (_, lines) in enumerate(translations)]
-    # The types of sacrebleu do not allow missing references.
-    streams: Any = references
-    # sacrebleu reads its seed from the environment.
-    before: Any = os.environ.get(_SEED)
-    os.environ[_SEED] = str(_BOOTSTRAP_SEED)
-    try:
-        test = PairedTest(systems, {name: metric}, streams, test_type="bs", n_samples=resamples)
-        signatures, columns = test()
-    finally:
-        if before is None:
-            del os.environ[_SEED]
-        else:
-            os.environ[_SEED] = before
-    [(label, signature)] = signatures.items()
-    metric_scores: list[Any] = columns[label]
-    scores = [
-        SystemScore(
-            named, float(score.score), float(score.mean - score.ci), float(score.mean + score.ci), score.p_value
-        )
-        for (named, _), score in zip(translations, metric_scores, strict=True)
-    ]
-    return MetricScores(label, signature.format(), scores)
-
-
-def _metric(name: str, options: EvaluationOptions) -> "Metric":
-    try:
-        from sacrebleu import BLEU, CHRF, TER
-    except ImportError as error:
-        raise UsageError(f"hierogram evaluate requires sacrebleu: {install_extra('evaluate')}") from error
-    if name == "bleu":
-        return BLEU(tokenize=options.tokenizer, force=True)
-    if name == "chrf":
-        return CHRF()
-    return TER()
 
 
 def check_lines(texts: Sequence[tuple[str, list[str]]], references: Sequence[tuple[str, list[str]]]) -> None:

@@ -99,7 +99,6 @@ _LENGTH_HALVINGS = 30
 _FURTHEST = 0.5
 """Maximum change of the weight, as a share of the largest weight. The n-best lists are reliable only nearby."""
 
-
 Ranked = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 """Candidates of one sentence: scores, lengths, and lengths of the closest reference, float64[k] each."""
 
@@ -115,10 +114,7 @@ def length_ratio(lists: Sequence[Ranked], change: float) -> float:
 
 
 def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
-    """Return the change of the weight of words for which the best candidates have the length `ratio`.
-
-    The change is limited to half the `largest` weight. It is 0 if the ratio is exact already.
-    """
+    """Return the change of the weight of words for which the best candidates have the length `ratio`."""
     if length_ratio(lists, 0.0) == ratio:
         return 0.0
     low, high = -_FURTHEST * largest, _FURTHEST * largest
@@ -134,8 +130,6 @@ def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
 
 _REGULARIZATION = 1.0
 """Strength λ of L2 regularization, for features of unit variance and a loss summed over pairs."""
-
-
 DRAWN_PAIRS, KEPT_PAIRS = 5_000, 50
 """Pairs of candidates drawn for each sentence, and the number of them kept [Hopkins & May 2011]."""
 MIN_GAP = 0.05
@@ -143,10 +137,7 @@ MIN_GAP = 0.05
 
 
 def draw_pairs(random: np.random.Generator, scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sample pairs of better and worse candidates of one sentence, and keep those with the largest gaps.
-
-    `scores` float64[k] are sentence BLEU. No pair is returned if all scores are nearly equal.
-    """
+    """Sample pairs of better and worse candidates of one sentence by sentence BLEU, and keep the largest gaps."""
     first, second = random.integers(len(scores), size=(2, DRAWN_PAIRS))
     gaps = scores[first] - scores[second]
     far = np.flatnonzero(np.abs(gaps) >= MIN_GAP)
@@ -208,8 +199,6 @@ def rescale_weights(
 
 _SETTLED = 0.01
 """Minimum change of weights that counts, as a share of the largest weight that changes."""
-
-
 _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 """Interpolation shares of the trained weights that are tried."""
 _STARTS = 3
@@ -240,15 +229,13 @@ Decode = Callable[[NDArray[np.float64]], Iterable[KBest]]
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """Tuning round: its weights, their BLEU, and the number of new candidates.
-
-    `sentences` is the number of translated sentences. The rest count toward BLEU as in the first round.
-    """
+    """Tuning round: its weights, their BLEU, and the number of new candidates."""
 
     weights: NDArray[np.float64]
     bleu: Bleu
     new: int
     sentences: int
+    """Number of translated sentences. The rest count toward BLEU as in the first round."""
 
 
 class Tuned(NamedTuple):
@@ -261,7 +248,7 @@ class Tuned(NamedTuple):
 
 
 class _Pool:
-    """Pool of all candidates of one sentence: words, features float64[F] and statistics float64[10] of each."""
+    """All candidates of one sentence: words, features float64[F] and statistics float64[10] of each."""
 
     def __init__(self, references: References) -> None:
         self.words: list[Words] = []
@@ -368,9 +355,9 @@ def step(
 def _decoded(
     decode: Decode, weights: NDArray[np.float64], pools: Sequence[_Pool], start: NDArray[np.float64] | None
 ) -> tuple[Iteration, NDArray[np.float64]]:
-    """Decode with `weights` and add candidates to the pools. Returns the round and its translations' statistics.
+    """Decode with `weights` and add candidates to the pools. Returns the round and its statistics float64[s, 10].
 
-    `start` float64[s, 10] are the statistics of the first round (None in the first round).
+    `start` are the statistics of the first round.
     """
     total = np.zeros(SIZE) if start is None else start.sum(axis=0)
     min_score = bleu_of(total).score - _MAX_LOST
@@ -384,12 +371,6 @@ def _decoded(
         if start is not None and bleu_of(total).score < min_score:
             break
     return Iteration(weights, bleu_of(total), new, len(rows)), np.array(rows)
-
-
-def _fit_scale(pools: Sequence[_Pool], weights: NDArray[np.float64]) -> float:
-    """Return the factor of `weights` with which the consensus of the pooled candidates has the highest BLEU."""
-    totals = sum((pool.consensus_statistics(weights) for pool in pools), np.zeros((len(_SCALES), SIZE)))
-    return _SCALES[int(np.argmax([bleu_of(row).score for row in totals]))]
 
 
 def tune(
@@ -421,7 +402,7 @@ def tune(
         history.append(made)
         number = len(history)
         if number > 1:
-            better = length_adjusted(history[-1].bleu, length) > length_adjusted(history[best].bleu, length)
+            better = length_adjusted(made.bleu, length) > length_adjusted(history[best].bleu, length)
             trusted = min(1.0, trusted * _WIDER) if better else max(_NARROWEST, trusted * _NARROWER)
             best = number - 1 if better else best
             if not better and made.new < _FEW * len(pools) and starts < _STARTS:
@@ -429,9 +410,10 @@ def tune(
                 best, trusted = 0, _TRUSTED
         if number > options.iterations:
             break
-        random = [np.random.default_rng([options.seed, number, k]) for k in range(len(pools))]
         pool_differences = [
-            pool.differences(generator) for pool, generator in zip(pools, random, strict=True) if len(pool.features) > 1
+            pool.differences(np.random.default_rng([options.seed, number, k]))
+            for k, pool in enumerate(pools)
+            if len(pool.features) > 1
         ]
         if not sum(map(len, pool_differences)):
             break
@@ -445,5 +427,7 @@ def tune(
         if not made.new and settled and starts == _STARTS:
             break
     best = max(range(len(history)), key=lambda number: history[number].bleu.score)
-    scale = _fit_scale(pools, history[best].weights)
-    return Tuned(history[best].weights * scale, scale, history, best)
+    weights = history[best].weights
+    totals = sum((pool.consensus_statistics(weights) for pool in pools), np.zeros((len(_SCALES), SIZE)))
+    scale = _SCALES[int(np.argmax([bleu_of(row).score for row in totals]))]
+    return Tuned(weights * scale, scale, history, best)
