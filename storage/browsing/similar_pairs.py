@@ -81,6 +81,12 @@ SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most 
     return by_side
 
 
+def weigh_words(words: Sequence[str], counts: Mapping[str, KnownWord]) -> dict[str, float]:
+    """Return the weight of each word, which is larger for rarer words. Words without a count weigh most."""
+    most = max((known.count for known in counts.values()), default=1)
+    return {word: log(2 + most / max(1, counts[word].count if word in counts else 1)) for word in words}
+
+
 def find_similar_pairs(
     transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int
 ) -> tuple[list[SimilarPair], list[SimilarPair]]:

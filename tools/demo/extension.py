@@ -1,6 +1,8 @@
 """Command that runs the complete workflow on real data: demo."""
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +14,14 @@ from hierogram.daemon.cli.learning import align_pending, learning_progress, prin
 from hierogram.daemon.extensions import LEARN, Command, Extension
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT, SWEEPS
+from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.library.store import GrammarStore
+    from hierogram.storage.records.grammar import RuleRow
     from hierogram.tools.demo.data import VersePair
-
 
 DEMO_STORE = "sqlite:///hierogram-demo.db"
 DEMO_ALIGN_STORE = "sqlite:///hierogram-demo-align.db"
@@ -26,6 +29,8 @@ DEMO_EXPORT = Path("hierogram-demo.cdec.gz")
 CORPUS = "new-testament"
 
 _SHOWN_RULES = 5
+_MIN_USES = 2
+PHRASE, WORD_ORDER, GAP = "phrases", "word order", "rules with a gap"
 
 
 @with_options
@@ -98,17 +103,47 @@ def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[Verse
 
 
 def _show_rules(opened: "GrammarStore") -> None:
-    from hierogram.tools.demo.showcase import most_informative
-
-    rules_by_kind = most_informative(opened.rules(), _SHOWN_RULES)
     print()
     print("Most used and most probable rules:")
-    for kind, listed in rules_by_kind.items():
+    for kind, listed in most_informative(opened.rules(), _SHOWN_RULES).items():
         if listed:
             print(f"  {kind}")
         for rule in listed:
             probabilities = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
             print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {probabilities})")
+
+
+def most_informative(rules: "Iterable[RuleRow]", number: int) -> "dict[str, list[RuleRow]]":
+    """Return the `number` rules of each kind, used twice or more, with the most expected uses · p(e|f) · p(f|e)."""
+    rules_by_kind: dict[str | None, list[RuleRow]] = {PHRASE: [], WORD_ORDER: [], GAP: [], None: []}
+    for rule in rules:
+        if rule.expected_uses >= _MIN_USES:
+            rules_by_kind[classify_rule(Rule(parse_side(rule.source), parse_side(rule.target)))].append(rule)
+
+    def rank(rule: "RuleRow") -> tuple[float, int]:
+        return rule.expected_uses * rule.p_target_given_source * rule.p_source_given_target, -rule.id
+
+    return {kind: heapq.nlargest(number, listed, key=rank) for kind, listed in rules_by_kind.items() if kind}
+
+
+def classify_rule(rule: Rule) -> str | None:
+    """Return the kind of a rule, or None for one word with its context.
+
+    PHRASE: several words on each side, without gaps. WORD_ORDER: words or nonterminals are reordered. GAP: words
+    around a gap, in the same order on both sides.
+    """
+    if not (rule.source_terminals and rule.target_terminals):
+        return None
+    if not rule.nonterminals:
+        return PHRASE if rule.source_terminals > 1 and rule.target_terminals > 1 else None
+    # Each run of words becomes one 0.
+    source, target = (
+        [symbol for symbol, _ in groupby(0 if isinstance(symbol, str) else symbol for symbol in side)]
+        for side in (rule.source, rule.target)
+    )
+    if source != target:
+        return WORD_ORDER
+    return GAP if source.count(0) > 1 else None
 
 
 def _print_next_steps(url: str) -> None:

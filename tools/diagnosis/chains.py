@@ -62,9 +62,7 @@ NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
 """Empty draws, for a store without pairs aligned by its aligner."""
 
 
-def run_link_chains(
-    rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None] = lambda: None
-) -> LinkDraws:
+def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None]) -> LinkDraws:
     """Run chains of the default aligner in both directions, in memory only. `report` is called after each sweep.
 
     Each direction records half of the links, at even intervals among the links of all chains after burn-in.
@@ -74,12 +72,8 @@ def run_link_chains(
         _DirectionChains(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
         for number in range(len(_DIRECTION_NAMES))
     ]
-    return LinkDraws(
-        np.concatenate([draws.draws for draws in chain_draws]),
-        [name for draws in chain_draws for name in draws.names],
-        sum(draws.seconds for draws in chain_draws),
-        sum(draws.overhead for draws in chain_draws),
-    )
+    draws, names, seconds, overhead = zip(*chain_draws, strict=True)
+    return LinkDraws(np.concatenate(draws), [name for part in names for name in part], sum(seconds), sum(overhead))
 
 
 class _DirectionChains:
@@ -99,16 +93,14 @@ class _DirectionChains:
         keys = [chain_seed(options.seed + chain, self._number, chain) for chain in range(options.chains)]
         # Compile or load the kernels before measuring time.
         self._sweep(keys[0], self._kernel.init(keys[0]), 1)
-        self._seconds = 0.0
+        self._seconds, started = 0.0, time.perf_counter()
         states = [self._kernel.init(key, self._first_links(chain, key)) for chain, key in enumerate(keys)]
         burn_in = self._model.burn_in
         for chain, key in enumerate(keys):
             for sweep in range(1, burn_in + 1):
                 states[chain] = self._sweep(key, states[chain], sweep)
                 report()
-        started = time.perf_counter()
         words, positions = self._choose_links([state.chain.links for state in states])
-        overhead = time.perf_counter() - started
         draws_by_chain = np.zeros((len(words), options.chains, max(1, options.sweeps // _SWEEPS_PER_DRAW)))
         for chain, key in enumerate(keys):
             for draw in range(draws_by_chain.shape[2]):
@@ -116,9 +108,8 @@ class _DirectionChains:
                     number = burn_in + draw * _SWEEPS_PER_DRAW + sweep + 1
                     states[chain] = self._sweep(key, states[chain], number)
                     report()
-                started = time.perf_counter()
                 draws_by_chain[:, chain, draw] = states[chain].chain.links[words] == positions
-                overhead += time.perf_counter() - started
+        overhead = time.perf_counter() - started - self._seconds
         return LinkDraws(draws_by_chain, self._names(words, positions), self._seconds, overhead)
 
     def _first_links(self, chain: int, key: int) -> NDArray[np.int16] | None:
@@ -139,11 +130,7 @@ class _DirectionChains:
         return state
 
     def _choose_links(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        numbers = np.unique(
-            np.concatenate(
-                [(np.arange(len(chain_links)) << 16) | chain_links for chain_links in links if len(chain_links)]
-            )
-        )
+        numbers = np.unique([np.arange(len(chain_links)) << 16 | chain_links for chain_links in links])
         numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
         count = min(len(numbers), _MAX_WATCHED_LINKS // 2)
         chosen = numbers[np.linspace(0, len(numbers) - 1, count).astype(np.int64)] if count else numbers[:0]
@@ -173,23 +160,10 @@ _SNAPSHOTS = 8
 class ChainDraws(NamedTuple):
     """Draws of several chains.
 
-    Attributes
-    ----------
-    draws
-        float64[S, C, N] (quantities, chains, draws): log-likelihood, rule tokens, rule types, then the counts of W
-        rules.
-    sources, targets
-        Sides of the W recorded rules.
-    starts
-        Initial derivations of the chains.
-    last
-        Grammar of the last draw of each chain.
-    means
-        Mean grammar of each chain over eight draws.
-    seconds, overhead
-        Times spent on sampling and on recording, over all chains.
-    links
-        Draws of the aligner chains, with their own times.
+    `draws` is float64[S, C, N] (quantities, chains, draws): log-likelihood, rule tokens, rule types, then the counts of
+    W rules, whose sides are `sources` and `targets`. `starts` are the initial derivations, `last` the grammar of each
+    chain's last draw, `means` its mean grammar over eight draws. `seconds` and `overhead` are the times spent on
+    sampling and on recording, over all chains. `links` are the draws of the aligner chains, with their own times.
     """
 
     draws: NDArray[np.float64]
@@ -245,25 +219,25 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
         link_sweeps = (
             len(_DIRECTION_NAMES) * options.chains * (options_for(DEFAULT_MODEL, len(aligned)).burn_in + options.sweeps)
         )
-    done = len(chains) * (burn_in + options.sweeps)
-    total = done + link_sweeps
+    total = len(chains) * (burn_in + options.sweeps) + link_sweeps
+    sweeps = count(1)
+
+    def report_sweep() -> None:
+        report(next(sweeps), total)
+
     try:
-        draws = _ChainRunner(chains, (loaded, settings), options, lambda done: report(done, total)).draws(
-            burn_in, starts
-        )
+        draws = _ChainRunner(chains, settings, options, report_sweep).draws(burn_in, starts)
     finally:
         for chain in chains:
             chain.sampler.close()
-    if not aligned:
-        return draws
-    sweeps = count(done + 1)
-    return draws._replace(links=run_link_chains(aligned, options, lambda: report(next(sweeps), total)))
+    return draws._replace(links=_run_link_chains(aligned, options, report_sweep)) if aligned else draws
 
 
 class _GrammarChain:
     """Chain over pairs in memory, with its own initial state. `seconds` is its sampling time."""
 
     def __init__(self, kind: Kind, loaded: LoadedBatch, counts: EmptyCounts, start: str, threads: int) -> None:
+        self.loaded = loaded
         self.sampler = kind.chain(counts, ChainConfig(threads))
         self._all_pairs = np.ones(loaded.size, np.bool_)
         self.state = kind.draw_initial_state(loaded, counts.settings(), self._all_pairs, start)
@@ -287,27 +261,25 @@ class _ChainRunner:
     def __init__(
         self,
         chains: list[_GrammarChain],
-        data: tuple[LoadedBatch, Settings],
+        settings: Settings,
         options: ChainOptions,
-        report: Callable[[int], None],
+        report: Callable[[], None],
     ) -> None:
         self._chains = chains
-        self._loaded, self._settings = data
+        self._settings = settings
         self._options = options
         self._report = report
-        self._done = 0
-        self._overhead = 0.0
         # Compile or load the recording kernels before measuring time.
         look_up_counts(chains[0].sampler.rule_table(), np.zeros((0, 2), np.uint64))
         chains[0].sampler.log_likelihood()
 
     def draws(self, burn_in: int, starts: list[str]) -> ChainDraws:
+        started = time.perf_counter()
         for chain in self._chains:
             for _ in range(burn_in):
-                self._sweep(chain)
-        started = time.perf_counter()
+                chain.sweep()
+                self._report()
         keys, sources, targets = self._most_frequent()
-        self._overhead += time.perf_counter() - started
         traces = [ChainTrace(keys) for _ in self._chains]
         last, means = [], []
         for chain, trace in zip(self._chains, traces, strict=True):
@@ -315,15 +287,9 @@ class _ChainRunner:
             last.append(grammars[-1])
             means.append(mean_counts(grammars))
         all_draws = np.ascontiguousarray(np.stack([trace.draws() for trace in traces], axis=1))
-        return ChainDraws(
-            all_draws, sources, targets, starts, last, means,
-            sum(chain.seconds for chain in self._chains), self._overhead,
-        )  # fmt: skip
-
-    def _sweep(self, chain: _GrammarChain) -> None:
-        chain.sweep()
-        self._done += 1
-        self._report(self._done)
+        seconds = sum(chain.seconds for chain in self._chains)
+        overhead = time.perf_counter() - started - seconds
+        return ChainDraws(all_draws, sources, targets, starts, last, means, seconds, overhead)
 
     def _record(self, chain: _GrammarChain, trace: ChainTrace) -> list[GrammarCounts]:
         """Run one chain after burn-in. Returns its grammar at `_SNAPSHOTS` draws, including the last."""
@@ -332,18 +298,17 @@ class _ChainRunner:
         snapshot_draws = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
         for draw in range(1, draws + 1):
             for _ in range(_SWEEPS_PER_DRAW):
-                self._sweep(chain)
-            started = time.perf_counter()
+                chain.sweep()
+                self._report()
             table = chain.sampler.rule_table()
             trace.note(chain.sampler.log_likelihood(), table)
             if draw in snapshot_draws:
                 grammars.append(count_uses(table))
-            self._overhead += time.perf_counter() - started
         return grammars
 
     def _most_frequent(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
         """Return the rules with most uses over all chains: keys, uint64[W, 2], and both sides."""
-        loaded = self._loaded
+        loaded = self._chains[0].loaded
         nothing = empty_blobs(loaded.size)
         samples = [StoredSamples(loaded.trees(chain.state), nothing) for chain in self._chains]
         rules = join_deltas([loaded.rule_deltas(None, sample, self._settings) for sample in samples])

@@ -151,22 +151,6 @@ def _quantiles(values: list[Statistic], shares: tuple[float, ...]) -> list[Stati
     return list(np.quantile(present, shares).tolist()) if present else [None] * len(shares)
 
 
-def format_quantity(quantity: Quantity) -> tuple[str, ...]:
-    """Return the table cells of a quantity: mean and error, R-hat, effective sample sizes, verdict, name."""
-    return (
-        f"{_format_number(quantity.mean, 1)} ± {_format_number(quantity.error, 1)}",
-        _format_number(quantity.r_hat, 3),
-        _format_number(quantity.ess_bulk, 0),
-        _format_number(quantity.ess_tail, 0),
-        quantity.verdict,
-        quantity.name,
-    )
-
-
-def _format_number(value: Statistic, digits: int) -> str:
-    return "none" if value is None else f"{value:,.{digits}f}"
-
-
 def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
     """Write a PNG with traces of the totals and a histogram of R-hat. Raises `UsageError` without matplotlib."""
     try:

@@ -15,7 +15,7 @@ from hierogram.storage.options import Option
 from hierogram.tools.diagnosis.options import ChainOptions
 
 if TYPE_CHECKING:
-    from hierogram.tools.diagnosis.diagnosis import Diagnosis
+    from hierogram.tools.diagnosis.diagnosis import Diagnosis, Quantity
 
 
 @with_options
@@ -54,13 +54,10 @@ def diagnose(
 
 
 def _print_diagnosis(diagnosis: "Diagnosis") -> None:
-    from hierogram.tools.diagnosis.diagnosis import format_quantity
-
     print(
         f"{plural(diagnosis.chains, 'chain')} ({', '.join(diagnosis.starts)}), {plural(diagnosis.draws, 'draw')} each"
     )
-    columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
-    print_table(columns, [format_quantity(quantity) for quantity in diagnosis.totals], numeric=(0, 1, 2, 3))
+    _print_quantities(diagnosis.totals)
     for summary, name in ((diagnosis.rules, "frequent rule"), (diagnosis.links, "aligned link")):
         if not summary.recorded and summary is diagnosis.links:
             continue
@@ -71,8 +68,7 @@ def _print_diagnosis(diagnosis: "Diagnosis") -> None:
             sizes = ", ".join(f"{value:,.0f}" for value in summary.ess_bulk if value is not None)
             print(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
             print("worst agreement:")
-            rows = [format_quantity(quantity) for quantity in summary.largest_r_hat]
-            print_table(columns, rows, numeric=(0, 1, 2, 3))
+            _print_quantities(summary.largest_r_hat)
     for name, shares in diagnosis.overlap.items():
         parts = ", ".join(f"{value:.0%} of {kind.replace('_', ' ')}" for kind, value in shares.items())
         print(f"overlap of two chains, {name.replace('_', ' ')}: {parts}")
@@ -82,6 +78,24 @@ def _print_diagnosis(diagnosis: "Diagnosis") -> None:
         else f", {diagnosis.ess_per_second:.1f} effective draws of the log-likelihood per second"
     )
     print(f"{diagnosis.seconds:.1f} s of sampling{rate}; {diagnosis.overhead:.1%} of the time spent on diagnosis")
+
+
+def _print_quantities(quantities: "list[Quantity]") -> None:
+    def number(value: float | None, digits: int) -> str:
+        return "none" if value is None else f"{value:,.{digits}f}"
+
+    rows = [
+        (
+            f"{number(quantity.mean, 1)} ± {number(quantity.error, 1)}",
+            number(quantity.r_hat, 3),
+            number(quantity.ess_bulk, 0),
+            number(quantity.ess_tail, 0),
+            quantity.verdict,
+            quantity.name,
+        )
+        for quantity in quantities
+    ]
+    print_table(("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", ""), rows, numeric=range(4))
 
 
 EXTENSION = Extension(commands=lambda: [Command(LEARN, diagnose, "hierogram diagnose --pairs 2000 --plot chains.png")])

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.grammar.rules import unescape_terminal
@@ -24,7 +24,8 @@ class _Candidate:
     words: tuple[str, ...]
     is_rendering: bool
     """True if it is a rendering, which can be appended to the line of its source side."""
-    spans: set[int] = field(default_factory=set)
+    position: int = -1
+    """First word of the sentence that a rule covers. Dictionary entries are listed first."""
 
     def cost(self, has_line: bool) -> int:
         """Return the number of characters that it adds. A rendering adds fewer if its source side has a line."""
@@ -50,7 +51,7 @@ def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHAN
     while True:
         best, gain = None, 0.0
         for candidate in candidates:
-            cost = candidate.cost(candidate.is_rendering and candidate.source in chosen)
+            cost = candidate.cost(candidate.source in chosen)
             if cost > remaining:
                 continue
             new_words = sum(expected.get(word, 0.0) for word in set(candidate.words) if not seen[word])
@@ -58,7 +59,7 @@ def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHAN
                 best, gain = candidate, new_words / cost
         if best is None:
             break
-        remaining -= best.cost(best.is_rendering and best.source in chosen)
+        remaining -= best.cost(best.source in chosen)
         seen.update(best.words)
         candidates.remove(best)
         if best.is_rendering:
@@ -67,17 +68,13 @@ def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHAN
             pairs.append(best)
     lines = [
         source + _IS + _OR.join(candidate.target for candidate in entries)
-        for source, entries in sorted(chosen.items(), key=lambda line: min(line[1][0].spans))
+        for source, entries in sorted(chosen.items(), key=lambda line: line[1][0].position)
     ]
     return enclose(_END.join([*lines, *(pair.source + _INTO + pair.target for pair in pairs)]))
 
 
 def _expected_words(evidence: Evidence) -> dict[str, float]:
-    """Return for each target word the probability that a reference contains it.
-
-    At each position, the matching rules vote with their probabilities, and longer rules have more weight. Positions are
-    assumed to be independent.
-    """
+    """Return for each target word the probability that a reference contains it, if positions are independent."""
     votes: dict[int, defaultdict[str, float]] = {}
     totals: Counter[int] = Counter()
     sides: set[tuple[str, int]] = set()
@@ -106,19 +103,13 @@ def _expected_words(evidence: Evidence) -> dict[str, float]:
 def _list_candidates(evidence: Evidence, texts: TextPipeline) -> Iterator[_Candidate]:
     source, target = texts.source, texts.target
     for rule in evidence.rules:
-        words = tuple(_words(rule.target))
-        if words:
-            covered = set(rule.matches[0].covered)
+        if words := tuple(_words(rule.target)):
             sides = sanitize(readable_side(rule.source, source)), sanitize(readable_side(rule.target, target))
-            yield _Candidate(*sides, words, True, covered)
-    for entry in evidence.entries:
-        words = tuple(entry.target.split(" "))
-        sides = sanitize(source.written(entry.source)), sanitize(target.written(entry.target))
-        yield _Candidate(*sides, words, True, {-1})
-    for pair in evidence.pairs:
-        words = tuple(pair.target.split(" "))
-        sides = sanitize(source.written(pair.source)), sanitize(target.written(pair.target))
-        yield _Candidate(*sides, words, False)
+            yield _Candidate(*sides, words, True, rule.matches[0].covered[0])
+    for pairs, is_rendering in ((evidence.entries, True), (evidence.pairs, False)):
+        for pair in pairs:
+            sides = sanitize(source.written(pair.source)), sanitize(target.written(pair.target))
+            yield _Candidate(*sides, tuple(pair.target.split(" ")), is_rendering)
 
 
 def _words(side: str) -> Iterable[str]:

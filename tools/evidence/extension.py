@@ -75,10 +75,20 @@ def evidence(
 
 
 def _print_evidence(evidence: "Evidence") -> None:
-    from hierogram.tools.evidence.retrieval import format_rules
+    def format_span(start: int, stop: int) -> str:
+        return f"{start}-{stop - 1}" if stop - start > 1 else f"{start}"
 
-    columns, *rows = format_rules(evidence)
-    print_table(columns, rows, numeric=(2, 3))
+    rows = [
+        (
+            rule.source,
+            rule.target,
+            f"{rule.p_target_given_source:.3f}",
+            f"{rule.expected_uses:,.1f}",
+            " ".join(format_span(*span) for span in rule.matches[0].words),
+        )
+        for rule in evidence.rules
+    ]
+    print_table(("source", "target", "p(target|source)", "uses", "words"), rows, numeric=(2, 3))
     if evidence.pairs:
         print()
         pairs = [(str(pair.id), pair.corpus, pair.source, pair.target) for pair in evidence.pairs]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,37 +65,25 @@ class MatchedSentence:
 
     def pattern(self, side: str) -> Pattern | None:
         """Return the pattern of a side, or None if it has no word or has a word that is not in the sentence."""
+        symbols = side.split(" ")
+        words = [self._symbols.get(symbol) for symbol in symbols]
+        if any(word is None and unescape_terminal(symbol) for word, symbol in zip(words, symbols, strict=True)):
+            return None
         chunks: list[tuple[str, ...]] = []
         gaps = [0]
-        current: list[str] = []
-        for symbol in side.split(" "):
-            word = self._symbols.get(symbol)
-            if word is not None:
-                current.append(word)
-                continue
-            if unescape_terminal(symbol) is not None:
-                return None
-            if current:
-                chunks.append(tuple(current))
+        for is_gap, group in groupby(words, lambda word: word is None):
+            if is_gap:
+                gaps[-1] = len(list(group))
+            else:
+                chunks.append(tuple(word for word in group if word is not None))
                 gaps.append(0)
-                current = []
-            gaps[-1] += 1
-        if current:
-            chunks.append(tuple(current))
-            gaps.append(0)
         return Pattern(tuple(chunks), tuple(gaps)) if chunks else None
 
     def places(self, pattern: Pattern) -> list[SideMatch]:
         """Return up to `MAX_PLACES` places where the pattern matches, leftmost first."""
         starts = [self._starts(chunk) for chunk in pattern.chunks]
-        matches: list[SideMatch] = []
-        if not all(starts):
-            return matches
-        for chosen in self._placements(pattern, starts, 0, 0):
-            matches.append(self._make_match(pattern, chosen))
-            if len(matches) == MAX_PLACES:
-                break
-        return matches
+        placements = self._placements(pattern, starts, 0, 0) if all(starts) else ()
+        return [self._make_match(pattern, chosen) for chosen in islice(placements, MAX_PLACES)]
 
     def _starts(self, chunk: tuple[str, ...]) -> list[int]:
         size = len(chunk)
@@ -138,7 +127,6 @@ class _CoverageUnits:
     """Weighted units that pairs can cover: n-grams at each position, and patterns with inner gaps."""
 
     def __init__(self, words: Sequence[str], weights: Mapping[str, float], patterns: Sequence[Pattern]) -> None:
-        self.words = words
         self.spans = [
             (first, first + size) for size in range(1, _MAX_NGRAM + 1) for first in range(len(words) - size + 1)
         ]
@@ -150,17 +138,15 @@ class _CoverageUnits:
         self._patterns = [
             (
                 {self._grams[chunk[:_MAX_NGRAM]][0] for chunk in pattern.chunks},
-                _expression(pattern),
-                len(self.spans) + n,
+                _compile_pattern(pattern),
+                number,
             )
-            for n, pattern in enumerate(inner)
+            for number, pattern in enumerate(inner, len(self.spans))
         ]
         self.number = len(self.spans) + len(inner)
-        self.weights = np.array(
-            [sum(round(_SCALE * weights[word]) for word in words[first:last]) for first, last in self.spans]
-            + [sum(round(_SCALE * weights[word]) for chunk in pattern.chunks for word in chunk) for pattern in inner],
-            np.int64,
-        )
+        unit_words = [list(words[first:last]) for first, last in self.spans]
+        unit_words += [[word for chunk in pattern.chunks for word in chunk] for pattern in inner]
+        self.weights = np.array([sum(round(_SCALE * weights[word]) for word in unit) for unit in unit_words], np.int64)
 
     def find_units(self, source: str) -> list[int]:
         words = source.split(" ")
@@ -197,9 +183,9 @@ class _CoverageUnits:
         return tuple(spans)
 
 
-def _expression(pattern: Pattern) -> re.Pattern[str]:
+def _compile_pattern(pattern: Pattern) -> re.Pattern[str]:
     pieces = [re.escape(" ".join(chunk)) for chunk in pattern.chunks]
-    gaps = [rf" (?:[^ ]+ ){{{number},}}" if number else " " for number in pattern.gaps[1:-1]]
+    gaps = [rf" (?:[^ ]+ ){{{number},}}" for number in pattern.gaps[1:-1]]
     return re.compile(" " + "".join(piece + gap for piece, gap in zip(pieces, [*gaps, " "], strict=True)))
 
 
@@ -233,10 +219,10 @@ def choose_pairs(
                 break
             covered = np.zeros_like(covered)
             continue
-        covered_units = np.flatnonzero(coverage[best])
-        new_units = np.flatnonzero(coverage[best] & ~covered)
         pair = ordered[best]
-        spans = units.covered(covered_units.tolist()), units.covered(new_units.tolist())
+        spans = (
+            units.covered(np.flatnonzero(chosen).tolist()) for chosen in (coverage[best], coverage[best] & ~covered)
+        )
         chosen_pairs.append(CoveringPair(pair.id, pair.corpus, pair.source, pair.target, *spans))
         covered = covered | coverage[best]
         uncovered[best] = False

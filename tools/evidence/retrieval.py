@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import log
 from typing import TYPE_CHECKING, Unpack
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
@@ -15,7 +14,13 @@ from hierogram.daemon.text.texts import TOKENS, UNCHANGED_TEXT, TextPipeline, Te
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_notation
 from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal, unescape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction
-from hierogram.storage.browsing.similar_pairs import SimilarPair, find_renderings, find_similar_pairs, find_source_sides
+from hierogram.storage.browsing.similar_pairs import (
+    SimilarPair,
+    find_renderings,
+    find_similar_pairs,
+    find_source_sides,
+    weigh_words,
+)
 from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.storage.records.parts import index_words
 from hierogram.tools.evidence.matching import CoveringPair, MatchedSentence, Pattern, SideMatch, choose_pairs
@@ -75,7 +80,7 @@ def evidence(
 
 def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOptions) -> Evidence:
     """Return the evidence for a sentence."""
-    words = _words(transaction, text, options.tokenized)
+    words = _tokenize_sentence(transaction, text, options.tokenized)
     found_words = known_words(transaction.connection, [*words, *(word.lower() for word in words)])[SOURCE]
     # Lower-case words that are known only in lower case, such as the first word of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
@@ -92,18 +97,13 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
     # Sort by uses, because only the first patterns are used to choose pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
     pairs, entries = find_similar_pairs(transaction, known_source_words, max(_CANDIDATES, 10 * options.pairs))
-    max_count = max((word.count for word in known_source_words.values()), default=1)
-    weights = {
-        word: log(2 + max_count / max(1, known_source_words[word].count if word in known_source_words else 1))
-        for word in words
-    }
     row = transaction.row("SELECT position FROM store_state", False)
     evidence = Evidence(
         int(row[0]) if row else 0,
         words,
         [word for word in dict.fromkeys(words) if word not in known_source_words],
         rules[: options.rules],
-        choose_pairs(words, weights, patterns, pairs, options.pairs),
+        choose_pairs(words, weigh_words(words, known_source_words), patterns, pairs, options.pairs),
         _entries(sentence, entries),
     )
     view = WordView(transaction.settings().word_parts)
@@ -148,7 +148,7 @@ def _join_subwords(evidence: Evidence, view: WordView) -> Evidence:
     )
 
 
-def _words(transaction: ReadTransaction, text: str, tokenized: bool) -> list[str]:
+def _tokenize_sentence(transaction: ReadTransaction, text: str, tokenized: bool) -> list[str]:
     settings = transaction.settings()
     notation = find_notation(settings.grammar)
     if notation.takes != PAIRS:
@@ -173,12 +173,11 @@ class _Match:
 
 
 def _match_sides(sentence: MatchedSentence, sides: Mapping[str, float]) -> list[_Match]:
-    matching = []
-    for side, uses in sides.items():
-        pattern = sentence.pattern(side)
-        if pattern is not None and (side_matches := sentence.places(pattern)):
-            matching.append(_Match(side, uses, pattern, side_matches))
-    return matching
+    return [
+        _Match(side, uses, pattern, places)
+        for side, uses in sides.items()
+        if (pattern := sentence.pattern(side)) and (places := sentence.places(pattern))
+    ]
 
 
 def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known_words: Iterable[str]) -> list[_Match]:
@@ -210,13 +209,12 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known_wo
 
 def _entries(sentence: MatchedSentence, entries: Iterable[SimilarPair]) -> list[SimilarPair]:
     """Return distinct entries whose source side occurs in the sentence, by their first word, then by length."""
-    pairs_by_entry: dict[tuple[str, str], tuple[int, int, SimilarPair]] = {}
+    found: dict[tuple[int, int, str, str], SimilarPair] = {}
     for pair in entries:
         words = tuple(pair.source.split(" "))
-        side_matches = sentence.places(Pattern((words,), (0, 0)))
-        if side_matches:
-            pairs_by_entry.setdefault((pair.source, pair.target), (side_matches[0].words[0][0], len(words), pair))
-    return [pair for _, _, pair in sorted(pairs_by_entry.values(), key=lambda entry: (*entry[:2], entry[2].target))]
+        if places := sentence.places(Pattern((words,), (0, 0))):
+            found.setdefault((places[0].words[0][0], len(words), pair.target, pair.source), pair)
+    return [found[key] for key in sorted(found)]
 
 
 GAP = "…"
@@ -284,20 +282,3 @@ def readable_side(side: str, text: TextSide = TOKENS) -> str:
         else:
             pieces.append(text.written(" ".join(word or "" for _, word in group)))
     return " ".join(pieces)
-
-
-def format_rules(evidence: Evidence) -> list[list[str]]:
-    """Return a table with a header: both sides, p(target|source), expected uses, and the words covered."""
-    rows = [
-        [
-            match.source,
-            match.target,
-            f"{match.p_target_given_source:.3f}",
-            f"{match.expected_uses:,.1f}",
-            " ".join(
-                f"{first}-{last - 1}" if last - first > 1 else str(first) for first, last in match.matches[0].words
-            ),
-        ]
-        for match in evidence.rules
-    ]
-    return [["source", "target", "p(target|source)", "uses", "words"], *rows]

@@ -65,29 +65,19 @@ def is_libretranslate(scope: Scope) -> bool:
     return scope["method"] == method and "text/html" not in Headers(scope=scope).get("accept", "")
 
 
-def error_response(
-    text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST, headers: Mapping[str, str] | None = None
-) -> Response:
-    """Return an error response in LibreTranslate's format."""
-    return JSONResponse({"error": text}, status, headers)
-
-
 def problem_response(problem: ProblemError) -> Response:
     """Return a problem as an error response in LibreTranslate's format."""
     slow = problem.status == HTTPStatus.TOO_MANY_REQUESTS
-    return error_response(f"Slowdown: {problem.detail}" if slow else problem.detail, problem.status, problem.headers)
+    text = f"Slowdown: {problem.detail}" if slow else problem.detail
+    return JSONResponse({"error": text}, problem.status, problem.headers)
 
 
-class _RefusalError(Exception):
-    """Error in a request, with the HTTP status of its response."""
-
-    def __init__(self, text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
-        super().__init__(text)
-        self.status = status
+def _refusal(text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> ProblemError:
+    return ProblemError(status, text)
 
 
 async def _values(request: Request) -> Values:
-    """Return the parameters of the query and of the body, JSON or a form. Raises `_RefusalError` if it is invalid."""
+    """Return the parameters of the query and of the body, JSON or a form. Raises `ProblemError` if it is invalid."""
     values: dict[str, Any] = dict(parse_qsl(str(request.url.query), keep_blank_values=True, max_num_fields=100))
     content = await read_body(request, _MAX_BYTES)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -95,7 +85,7 @@ async def _values(request: Request) -> Values:
         if kind == "application/json":
             members = json.loads(content)
             if not isinstance(members, dict):
-                raise _RefusalError("Invalid JSON format")
+                raise _refusal("Invalid JSON format")
             return values | members
         if kind == "multipart/form-data":
             head = b"Content-Type: " + request.headers["content-type"].encode("latin-1") + b"\r\n\r\n"
@@ -108,7 +98,7 @@ async def _values(request: Request) -> Values:
             form = parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
             values |= {name: _lines(value) for name, value in form}
     except (ValueError, RecursionError) as error:
-        raise _RefusalError(f"Invalid request: {error}") from error
+        raise _refusal(f"Invalid request: {error}") from error
     return values
 
 
@@ -117,14 +107,14 @@ def _lines(text: str) -> str:
 
 
 def _required_text(values: Values, name: str) -> str:
-    """Return a required text parameter. Raises `_RefusalError` if it is missing, not a text, or too long."""
+    """Return a required text parameter. Raises `ProblemError` if it is missing, not a text, or too long."""
     value = values.get(name)
     if not value:
-        raise _RefusalError(f"Invalid request: missing {name} parameter")
+        raise _refusal(f"Invalid request: missing {name} parameter")
     if not isinstance(value, str) or "\0" in value:
-        raise _RefusalError(f"Invalid request: {name} parameter is not a text")
+        raise _refusal(f"Invalid request: {name} parameter is not a text")
     if len(value) > MAX_TEXT_LENGTH:
-        raise _RefusalError(f"Invalid request: request ({len(value)}) exceeds text limit ({MAX_TEXT_LENGTH})")
+        raise _refusal(f"Invalid request: request ({len(value)}) exceeds text limit ({MAX_TEXT_LENGTH})")
     return value
 
 
@@ -133,9 +123,9 @@ def _number(values: Values, name: str, maximum: int) -> int:
     try:
         number = max(0, int(value))
     except (TypeError, ValueError, OverflowError) as error:
-        raise _RefusalError(f"Invalid request: {name} parameter is not a number") from error
+        raise _refusal(f"Invalid request: {name} parameter is not a number") from error
     if number > maximum:
-        raise _RefusalError(f"Invalid request: {name} parameter must be <= {maximum}")
+        raise _refusal(f"Invalid request: {name} parameter must be <= {maximum}")
     return number
 
 
@@ -157,11 +147,7 @@ class _RequestHandlers:
         self._threads = threads
 
     def check_key(self, request: Request, values: Values) -> None:
-        """Check the API key and the rate limit.
-
-        Raises `_RefusalError` if a key is needed and missing or wrong, and `ProblemError` for too many requests.
-        Requests with the token in their `Authorization` header have been counted already.
-        """
+        """Check the API key and the rate limit. Requests with the token in a header have been counted already."""
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         bearer_key = credentials.strip() if scheme.lower() == "bearer" else ""
         key = values.get("api_key") or bearer_key
@@ -173,30 +159,30 @@ class _RequestHandlers:
         if not self._sessions.required:
             if is_cross_site(request):
                 # Without this check, any web page opened on this machine could add corrections.
-                raise _RefusalError("requests from other sites are not allowed", HTTPStatus.FORBIDDEN)
+                raise _refusal("requests from other sites are not allowed", HTTPStatus.FORBIDDEN)
         elif not key:
-            raise _RefusalError("Please contact the server operator to get an API key")
+            raise _refusal("Please contact the server operator to get an API key")
         elif not is_valid:
-            raise _RefusalError("Invalid API key", HTTPStatus.FORBIDDEN)
+            raise _refusal("Invalid API key", HTTPStatus.FORBIDDEN)
 
     def languages(self) -> tuple[str, str]:
-        """Return the store's source and target language. Raises `_RefusalError` if they are unknown."""
+        """Return the store's source and target language. Raises `ProblemError` if they are unknown."""
         languages = self._translator.languages()
         if not languages:
-            raise _RefusalError(
+            raise _refusal(
                 "the languages of the store are unknown: create the store with hierogram init --languages fr,en",
                 HTTPStatus.INTERNAL_SERVER_ERROR,
             )
         return languages[0], languages[1]
 
     def check_languages(self, source: str, target: str) -> None:
-        """Raise `_RefusalError` if the store does not translate from `source` into `target`."""
+        """Raise `ProblemError` if the store does not translate from `source` into `target`."""
         languages = self.languages()
         for code in (source, target):
             if code not in languages and base_language(code) not in map(base_language, languages):
-                raise _RefusalError(f"{code} is not supported")
+                raise _refusal(f"{code} is not supported")
         if (base_language(source), base_language(target)) != (base_language(languages[0]), base_language(languages[1])):
-            raise _RefusalError(
+            raise _refusal(
                 f"{language_name(target)} ({target}) is not available as a target language "
                 f"from {language_name(source)} ({source})"
             )
@@ -204,10 +190,10 @@ class _RequestHandlers:
     async def translate(self, request: Request, values: Values) -> Response:
         query = values.get("q")
         if not query:
-            raise _RefusalError("Invalid request: missing q parameter")
+            raise _refusal("Invalid request: missing q parameter")
         texts = query if isinstance(query, list) else [query]
         if len(texts) > MAX_TEXTS:
-            raise _RefusalError(f"Invalid request: request ({len(texts)}) exceeds text limit ({MAX_TEXTS})")
+            raise _refusal(f"Invalid request: request ({len(texts)}) exceeds text limit ({MAX_TEXTS})")
         for text in texts:
             if text != "":
                 _required_text({"q": text}, "q")
@@ -215,20 +201,18 @@ class _RequestHandlers:
         alternatives = _number(values, "alternatives", MAX_ALTERNATIVES)
         form = values.get("format") or TEXT
         if form not in FORMS:
-            raise _RefusalError(f"{form} format is not supported")
+            raise _refusal(f"{form} format is not supported")
 
         try:
             check_amount(texts, alternatives + 1)
         except InputError as error:
-            raise _RefusalError(f"Invalid request: {error}") from error
+            raise _refusal(f"Invalid request: {error}") from error
 
         def work() -> object:
             detected = [self._detections(text)[0] for text in texts] if source == AUTO else []
-            # A text detected as the target language is returned unchanged, as in LibreTranslate.
-            unchanged = [base_language(result["language"]) == base_language(target) for result in detected] or [
-                False
-            ] * len(texts)
             codes = [result["language"] for result in detected] or [source] * len(texts)
+            # A text detected as the target language is returned unchanged, as in LibreTranslate.
+            unchanged = [bool(detected) and base_language(code) == base_language(target) for code in codes]
             for code in {code for code, is_unchanged in zip(codes, unchanged, strict=True) if not is_unchanged}:
                 self.check_languages(code, target)
             try:
@@ -239,7 +223,7 @@ class _RequestHandlers:
             except DeadlineError:
                 raise
             except (DaemonError, StoreError) as error:
-                raise _RefusalError(f"Cannot translate text: {error}", HTTPStatus.INTERNAL_SERVER_ERROR) from error
+                raise _refusal(f"Cannot translate text: {error}", HTTPStatus.INTERNAL_SERVER_ERROR) from error
             columns: dict[str, list[Any]] = {"translatedText": [result.text for result in results]}
             if detected:
                 columns["detectedLanguage"] = detected
@@ -268,7 +252,7 @@ class _RequestHandlers:
             try:
                 self._corrections.put(text, translation, "http:suggest")
             except DaemonError as error:
-                raise _RefusalError(f"Invalid request: {error}") from error
+                raise _refusal(f"Invalid request: {error}") from error
             return {"success": True}
 
         return JSONResponse(await self._threads.change(work))
@@ -324,8 +308,8 @@ def libretranslate(
                 if not open_to_all:
                     handlers.check_key(request, values)
                 response = await handler(request, values)
-            except _RefusalError as refusal:
-                response = error_response(str(refusal), refusal.status)
+            except ProblemError as problem:
+                response = problem_response(problem)
             except Exception as error:
                 response = problem_response(make_problem(request, error))
                 if response.status_code == HTTPStatus.INTERNAL_SERVER_ERROR:

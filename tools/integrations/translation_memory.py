@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import log
 from typing import Annotated
 
 from pydantic import Field
@@ -12,16 +11,14 @@ from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.details import last_pair, list_pairs
-from hierogram.storage.browsing.similar_pairs import find_similar_pairs
+from hierogram.storage.browsing.similar_pairs import find_similar_pairs, weigh_words
 from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.storage.records.pairs import PairRecord
-from hierogram.tools.xml_text import xml_attribute, xml_text
+from hierogram.tools.xml_text import UNKNOWN_LANGUAGES, xml_attribute, xml_text
 
 _MAX_WORDS = 200
 _CANDIDATES = 100
 
-UNDECLARED_LANGUAGES = ("x-source", "x-target")
-"""Language codes for a store that does not name its languages."""
 _TIME_FORMAT = "%Y%m%dT%H%M%SZ"
 _PAIRS_PER_PIECE = 500
 
@@ -56,11 +53,11 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
             transaction, {word: vocabulary[word] for word in words if word in vocabulary}, _CANDIDATES
         )
     sentence = " ".join(words)
-    max_count = max((word.count for word in vocabulary.values()), default=1)
-    weights = {word: log(2 + max_count / max(1, vocabulary[word].count if word in vocabulary else 1)) for word in words}
+    weights = weigh_words(words, vocabulary)
     matches: dict[tuple[str, str], FuzzyMatch] = {}
     for pair in sorted([*pairs, *entries], key=lambda match: -match.id):
-        quality = 100 * similarity(sentence, pair.source)
+        longest = max(len(sentence), len(pair.source))
+        quality = 100 * (1 - edit_distance(sentence, pair.source) / longest) if longest else 100.0
         if quality >= min_quality and (pair.source, pair.target) not in matches:
             pair_words = set(pair.source.split(" "))
             rank = 100 * sum(weight for word, weight in weights.items() if word in pair_words) / sum(weights.values())
@@ -71,16 +68,10 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
     return sorted(matches.values(), key=lambda match: (-match.quality, -match.rank, -match.id))[:limit]
 
 
-def similarity(first: str, second: str) -> float:
-    """Return 1 minus the edit distance divided by the length of the longer text."""
-    longest = max(len(first), len(second))
-    return 1 - edit_distance(first, second) / longest if longest else 1.0
-
-
 def edit_distance(first: str, second: str) -> int:
     """Return the Levenshtein distance in characters (Myers 1999)."""
-    if not first or not second:
-        return len(first) + len(second)
+    if not first:
+        return len(second)
     positions: dict[str, int] = {}
     for index, letter in enumerate(first):
         positions[letter] = positions.get(letter, 0) | 1 << index
@@ -106,7 +97,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
     with store.reader.read() as transaction:
         settings, last = transaction.settings(), last_pair(transaction)
     texts = make_pipeline(settings).running()
-    languages = [xml_attribute(language) for language in settings.languages or UNDECLARED_LANGUAGES]
+    languages = [xml_attribute(language) for language in settings.languages or UNKNOWN_LANGUAGES]
     yield (
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
         '<header creationtool="hierogram" creationtoolversion="1" segtype="sentence" o-tmf="hierogram" '

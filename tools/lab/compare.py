@@ -22,19 +22,15 @@ if TYPE_CHECKING:
     from hierogram.tools.lab.comparison.comparing import Comparison
 
 _HELD_OUT = 1_000
+"""About the number of lines of FILES that are held out, up to a tenth of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
     """Options of the comparison."""
 
-    held_out: Annotated[str | None, Option("Source text whose n-gram coverage is measured.", metavar="FILE")] = None
-    hold_out: Annotated[
-        int | None, Option("Pairs of FILES to hold out instead, evenly spaced.", min=0, shown=f"{_HELD_OUT}")
-    ] = None
     keep: Annotated[Path | None, Option("Keep the store made from FILES under this name.", metavar="FILE.db")] = None
     max_scope: Annotated[int, Option("Omit rules of a larger scope.", min=0, metavar="K")] = 2
-    loose: Annotated[bool, Option("Heuristic phrases may begin and end with unaligned words.")] = False
     sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", min=0, shown="24")] = None
     threads: Annotated[int, Option("Threads; the result does not depend on them.", min=1)] = 2
 
@@ -58,33 +54,25 @@ def compare(
 
     \b Example:
       python -m hierogram.tools.lab compare news.fr news.en news.align --keep news.db
-      python -m hierogram.tools.lab compare --store news.db --held-out test.fr
+      python -m hierogram.tools.lab compare --store news.db
     """  # noqa: D301 (\b is the marker of click for text that is not wrapped)
-    if chosen.held_out is not None and chosen.hold_out:
-        raise UsageError("--held-out and --hold-out are mutually exclusive")
     if chosen.keep is not None and chosen.keep.exists():
         raise UsageError(f"{chosen.keep} already exists: name another file, or compare it with --store {chosen.keep}")
-    if not files and (chosen.hold_out or chosen.keep or chosen.sweeps is not None):
-        raise UsageError("--hold-out, --keep and --sweeps require FILES")
+    if not files and (chosen.keep or chosen.sweeps is not None):
+        raise UsageError("--keep and --sweeps require FILES")
     from hierogram.storage.store import open_store
     from hierogram.tools.lab.comparison.comparing import compare as measure
-    from hierogram.tools.lab.comparison.comparing import read_sentences
-    from hierogram.tools.lab.comparison.extraction import ExtractionLimits
 
     with interruptible("nothing was compared"), ExitStack() as stack:
-        sentences = read_sentences(chosen.held_out) if chosen.held_out is not None else []
         if files:
-            held_out = 0 if sentences else _HELD_OUT if chosen.hold_out is None else chosen.hold_out
-            opened, held_out_lines = stack.enter_context(_learned(files, chosen, held_out))
-            sentences = sentences or held_out_lines
+            opened, held_out = stack.enter_context(_learned(files, chosen))
         else:
-            opened = stack.enter_context(open_store(store_url(context)))
+            opened, held_out = stack.enter_context(open_store(store_url(context))), []
         bar = stack.enter_context(progress("compare", "pairs"))
         done = measure(
             opened,
-            sentences,
+            held_out,
             max_scope=chosen.max_scope,
-            limits=ExtractionLimits(loose=chosen.loose),
             threads=chosen.threads,
             report=lambda work, done, total: bar.update(done, total, done, work, None if total else "rules"),
         )
@@ -100,7 +88,7 @@ def compare(
 
 
 @contextmanager
-def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterator["tuple[Store, list[str]]"]:
+def _learned(files: list[str], chosen: CompareOptions) -> Iterator["tuple[Store, list[str]]"]:
     """Yield a store that has learned the files except held-out pairs, and the source sides of those pairs."""
     from hierogram.daemon.cli.learning import align_pending, learning_progress
     from hierogram.daemon.learning.learner import LearnOptions
@@ -111,11 +99,8 @@ def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterato
 
     with temporary_folder() as folder:
         path = chosen.keep or folder / "compare.db"
-        every = 0
-        if held_out:
-            # About the requested number of lines, up to a tenth of them.
-            with Input(files) as counted:
-                every = max(sum(len(fields.numbers) for fields in counted.fields()) // held_out, 10)
+        with Input(files) as counted:
+            every = max(sum(len(fields.numbers) for fields in counted.fields()) // _HELD_OUT, 10)
         with open(f"sqlite:///{path.absolute()}", create=True) as opened:
             with HeldOutInput(files, every) as source, progress("ingest", "lines") as bar:
                 done = opened.add(source, progress=lambda now: bar.update(now.bytes_read, now.bytes_total, now.lines))

@@ -27,9 +27,9 @@ from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
 from hierogram.samplers.alignment.options import EXPECTED, GDFA, SYMMETRIZATIONS
 from hierogram.tools.alignment_scores import evaluate, read_gold, read_links
-from hierogram.tools.lab.comparison.aligners import EFLOMAL
+from hierogram.tools.lab.measures.results import processor_seconds
 
-THOT = "thot"
+EFLOMAL, THOT = "eflomal", "thot"
 GOLD = "gold.talp"
 DEMO = "demo"
 _KIBIBYTES_PER_MEBIBYTE = 1024
@@ -106,20 +106,32 @@ def align_ours(source: Path, target: Path, output: Path, request: AlignOptions) 
 
 
 def align_eflomal(source: Path, target: Path, output: Path) -> float:
-    """Align two files with eflomal, and return the seconds until its links are written."""
+    """Align two files with eflomal's model 3 in both directions, and return the seconds until its links are written."""
+    import eflomal
     import numpy as np
 
     from hierogram.daemon.learning.alignment.aligning import AlignedCorpus
     from hierogram.samplers.alignment.bitext import read_side
     from hierogram.samplers.alignment.symmetrization import symmetrize
-    from hierogram.tools.lab.comparison.aligners import read_directions, run_eflomal
 
-    with tempfile.TemporaryDirectory() as folder:
-        forward, backward = Path(folder, "forward"), Path(folder, "backward")
-        seconds = run_eflomal(source, target, forward, backward)
-        sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
-        links = read_directions(sides, forward, backward)
-    symmetrized = symmetrize(GDFA, *links, sides[0].offset, sides[1].offset)
+    sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        source.open(encoding="utf-8") as s,
+        target.open(encoding="utf-8") as t,
+    ):
+        forward, backward = (str(Path(folder, name)) for name in ("forward", "backward"))
+        started = time.perf_counter()
+        eflomal.Aligner(model=3).align(s, t, links_filename_fwd=forward, links_filename_rev=backward, quiet=True)
+        seconds = time.perf_counter() - started
+        # The source position of each target word, or -1, and the reverse.
+        target_links, source_links = (np.full(len(side.words), -1, np.int16) for side in reversed(sides))
+        for pair, directions in enumerate(zip(read_links(forward), read_links(backward), strict=True)):
+            for i, j in directions[0]:
+                target_links[sides[1].offset[pair] + j] = i
+            for i, j in directions[1]:
+                source_links[sides[0].offset[pair] + i] = j
+    symmetrized = symmetrize(GDFA, target_links, source_links, sides[0].offset, sides[1].offset)
     write_lines(output, AlignedCorpus(symmetrized, np.zeros(len(symmetrized.source), np.float32)).lines())
     return seconds
 
@@ -184,12 +196,12 @@ def run_one(aligner: str, source: str, target: str, output: str, symmetrization:
     files = Path(source), Path(target), Path(output)
     if aligner == THOT:
         who = resource.RUSAGE_SELF
-        before = _processor_seconds(who)
+        before = processor_seconds(who)
         seconds = align_thot(*files)
     elif aligner == EFLOMAL:
         # The sampler of eflomal is a separate process.
         who = resource.RUSAGE_CHILDREN
-        before = _processor_seconds(who)
+        before = processor_seconds(who)
         seconds = align_eflomal(*files)
     else:
         request = AlignOptions(model=aligner, symmetrization=symmetrization, seed=int(seed), threads=int(threads))
@@ -199,15 +211,10 @@ def run_one(aligner: str, source: str, target: str, output: str, symmetrization:
             tiny.write_text("a b\na\n")
             align_ours(tiny, tiny, Path(folder, "links"), request)
         who = resource.RUSAGE_SELF
-        before = _processor_seconds(who)
+        before = processor_seconds(who)
         seconds = align_ours(*files, request)
     peak = resource.getrusage(who).ru_maxrss / _KIBIBYTES_PER_MEBIBYTE
-    print(json.dumps([seconds, _processor_seconds(who) - before, peak]))
-
-
-def _processor_seconds(who: int) -> float:
-    usage = resource.getrusage(who)
-    return usage.ru_utime + usage.ru_stime
+    print(json.dumps([seconds, processor_seconds(who) - before, peak]))
 
 
 HEAD = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "cpu", "MiB")

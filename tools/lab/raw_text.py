@@ -18,7 +18,6 @@ import statistics
 import subprocess
 import sys
 import unicodedata
-import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +32,7 @@ from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.texts import looks_tokenized
 from hierogram.daemon.text.tokenizer import Apostrophe
-from hierogram.tools.lab.measures.results import serving
+from hierogram.tools.lab.measures.results import post, serving
 
 LANGUAGES = ("fr", "en")
 
@@ -78,10 +77,8 @@ def _served(folder: Path) -> None:
         lines = (folder / "test.raw.fr").read_text().splitlines()
         translations: list[str] = []
         for start in range(0, len(lines), 100):
-            body = json.dumps({"sentences": lines[start : start + 100]}).encode()
-            request = urllib.request.Request(f"{address}/v1/translate", body, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(request) as answer:
-                translations += [sentence["translation"] for sentence in json.load(answer)["sentences"]]
+            answer = post(address, "/v1/translate", {"sentences": lines[start : start + 100]})
+            translations += [sentence["translation"] for sentence in answer["sentences"]]
     write_lines(folder / "served.out", translations)
 
 

@@ -9,7 +9,6 @@ probability and share of correct links over bins of a tenth, weighted by links.
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -78,12 +77,11 @@ def main(
     folders: Annotated[
         list[str], typer.Argument(help="Folders with manual links; FOLDER+FOLDER adds another folder's corpus.")
     ],
-    data: Annotated[Path, typer.Option(help="Folder that holds them.")] = Path(),
     seed: Annotated[int, typer.Option(help="Seed of the aligner.")] = 1,
 ) -> None:
     """Measure the calibration of the probabilities of decoded links."""
     for names in folders:
-        corpus = parse_corpus_files("+".join(str(data / name) for name in names.split("+")))
+        corpus = parse_corpus_files(names)
         if corpus.gold is None:
             raise InputError(f"{names}: has no manual links")
         judged = judge(align_corpus(corpus, seed), read_gold(corpus.gold))

@@ -5,7 +5,6 @@
 Requires the extra `site`. Links to source files, which are not pages, become plain names.
 """
 
-import argparse
 import inspect
 import json
 import re
@@ -15,7 +14,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 import hierogram
 from hierogram.daemon.exceptions import UsageError
@@ -133,8 +134,8 @@ def stage(folder: Path) -> None:
     )
 
 
-def build(output: Path) -> None:
-    """Build the site. Raises `UsageError` if a link is broken, or if the builder is not installed."""
+def build(output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")] = Path("site")) -> None:
+    """Build the site into a folder. Raises `UsageError` if a link is broken, or if the builder is not installed."""
     with tempfile.TemporaryDirectory() as folder:
         stage(Path(folder))
         command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
@@ -147,12 +148,5 @@ def build(output: Path) -> None:
         shutil.copytree(Path(folder) / "pages", output, dirs_exist_ok=True)
 
 
-def main() -> None:
-    """Build the site into a folder."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", type=Path, default=Path("site"))
-    build(parser.parse_args().output)
-
-
 if __name__ == "__main__":
-    main()
+    typer.run(build)

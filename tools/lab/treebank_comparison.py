@@ -1,11 +1,9 @@
 """Compare tree-substitution grammars with the PCFG of the same treebank: scores over several seeds, sizes, curves.
 
     python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --figure learning.png
-    python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --labels 2,4
 
 The treebank is split by order into training, development and test trees. Every run is saved when it is done, and
-saved runs are not repeated, so an interrupted comparison can be continued. With `--labels`, TSGs with split labels
-are also scored; p is the probability of such a difference in F1 from unsplit labels by chance.
+saved runs are not repeated, so an interrupted comparison can be continued.
 """
 
 import json
@@ -62,16 +60,15 @@ class Task:
     sweeps: int
     base: str
     draws: int
-    rare: int
 
 
 def run(task: Task) -> dict[str, Any]:
     """Learn and score, and return the results."""
-    transformations = Transformations(rare=task.rare)
+    transformations = Transformations()
     trees = [clean_tree(tree, transformations) for tree in read_trees(task.treebank, task.skip + task.test)]
     gold = trees[task.skip :]
     binary = [transform_tree(tree, transformations) for tree in trees[: task.train]]
-    vocabulary = find_known_words(map(list_words, binary), task.rare)
+    vocabulary = find_known_words(map(list_words, binary), transformations.rare)
     train = [with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in binary]
     priors: dict[str, Prior] | None = None
     curve: list[tuple[int, float, int]] = []
@@ -143,11 +140,8 @@ def parsed_scores(
         flat += not parsed.found
         guesses = {**parsed.trees, **exact.parse(words, number, (MPD,)).trees}
         if task.draws:
-            sampled_trees = (
-                Parser(approximation, transformations.root, task.draws, max(1, task.seed))
-                .parse(words, number, (MPP, MER))
-                .trees
-            )
+            sampler = Parser(approximation, transformations.root, task.draws, max(1, task.seed))
+            sampled_trees = sampler.parse(words, number, (MPP, MER)).trees
             guesses |= {MPP: sampled_trees[MPP], SAMPLED_MER: sampled_trees[MER]}
         for method, guess in guesses.items():
             trees_by_criterion.setdefault(method, []).append(restore_tree(guess, transformations))
@@ -239,16 +233,7 @@ class RunSet:
     sweeps: Annotated[int, Option("Sweeps at T = 1.", min=0)] = 50
     bases: Annotated[tuple[str, ...], Option("Base distributions.", values=(UNIFORM, PCFG_BASE), shown="both")] = ()
     draws: Annotated[int, Option("Derivations to draw for MPP; 0 omits it.", min=0)] = 1000
-    rare: Annotated[int, Option("Words seen up to this often become classes.", min=0)] = 1
     jobs: Annotated[int, Option("Number of parallel processes.", min=1)] = 2
-
-    def task(self, trees: str, chain: tuple[str, int], train: int, evaluated: tuple[int, int], draws: int) -> Task:
-        """Return a run of a base distribution and a seed (0: PCFG) on the first `train` trees.
-
-        `evaluated[1]` trees after the first `evaluated[0]` are scored.
-        """
-        (base, seed), (skip, number) = chain, evaluated
-        return Task(trees, train, skip, number, seed, self.annealing, self.sweeps, base, draws, self.rare)
 
 
 @with_options
@@ -262,15 +247,14 @@ def compare(
     trees = str(treebank)
     train, dev = runs.train, runs.dev
     bases = [base for base in BASE_NAMES if base in (runs.bases or BASE_NAMES)]
-    chains = [
-        (bases[-1], 0),
-        *((base, seed) for base in bases for seed in range(1, runs.seeds + 1)),
-    ]
+    chains = [(bases[-1], 0), *((base, seed) for base in bases for seed in range(1, runs.seeds + 1))]
+    schedule = runs.annealing, runs.sweeps
     tasks = [
-        runs.task(trees, chain, train, (train + dev, runs.test), runs.draws if chain[-1] else 0) for chain in chains
+        Task(trees, train, train + dev, runs.test, seed, *schedule, base, runs.draws if seed else 0)
+        for base, seed in chains
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
-    growing = [runs.task(trees, (bases[-1], seed), size, (train, dev), 0) for size in sizes for seed in (0, 1)]
+    growing = [Task(trees, size, train, dev, seed, *schedule, bases[-1], 0) for size in sizes for seed in (0, 1)]
     cache = ResultCache(results)
     every = [*tasks, *growing]
     names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in every]

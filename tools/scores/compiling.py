@@ -23,10 +23,7 @@ _NICENESS = 10
 
 
 def compile_scores(url: str, wait: Callable[[], None]) -> None:
-    """Compile missing kernels of scores into the cache, with a pair of the store at `url`.
-
-    `wait` is called repeatedly until the child ends, and should sleep briefly. An error that it raises ends the child.
-    """
+    """Compile missing kernels into the cache, with a pair of the store at `url`. `wait` may raise to end the child."""
     if is_cached(score_pairs) or not is_cache_writable():
         return
     notify_listeners()

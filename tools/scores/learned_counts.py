@@ -50,11 +50,6 @@ class _UsedRules(NamedTuple):
     scopes: NDArray[np.int32]
     uses: NDArray[np.int64]
 
-    @classmethod
-    def join(cls, parts: Sequence["_UsedRules"]) -> "_UsedRules":
-        keys, source, target, *numbers = zip(*parts, strict=True)
-        return cls(np.concatenate(keys), _join_columns(source), _join_columns(target), *map(np.concatenate, numbers))
-
 
 class _Links:
     """Link counts of word pairs, accumulated while pairs are read."""
@@ -116,8 +111,11 @@ class LearnedCounts:
                 raise NothingLearnedError(store.url)
             report("reading rules", 0, total)
             escaped = [{escape_terminal(word): number for word, number in words.items()} for words in self.words]
-            parts = [_select_used(stored.rules, escaped) for stored in snapshot.rule_ranges()]
-            used_rules = _UsedRules.join(parts)
+            parts = (_select_used(stored.rules, escaped) for stored in snapshot.rule_ranges())
+            keys, source, target, lengths, scopes, uses = zip(*parts, strict=True)
+        sides = _join_columns(source), _join_columns(target)
+        numbers = np.concatenate(lengths), np.concatenate(scopes), np.concatenate(uses)
+        used_rules = _UsedRules(np.concatenate(keys), *sides, *numbers)
         order = np.lexsort((used_rules.keys[:, 1], used_rules.keys[:, 0]))
         self._keys, self._rule_ids = used_rules.keys[order], order.astype(np.int32)
         self.rules = self._known_rules(used_rules)
@@ -137,7 +135,11 @@ class LearnedCounts:
                 if slot < _EXAMPLES:
                     self.examples[slot : slot + 1] = [row._replace(averages=None)]
             sides = self._column(0, [row.source for row in rows]), self._column(1, [row.target for row in rows])
-            ends = _linked_positions(rows, sides)
+            *linked_words, first = read_links(valid_alignments(rows))
+            ends = [
+                words.astype(np.int64) + np.repeat(side.first[:-1], np.diff(first))
+                for words, side in zip(linked_words, sides, strict=True)
+            ]
             links.add(sides[0].words[ends[0]], sides[1].words[ends[1]])
             for k in (0, 1):
                 columns[k].append(sides[k])
@@ -151,8 +153,8 @@ class LearnedCounts:
         side_columns = []
         for k in (0, 1):
             words = np.bincount(joined[k].words, minlength=sizes[k])
-            linked_words = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
-            side_columns.append(SideCounts(words, linked_words, *totals[k], int(words.sum()), int(linked_words.sum())))
+            with_links = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
+            side_columns.append(SideCounts(words, with_links, *totals[k], int(words.sum()), int(with_links.sum())))
         neighbors = [count_neighbors(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
         return Lexicon((side_columns[0], side_columns[1]), counts, (neighbors[0], neighbors[1]))
 
@@ -214,9 +216,9 @@ class LearnedCounts:
         source = self.word_ids(0, (row.source.split(" ") for row in rows))
         target = self.word_ids(1, (row.target.split(" ") for row in rows))
         linked, linked_to, first = read_links(valid_alignments(rows))
-        rule, times, rule_first = self._own_rules(rows)
+        rule, uses, rule_first = self._own_rules(rows)
         return ScoredPairs(
-            *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rule, times,
+            *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rule, uses,
             rule_first,
         )  # fmt: skip
 
@@ -231,19 +233,14 @@ class LearnedCounts:
 
     def _own_rules(self, rows: Sequence[PairRow]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
         """Return rule numbers, uses, and each pair's start in the derivations; unreadable derivations have no rules."""
-        derived = [k for k, row in enumerate(rows) if row.current is not None]
-        pairs, keys, times = self._occurrences([rows[k] for k in derived])
-        pairs = np.array(derived, np.int64)[pairs]
-        order = np.argsort(pairs, kind="stable")
-        first = np.searchsorted(pairs[order], np.arange(len(rows) + 1))
-        return self._find_rules(keys[order]), times[order].astype(np.int32), first
-
-    def _occurrences(self, rows: list[PairRow]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-        undamaged, (loaded, state, *_) = load_undamaged(rows, self.settings)
+        undamaged, (loaded, state, *_) = load_undamaged([row for row in rows if row.current is not None], self.settings)
         occurrences = loaded.occurrences(state)
         sound_ids = {row.id for row in undamaged}
         positions = np.array([position for position, row in enumerate(rows) if row.id in sound_ids], np.int64)
-        return positions[occurrences.pairs], occurrences.keys, occurrences.uses
+        pairs = positions[occurrences.pairs]
+        order = np.argsort(pairs, kind="stable")
+        first = np.searchsorted(pairs[order], np.arange(len(rows) + 1))
+        return self._find_rules(occurrences.keys[order]), occurrences.uses[order].astype(np.int32), first
 
     def _find_rules(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the numbers of rules by key, -1 for rules that are not in use."""
@@ -296,15 +293,6 @@ def _join_columns(columns: Sequence[Column]) -> Column:
     sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(column.first) for column in columns)])
     words = np.concatenate([np.zeros(0, np.int32), *(column.words for column in columns)])
     return Column(words, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
-
-
-def _linked_positions(
-    rows: Sequence[PairRow], sides: tuple[Column, Column]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    source, target, first = read_links(valid_alignments(rows))
-    sizes = np.diff(first)
-    starts = np.repeat(sides[0].first[:-1], sizes), np.repeat(sides[1].first[:-1], sizes)
-    return source.astype(np.int64) + starts[0], target.astype(np.int64) + starts[1]
 
 
 def iterate_rows(store: Store, after: int = 0) -> Iterator[PairRow]:

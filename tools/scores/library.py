@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -16,7 +16,7 @@ from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.storage.records.pairs import PairScore
 from hierogram.tools.scores.learned_counts import LearnedCounts, iterate_rows
-from hierogram.tools.scores.scoring import BATCH_SIZE, Scorer, save_scores, scored_texts
+from hierogram.tools.scores.scoring import BATCH_SIZE, MAX_WORDS, Scorer, save_scores
 
 _SCORERS: WeakKeyDictionary[GrammarStore, Scorer] = WeakKeyDictionary()
 """Scorer of each open store, because reading the grammar takes longer than scoring a few pairs."""
@@ -60,8 +60,8 @@ def score(
         numbered = ((number, texts.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
         lines = ((number, source.split(), target.split()) for number, (source, target) in numbered)
         line_batches = iter(lambda: list(islice(lines, BATCH_SIZE)), [])
-        for scored in map_in_threads(line_batches, lambda batch: scored_texts(scorer, batch), threads):
-            yield from map(ScoredPair._make, scored)
+        for scored in map_in_threads(line_batches, lambda batch: score_texts(scorer, batch), threads):
+            yield from scored
         return
     rows = rows_by_id(store.store, ids) if (ids := list_ids(ids)) else iterate_rows(store.store, after)
     batches = iter(lambda: list(islice(rows, BATCH_SIZE)), [])
@@ -70,6 +70,21 @@ def score(
             save_scores(store.store, scorer, batch, scores)
         for row, (pair_score, _) in zip(batch, scores, strict=True):
             yield ScoredPair(row.id, row.source, row.target, pair_score)
+
+
+def score_texts(scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]) -> list[ScoredPair]:
+    """Score numbered pairs of words that are not stored."""
+    problems = []
+    for _, source, target in lines:
+        too_long = max(len(source), len(target)) > MAX_WORDS
+        problem = f"a side exceeds {MAX_WORDS:,} words" if too_long else None
+        problems.append(problem if source and target else "a side is empty")
+    sound = [(source, target) for (_, source, target), problem in zip(lines, problems, strict=True) if problem is None]
+    scores = iter(scorer.score(sound) if sound else [])
+    return [
+        ScoredPair(number, " ".join(source), " ".join(target), None if problem else next(scores), problem)
+        for (number, source, target), problem in zip(lines, problems, strict=True)
+    ]
 
 
 def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:

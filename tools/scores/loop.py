@@ -44,11 +44,7 @@ class _Throttle:
 
 
 class ScoringLoop(Loop):
-    """Daemon loop of scores.
-
-    A round reads the store's grammar, then scores settled pairs without a score, and those whose rules have changed
-    much since their score. The loop uses up to a share of one core.
-    """
+    """Daemon loop that scores settled pairs without a score, or whose rules have changed much since."""
 
     name = "score"
     sections: frozenset[str] = frozenset({"scores"})

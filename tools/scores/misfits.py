@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.samplers.scores.lexicon import FEATURES
 from hierogram.samplers.scores.scorer import EXPANDED, MAX_FEATURE, Classifiers
 
 _RIDGE = 1.0
@@ -31,10 +32,7 @@ def _expand(
 def train(
     original: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
 ) -> Classifier | None:
-    """Train a classifier of replaced words with equal class priors. Returns None for too few words.
-
-    Rows are feature vectors of original and of replaced words. `report` is called at each step.
-    """
+    """Train a classifier on feature vectors of original and replaced words. Returns None for too few words."""
     if min(len(original), len(replaced)) < _MIN_WORDS:
         return None
     original, replaced = (rows[:: 1 + len(rows) // _MAX_WORDS] for rows in (original, replaced))
@@ -60,23 +58,14 @@ def train(
 
 def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) -> Classifiers:
     """Return the classifiers of both sides as arrays."""
-    nothing = np.zeros(1), np.ones(1), np.zeros(EXPANDED), np.nan
-    mean, deviation, weights, prior = zip(*(classifier or nothing for classifier in classifiers), strict=True)
-    return Classifiers(
-        np.array([np.broadcast_to(row, 9) for row in mean]),
-        np.array([np.broadcast_to(row, 9) for row in deviation]),
-        np.array(weights),
-        np.array(prior),
-    )
+    nothing = np.zeros(FEATURES), np.ones(FEATURES), np.zeros(EXPANDED), np.nan
+    return Classifiers(*map(np.array, zip(*(classifier or nothing for classifier in classifiers), strict=True)))
 
 
 def corrupt(
     words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
 ) -> tuple[NDArray[np.int32], list[int]]:
-    """Replace a fifth of the words, at least one, by random `tokens`. Returns the words and the replaced positions.
-
-    Replaces nothing if all tokens are equal.
-    """
+    """Replace a fifth of the words, at least one, by other `tokens`. Returns the words and the replaced positions."""
     corrupted = words.copy()
     positions = []
     for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():

@@ -42,7 +42,7 @@ _COPIED_PENALTY = 4.0
 _MIN_DEVIATION = 0.05
 _DEVIATION_PER_MAD = 1.4826
 """Standard deviation of a normal distribution in units of its median absolute deviation."""
-_DIGITS = re.compile(r"\D+")
+_NO_DIGITS = re.compile(r"\D+")
 
 
 class ScoreBaseline(NamedTuple):
@@ -70,22 +70,17 @@ def doubt(
         (baseline.evidence[0] - evidence) / baseline.evidence[1],
         (baseline.log_probability[0] - log_probability) / baseline.log_probability[1],
     )
-    differing_numbers = _digit_strings(source) != _digit_strings(target)
+    source_digits, target_digits = ({_NO_DIGITS.sub("", word) for word in words} - {""} for words in (source, target))
+    differing_numbers = source_digits != target_digits
     return deviation + _NUMBERS_PENALTY * differing_numbers + _COPIED_PENALTY * _copied_share(source, target)
-
-
-def _digit_strings(words: Sequence[str]) -> set[str]:
-    return {digits for word in words if (digits := _DIGITS.sub("", word))}
 
 
 def _copied_share(source: Sequence[str], target: Sequence[str]) -> float:
     """Return the share of words with letters on the shorter side that also occur on the other side."""
-    source_words, target_words = _words_with_letters(source), _words_with_letters(target)
+    source_words, target_words = (
+        {word.lower() for word in words if any(map(str.isalpha, word))} for words in (source, target)
+    )
     return len(source_words & target_words) / (min(len(source_words), len(target_words)) or 1)
-
-
-def _words_with_letters(words: Sequence[str]) -> set[str]:
-    return {word.lower() for word in words if any(map(str.isalpha, word))}
 
 
 EXACT_WORD_PAIRS = 350
@@ -158,10 +153,7 @@ class Scorer:
         return self._make_scores(pairs, self._run_kernels(pairs), texts)
 
     def derivations(self, rows: Sequence[PairRow]) -> list[float | None]:
-        """Return the mean log-probability of each derivation's rules under the other pairs' counts, or None.
-
-        Rules used by no other pair get the lowest probability.
-        """
+        """Return the mean log-probability of each derivation's rules under the other pairs' counts, or None."""
         log_probabilities = np.empty(len(rows))
         pairs = self.learned.load_pairs(rows)
         capacities, scratch = self._take_scratch(pairs)
@@ -280,51 +272,23 @@ _MIN_CHANGE = 0.5
 """A pair is scored again if the mean log-probability of its derivation's rules has changed by more than this."""
 
 
-def scored_texts(
-    scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]
-) -> list[tuple[int, str, str, PairScore | None, str | None]]:
-    """Return the number, sides and score of each pair, or the reason for a missing score."""
-    problems = [_problem(source, target) for _, source, target in lines]
-    sound = [line for line, problem in zip(lines, problems, strict=True) if problem is None]
-    scores = iter(scorer.score([(source, target) for _, source, target in sound]) if sound else [])
-    return [
-        (number, " ".join(source), " ".join(target), None if problem else next(scores), problem)
-        for (number, source, target), problem in zip(lines, problems, strict=True)
-    ]
-
-
-def _problem(source: Sequence[str], target: Sequence[str]) -> str | None:
-    """Return the reason why a pair cannot be scored, or None."""
-    if not source or not target:
-        return "a side is empty"
-    if max(len(source), len(target)) > MAX_WORDS:
-        return f"a side exceeds {MAX_WORDS:,} words"
-    return None
-
-
 def save_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:
     """Write scores of stored pairs to the store."""
-    scored_at = now()
-    position = scorer.learned.position
-    score_rows = [ScoreRow(row.id, position, scored_at, *score) for row, score in zip(rows, scores, strict=True)]
-    store.save_scores(score_rows)
+    state = scorer.learned.position, now()
+    store.save_scores([ScoreRow(row.id, *state, *score) for row, score in zip(rows, scores, strict=True)])
 
 
 def find_due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
-    """Yield pairs without a score, and pairs whose rules have changed much since their score.
-
-    Pairs newer than the scorer's state of the store wait for the next round.
-    """
+    """Yield pairs that the scorer knows, without a score or with rules that have changed much since."""
     stored = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
     for row, log_probability in zip(rows, scorer.derivations(rows), strict=True):
         if row.id > scorer.learned.last_pair:
             continue
-        score = stored.get(row.id)
-        if score is not None:
+        if score := stored.get(row.id):
             earlier = score.derivation_log_probability
             if earlier is None or log_probability is None:
-                if earlier is log_probability:
-                    continue
-            elif abs(log_probability - earlier) <= _MIN_CHANGE:
-                continue
-        yield row
+                is_due = earlier is not log_probability
+            else:
+                is_due = abs(log_probability - earlier) > _MIN_CHANGE
+        if score is None or is_due:
+            yield row

@@ -22,7 +22,6 @@ from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.segments import WordView
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notation
 from hierogram.storage.exports.snapshot import TERM_COLUMNS, Block, Snapshot
-from hierogram.storage.store import Store
 from hierogram.tools.terms.options import TermOptions
 from hierogram.tools.terms.phrases import (
     BoolArray,
@@ -267,18 +266,9 @@ Scores = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
-    """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993].
+    """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993]; 0 if it is rarer than by chance.
 
-    Natural log, at least 0; 0 if the two co-occur less often than by chance.
-
-    Parameters
-    ----------
-    both
-        Number of pairs with both phrases, int64[n].
-    first, second
-        Number of pairs with each phrase, int64[n].
-    pairs
-        Total number of pairs.
+    `both`, `first`, `second` int64[n] are the numbers of pairs with both phrases and with each, `pairs` is the total.
     """
     cells = np.stack((both, first - both, second - both, pairs - first - second + both)).astype(np.float64)
     cells = np.maximum(cells, 0)
@@ -396,11 +386,8 @@ class TermDetails:
         self._max_length = max_length
         self._order = np.argsort(terms.sources)
         size = len(terms.sources)
-        self._sources, self._renderings, self._corpora = (
-            HashCounter(1 + max_length),
-            HashCounter(1 + max_length),
-            HashCounter(2),
-        )
+        self._sources, self._renderings = HashCounter(1 + max_length), HashCounter(1 + max_length)
+        self._corpora = HashCounter(2)
         self._first, self._last = np.full(size, _LAST_DAY), np.full(size, -1)
         self._room = np.full(size, max_departures)
         self._departures: list[tuple[int, int, str, str, str]] = []
@@ -493,11 +480,11 @@ class TermDetails:
                 Term(
                     sources[k][0].text,
                     listed[0].text,
+                    round(float(score), 2),
                     int(terms.both[k]),
                     int(terms.with_source[k]),
                     int(terms.with_target[k]),
                     round(float(terms.both[k] / terms.with_source[k]), 4),
-                    round(float(score), 2),
                     round(float(ratio), 2),
                     round(float(cohesive), 4),
                     tuple(listed),
@@ -512,17 +499,7 @@ class TermDetails:
         """Return the pairs that lack the usual rendering of a term, in the order of the terms."""
         origins_by_pair = snapshot.pair_origins([pair for _, pair, *_ in self._departures])
         return [
-            Departure(
-                terms[term].source,
-                terms[term].target,
-                variant,
-                pair,
-                origins_by_pair[pair].external_id,
-                origins_by_pair[pair].corpus,
-                origins_by_pair[pair].origin,
-                source,
-                target,
-            )
+            Departure(terms[term].source, terms[term].target, variant, pair, *origins_by_pair[pair], source, target)
             for term, pair, variant, source, target in sorted(self._departures, key=lambda item: item[:2])
         ]
 
@@ -549,24 +526,17 @@ def terms(
     *,
     departures: int = 0,
     options: TermOptions | None = None,
-    progress: Phases | None = None,
+    progress: Phases = lambda *_: None,
     **chosen: "Unpack[TermKeywords]",
 ) -> TermReport:
     """Return phrases with consistent renderings, and up to `departures` departures per term.
 
     Options are the fields of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
-    `InputError`.
-    """
-    return extract_terms(store.store, resolve_options(TermOptions, options, chosen), departures, progress)
-
-
-def extract_terms(store: Store, options: TermOptions, departures: int = 0, report: Phases | None = None) -> TermReport:
-    """Return the best terms of the stored pairs, and up to `departures` departures per term.
-
-    Raises `WrongKindError` if the pairs are not bilingual, `InputError` if the corpus does not exist, and
+    `WrongKindError` if the pairs are not bilingual, `InputError` if the corpus does not exist, and
     `NothingLearnedError` if no pair is aligned.
     """
-    with store.snapshot() as snapshot, tempfile.TemporaryFile() as file:
+    options = resolve_options(TermOptions, options, chosen)
+    with store.store.snapshot() as snapshot, tempfile.TemporaryFile() as file:
         settings = snapshot.settings()
         if find_notation(settings.grammar).takes != PAIRS:
             raise WrongKindError(
@@ -579,27 +549,32 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0, repor
         )
         total = sum(snapshot.state().pairs().values())
         sketch, spool = CountSketch(), PairSpool(file)
-        for block in snapshot.pair_blocks(_find_corpus(snapshot, options.corpus), TERM_COLUMNS):
+        corpora = snapshot.corpus_ids()
+        if options.corpus not in (None, *corpora):
+            known = ", ".join(sorted(corpora)) or "none"
+            raise InputError(f"corpus {options.corpus!r} not found; the store has: {known}")
+        corpus = None if options.corpus is None else corpora[options.corpus]
+        for block in snapshot.pair_blocks(corpus, TERM_COLUMNS):
             pairs = parse_block(_join_subwords(block, view), words)
             spool.add(pairs)
             pair, sources, targets, _, _ = _candidate_phrases(pairs, words, options)
             hashes = pair_hashes(sources, targets)
             sketch.add(hashes[_first_per_pair(pair, hashes)])
-            if report:
-                report("reading", spool.pairs, total)
+            progress("reading", spool.pairs, total)
         if not spool.pairs:
             raise NothingLearnedError(store.url)
 
         def next_pass(step: str = "counting") -> Iterator[TermPairs]:
-            return spool.read((lambda done: report(step, done, spool.pairs)) if report else None)
+            return spool.read(lambda done: progress(step, done, spool.pairs))
 
         candidates = count_candidates(next_pass, sketch, words, options)
         best, scores = rank_terms(candidates, spool.pairs, options, words)
         details = TermDetails(best, words, options.max_words, departures)
         for pairs in next_pass("reporting"):
             details.add(pairs)
-        terms = details.make_terms(scores, {number: name for name, number in snapshot.corpus_ids().items()})
-        return TermReport(spool.pairs, tuple(terms), tuple(details.departures(snapshot, terms)), settings.languages)
+        made_terms = details.make_terms(scores, {number: name for name, number in corpora.items()})
+        departed = details.departures(snapshot, made_terms)
+        return TermReport(spool.pairs, tuple(made_terms), tuple(departed), settings.languages)
 
 
 def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tuple[str, int]]:
@@ -620,12 +595,3 @@ def _join_subwords(block: Block, view: WordView) -> Block:
     lines = zip(*(column.split("\n") for column in (sources, targets, alignments)), strict=True)
     pairs = [view.pair(*line)[:3] for line in lines]
     return number, [*leading, *("\n".join(column) for column in zip(*pairs, strict=True))]
-
-
-def _find_corpus(snapshot: Snapshot, name: str | None) -> int | None:
-    if name is None:
-        return None
-    corpora = snapshot.corpus_ids()
-    if name not in corpora:
-        raise InputError(f"corpus {name!r} not found; the store has: {', '.join(sorted(corpora)) or 'none'}")
-    return corpora[name]

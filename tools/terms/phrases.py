@@ -153,7 +153,7 @@ class PairSpool:
         self._blocks += 1
         self.pairs += len(pairs.ids)
 
-    def read(self, report: Callable[[int], None] | None = None) -> Iterator[TermPairs]:
+    def read(self, report: Callable[[int], None]) -> Iterator[TermPairs]:
         """Yield the blocks in the order in which they were added. `report` is called with the number of pairs read."""
         self._file.seek(0)
         pairs_read = 0
@@ -162,8 +162,7 @@ class PairSpool:
             part = TermPairs(*(column.astype(np.int64) for column in columns))
             yield part
             pairs_read += len(part.ids)
-            if report:
-                report(pairs_read)
+            report(pairs_read)
 
 
 _WORD_FACTOR = np.uint64(0xD1342543DE82EF95)
@@ -249,10 +248,8 @@ def linked_phrases(
     lengths = high - low + 1
     short = (lengths >= 1) & (lengths <= len(other_side.low))
     begins, low, lengths = begins[short], low[short], lengths[short]
-    back_low, back_high = (
-        select_by_length(other_side.low, low, lengths),
-        select_by_length(other_side.high, low, lengths),
-    )
+    back_low = select_by_length(other_side.low, low, lengths)
+    back_high = select_by_length(other_side.high, low, lengths)
     closed = (back_low >= begins) & (back_high < begins + length)
     return begins[closed], low[closed], lengths[closed]
 

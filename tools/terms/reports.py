@@ -7,13 +7,13 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 
 from hierogram.daemon.text.texts import TextPipeline
 from hierogram.tools.terms.options import CSV, GLOSSARY, JSON, TBX
 from hierogram.tools.translation.fixed_words import TOKENS_LINE
-from hierogram.tools.xml_text import xml_attribute, xml_text
+from hierogram.tools.xml_text import UNKNOWN_LANGUAGES, xml_attribute, xml_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Term:
 
     source: str
     target: str
+    score: float
     pairs: int
     source_pairs: int
     target_pairs: int
     consistency: float
-    score: float
     ratio: float
     cohesion: float
     renderings: tuple[Rendering, ...]
@@ -107,9 +107,6 @@ GAP = " … "
 """Placeholder for unlinked words between the words of a rendering."""
 
 
-UNKNOWN_LANGUAGES = ("x-source", "x-target")
-"""Private-use language tags [BCP 47] for stores without languages."""
-
 _TBX_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <martif type="TBX-Basic" xml:lang="en">
   <martifHeader>
@@ -153,15 +150,6 @@ def _tbx_term(language: str, term: str, note: str) -> str:
     )
 
 
-TERM_COLUMNS = (
-    "source", "target", "score", "pairs", "source_pairs", "target_pairs", "consistency", "ratio", "cohesion",
-    "renderings", "corpora", "first", "last",
-)  # fmt: skip
-DEPARTURE_COLUMNS = (
-    "term", "usual", "rendering", "pair", "external_id", "corpus", "origin", "source", "target",
-)  # fmt: skip
-
-
 def format_terms(
     report: TermReport, form: str, departures: bool, languages: tuple[str, ...], store: str
 ) -> Iterator[str]:
@@ -173,7 +161,7 @@ def format_terms(
         for term in report.terms:
             yield f"{term.source}\t{term.target}\n"
     elif form == JSON:
-        columns = ("pairs", "terms", *(["departures"] if departures else []))
+        columns = {"pairs", "terms"} | ({"departures"} if departures else set())
         made = {name: values for name, values in asdict(report).items() if name in columns}
         yield json.dumps(made, ensure_ascii=False, indent=2, default=date.isoformat) + "\n"
     else:
@@ -190,11 +178,10 @@ def format_renderings(renderings: Sequence[Rendering]) -> str:
 
 
 def _cells(report: TermReport, departures: bool) -> Iterator[Sequence[str]]:
-    columns = DEPARTURE_COLUMNS if departures else TERM_COLUMNS
-    yield columns
+    yield [field.name for field in fields(Departure if departures else Term)]
     for item in report.departures if departures else report.terms:
         values = asdict(item)
         if isinstance(item, Term):
             values["renderings"] = format_renderings(item.renderings)
             values["corpora"] = "; ".join(f"{name}: {number}" for name, number in item.corpora.items())
-        yield ["" if values[column] is None else str(values[column]) for column in columns]
+        yield ["" if value is None else str(value) for value in values.values()]

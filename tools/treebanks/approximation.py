@@ -184,8 +184,8 @@ def approximate(
                 interner.labels.setdefault(node.label, len(interner.labels))
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment has the root label {root}: choose the root label with --root")
-    all_priors = {**estimate_priors(grammar), **(priors or {})}
-    base_distribution = _Base(_base_probabilities(grammar, base), all_priors)
+    all_priors = estimate_priors(grammar) | dict(priors or {})
+    base_probabilities = _base_probabilities(grammar, base)
     label_totals = dict.fromkeys(interner.labels, 0.0)
     for fragment, count in fragments:
         label_totals[fragment.label] += count
@@ -193,10 +193,10 @@ def approximate(
         for label in label_totals:
             label_totals[label] += all_priors[label].strength
     masses = []
-    for number, (fragment, count) in enumerate(fragments):
-        mass = count
+    for number, (fragment, mass) in enumerate(fragments):
         if smoothed:
-            mass += all_priors[fragment.label].strength * base_distribution.probability(fragment)
+            probability = _fragment_probability(fragment, base_probabilities, all_priors)
+            mass += all_priors[fragment.label].strength * probability
         masses.append(mass)
         symbol = interner.labels[fragment.label]
         interner.add_rule(symbol, interner.add_fragment(fragment), mass / label_totals[fragment.label], number)
@@ -204,24 +204,20 @@ def approximate(
     return _make_approximation(interner, masses, trees, label_totals, productions, root)
 
 
-class _Base(NamedTuple):
-    """Base distribution: probabilities of productions, and priors with the expansion probabilities of labels."""
-
-    probabilities: Mapping[Production, float]
-    priors: Mapping[str, Prior]
-
-    def probability(self, fragment: Tree) -> float:
-        """Return the probability of a fragment from its productions and its frontier [CGB09 §4]."""
-        probability = 1.0
-        for node in preorder(fragment):
-            if not isinstance(node, Tree):
-                continue
-            if node is not fragment:
-                expansion = self.priors[node.label].expansion
-                probability *= expansion if node.children else 1 - expansion
-            if node.children:
-                probability *= self.probabilities[node_production(node)]
-        return probability
+def _fragment_probability(
+    fragment: Tree, probabilities: Mapping[Production, float], priors: Mapping[str, Prior]
+) -> float:
+    """Return P0 of a fragment from its productions and its frontier [CGB09 §4]."""
+    probability = 1.0
+    for node in preorder(fragment):
+        if not isinstance(node, Tree):
+            continue
+        if node is not fragment:
+            expansion = priors[node.label].expansion
+            probability *= expansion if node.children else 1 - expansion
+        if node.children:
+            probability *= probabilities[node_production(node)]
+    return probability
 
 
 def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, float]:

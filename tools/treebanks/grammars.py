@@ -18,7 +18,7 @@ from hierogram.daemon.text.treebanks.transformations import Transformations, tra
 from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree
 from hierogram.samplers.grammar.kinds import FRAGMENTS, find_notation
 from hierogram.storage.records.columns import StoredRules
-from hierogram.storage.store import open_store
+from hierogram.storage.store import Store
 
 _BAR = " ||| "
 
@@ -69,7 +69,7 @@ def read_grammar(path: str) -> TreeGrammar:
         if not line.strip():
             continue
         try:
-            fragment, count = _fragment(line)
+            fragment, count = _read_fragment(line)
         except RejectionError as rejection:
             raise InputError(f"{name}, line {number}: {rejection.message}") from rejection
         if count > 0:
@@ -80,7 +80,7 @@ def read_grammar(path: str) -> TreeGrammar:
     return TreeGrammar(list(counts.values()))
 
 
-def _fragment(line: bytes) -> tuple[Tree, float]:
+def _read_fragment(line: bytes) -> tuple[Tree, float]:
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
@@ -109,24 +109,25 @@ def binarize(grammar: TreeGrammar) -> TreeGrammar:
     )
 
 
-def load_grammar(url: str, current_sample: bool = False) -> tuple[TreeGrammar, dict[str, Prior], Transformations, str]:
+def load_grammar(
+    store: Store, current_sample: bool = False
+) -> tuple[TreeGrammar, dict[str, Prior], Transformations, str]:
     """Return the grammar of a store, the priors of its labels, its tree transformations, and its base distribution.
 
     Counts are expected uses, or with `current_sample` the counts of the current derivations. Raises `WrongKindError` if
     the store has no tree grammar, `InputError` if it is not trained, and `StoreError`.
     """
-    with open_store(url) as store:
-        notation = find_notation(store.settings().grammar)
-        if FRAGMENTS not in notation.offers:
-            raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are not tree fragments")
-        treebank = read_treebank(store)
-        with store.snapshot() as snapshot:
-            grammar = _read_rules(snapshot.rule_ranges(), current_sample)
-        if not grammar.fragments:
-            raise InputError(f"{store.url}: nothing learned yet: run `hierogram --store {store.url} learn`")
-        priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
-        transformations = treebank.transformations if treebank else Transformations()
-        return grammar, priors, transformations, store.settings().base
+    settings = store.settings()
+    notation = find_notation(settings.grammar)
+    if FRAGMENTS not in notation.offers:
+        raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are not tree fragments")
+    treebank = read_treebank(store)
+    with store.snapshot() as snapshot:
+        grammar = _read_rules(snapshot.rule_ranges(), current_sample)
+    if not grammar.fragments:
+        raise InputError(f"{store.url}: nothing learned yet: run `hierogram --store {store.url} learn`")
+    priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
+    return grammar, priors, treebank.transformations if treebank else Transformations(), settings.base
 
 
 def _read_rules(parts: Iterable[StoredRules], current_sample: bool) -> TreeGrammar:

@@ -49,8 +49,7 @@ def parse(
     lines = open_sentences(sentences)
     priors, transformations, base = None, Transformations(), request.base
     if isinstance(grammar, GrammarStore):
-        url = grammar.store.engine.url.render_as_string(hide_password=False)
-        fragments, priors, transformations, trained = load_grammar(url, request.current_sample)
+        fragments, priors, transformations, trained = load_grammar(grammar.store, request.current_sample)
         base = base or trained
     elif request.current_sample:
         raise UsageError(

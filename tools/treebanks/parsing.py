@@ -17,7 +17,7 @@ from hierogram.daemon.text.treebanks.transformations import UNKNOWN, coarser_cla
 from hierogram.daemon.text.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, Forest, SentenceKey, count_repeats
-from hierogram.tools.treebanks.approximation import LEFT_SPAN, WHOLE_SPAN, Approximation, FragmentRule
+from hierogram.tools.treebanks.approximation import LEFT_SPAN, RIGHT_SPAN, WHOLE_SPAN, Approximation, FragmentRule
 from hierogram.tools.treebanks.grammars import Production
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
 
@@ -50,14 +50,10 @@ def _best_by_label(
             single.append((label, right[0], count))
         else:
             left_span, right_span = best.get((start, split), {}).get(right[0]), best.get((split, end), {}).get(right[1])
-            if (
-                left_span
-                and right_span
-                and (label not in best_spans or count + left_span.score + right_span.score > best_spans[label].score)
-            ):
-                best_spans[label] = _BestSpan(
-                    count + left_span.score + right_span.score, (label,), (right[0], right[1], split)
-                )
+            if left_span and right_span:
+                score = count + left_span.score + right_span.score
+                if label not in best_spans or score > best_spans[label].score:
+                    best_spans[label] = _BestSpan(score, (label,), (right[0], right[1], split))
     changed = bool(single)
     while changed:
         changed = False
@@ -211,16 +207,10 @@ class Parser:
             counts[edges].tolist(),
             strict=True,
         ):
+            spans = {WHOLE_SPAN: (start, end), LEFT_SPAN: (start, split), RIGHT_SPAN: (split, end)}
             for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
-                span_kind = productions.place[p]
+                span = spans[productions.place[p]]
                 production = self.grammar.production_list[productions.production[p]]
-                span = (
-                    (start, end)
-                    if span_kind == WHOLE_SPAN
-                    else (start, split)
-                    if span_kind == LEFT_SPAN
-                    else (split, end)
-                )
                 key = production, split if len(production[1]) == 2 else 0
                 cells[span][key] = cells[span].get(key, 0.0) + count
         best: dict[tuple[int, int], dict[str, _BestSpan]] = {}

@@ -4,7 +4,7 @@ import pytest
 
 from hierogram.samplers.grammar.rules import Rule
 from hierogram.storage.records.grammar import RuleRow
-from hierogram.tools.demo.showcase import GAP, PHRASE, WORD_ORDER, classify_rule, most_informative
+from hierogram.tools.demo.extension import GAP, PHRASE, WORD_ORDER, classify_rule, most_informative
 
 
 @pytest.mark.parametrize(

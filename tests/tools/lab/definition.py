@@ -20,22 +20,18 @@ def within(position: int, span: Span) -> bool:
     return span[0] <= position < span[1]
 
 
-def initial_phrases(pair: RandomPair, longest: int, loose: bool) -> list[Phrase]:
-    """Return phrases of up to `longest` words on each side; unless `loose`, only the smallest of those with the same
-    links.
-    """
+def initial_phrases(pair: RandomPair, longest: int) -> list[Phrase]:
+    """Return phrases of up to `longest` words on each side, only the smallest of those with the same links."""
     source, target, links = pair
     smallest: dict[frozenset[tuple[int, int]], Phrase] = {}
-    every = []
     for phrase in product(spans(len(source), longest), spans(len(target), longest)):
         held = frozenset(link for link in links if within(link[0], phrase[0]) and within(link[1], phrase[1]))
         if not held or any(within(s, phrase[0]) != within(t, phrase[1]) for s, t in links):
             continue
-        every.append(phrase)
         best = smallest.setdefault(held, phrase)
         if inside(phrase[0], best[0]) and inside(phrase[1], best[1]):
             smallest[held] = phrase
-    return every if loose else list(smallest.values())
+    return list(smallest.values())
 
 
 def side(words: tuple[str, ...], whole: Span, gaps: list[Span]) -> Side:
@@ -72,14 +68,12 @@ def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], max
     return found
 
 
-def extract(
-    pairs: list[RandomPair], longest: int, max_symbols: int, loose: bool
-) -> tuple[Counter[Rule], dict[Rule, Fraction]]:
+def extract(pairs: list[RandomPair], longest: int, max_symbols: int) -> tuple[Counter[Rule], dict[Rule, Fraction]]:
     """Count and mass of each rule extracted from the pairs; each initial phrase has a mass of 1."""
     occurrences: Counter[Rule] = Counter()
     masses: dict[Rule, Fraction] = defaultdict(Fraction)
     for pair in pairs:
-        phrases = initial_phrases(pair, longest, loose)
+        phrases = initial_phrases(pair, longest)
         for phrase in phrases:
             rules = rules_of_phrase(pair, phrase, phrases, max_symbols)
             for rule in rules:

@@ -17,11 +17,10 @@ from hierogram.tools.lab.comparison.extraction import (
     extract,
     make_buffer,
     make_scratch,
-    merge_some,
+    merge_rows,
+    merge_runs,
     row_shape,
     rule_lines,
-    sorted_rows,
-    start_merge,
 )
 
 PATTERNS = [
@@ -49,18 +48,14 @@ def runs_of(pairs: list[RandomPair], limits: ExtractionLimits, capacity: int) ->
     place, runs = RulePosition(), []
     while place.pair < len(pairs):
         place = extract(bitext, limits, buffer, scratch, place)
-        runs.append(sorted_rows(buffer.used_rows, row_shape(limits)))
+        runs.append(merge_rows(buffer.used_rows, row_shape(limits)))
         empty_buffer(buffer)
     return runs
 
 
 def merged(runs: list[np.ndarray], limits: ExtractionLimits, most: int = 1 << 16) -> np.ndarray:
     shape = row_shape(limits)
-    merge = start_merge(np.concatenate(runs), np.cumsum([len(run) for run in runs]), shape)
-    parts = [np.empty((0, shape.width), np.uint64)]
-    while len(part := merge_some(merge, shape, most)):
-        parts.append(part)
-    return np.concatenate(parts)
+    return np.concatenate([np.empty((0, shape.width), np.uint64), *merge_runs(runs, shape, most)])
 
 
 def lines_of(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits) -> list[str]:

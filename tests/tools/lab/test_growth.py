@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.tools.lab.programs import printed
 
+from hierogram.tools.lab.measures import growth
 from hierogram.tools.lab.measures.growth import joined_pairs
 
 
@@ -20,14 +21,15 @@ def test_joined_pairs_have_the_links_of_both() -> None:
 
 
 @pytest.mark.slow
-def test_it_prints_tables_and_continues(tmp_path: Path) -> None:
+def test_it_prints_tables_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "_POSTED", 2)
     for name, lines in {
         "f": [f"le chat {k % 7} dort {k}" for k in range(120)],
         "e": [f"the cat {k % 7} sleeps {k}" for k in range(120)],
         "a": ["0-0 1-1 2-2 3-3 4-4"] * 120,
     }.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    options = ["--work", tmp_path / "work", "--pairs", "400,500", "--sweeps", "0", "--posted", "2"]
+    options = ["--work", tmp_path / "work", "--pairs", "400,500", "--sweeps", "0"]
     arguments = "measures.growth", tmp_path / "f", tmp_path / "e", tmp_path / "a", *options
     output = printed(*arguments)
     assert output.count("| pairs | ingest | learn | ingest 300 | learn 300 | export | verify |") == 3

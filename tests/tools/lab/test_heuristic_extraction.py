@@ -18,11 +18,11 @@ from hierogram.tools.lab.comparison.extraction import (
     row_shape,
 )
 
-LIMITS = [ExtractionLimits(), ExtractionLimits(4, 3), ExtractionLimits(5, 4, loose=True), ExtractionLimits(loose=True)]
+LIMITS = [ExtractionLimits(), ExtractionLimits(4, 3), ExtractionLimits(5, 4)]
 
 
 def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: ExtractionLimits) -> None:
-    occurrences, masses = reference.extract(pairs, limits.phrase_words, limits.source_symbols, limits.loose)
+    occurrences, masses = reference.extract(pairs, limits.phrase_words, limits.source_symbols)
     assert {rule: number for rule, (number, _) in found.items()} == occurrences
     for rule, (_, mass) in found.items():
         assert mass == pytest.approx(float(masses[rule]), abs=1e-6)

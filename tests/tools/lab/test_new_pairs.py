@@ -30,7 +30,7 @@ def test_waiting_for_a_translation_times_out(monkeypatch: pytest.MonkeyPatch) ->
         asked.append(place)
         return {"sentences": [{"translation": "the house"}]}
 
-    monkeypatch.setattr(new_pairs, "_request", ask)
+    monkeypatch.setattr(new_pairs, "post", ask)
     monkeypatch.setattr(new_pairs, "_TIMEOUT_SECONDS", 0.3)
     with pytest.raises(TimeoutError, match="zut was not translated"):
         new_pairs.seconds_to_translation("http://nowhere", ("la", "the"), ("zut", "darn"))

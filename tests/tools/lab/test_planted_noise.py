@@ -66,7 +66,7 @@ def test_the_command_prints_areas(tmp_path: Path) -> None:
     lines = [[str(word) for word in random.integers(20, size=5)] for _ in range(160)]
     for name, mark in (("source", "f"), ("target", "e")):
         (tmp_path / name).write_text("".join(" ".join(mark + word for word in line) + "\n" for line in lines))
-    arguments = [str(tmp_path / "source"), str(tmp_path / "target"), "--pairs", "140", "--sound", "20", "--each", "8"]
+    arguments = [str(tmp_path / "source"), str(tmp_path / "target"), "--pairs", "160", "--each", "8"]
     app = typer.Typer()
     app.command()(planted_noise.main)
     result = CliRunner().invoke(app, arguments)

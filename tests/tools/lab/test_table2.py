@@ -92,7 +92,7 @@ def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> No
         (tuple(source.split()), tuple(target.split()), links_of(links))
         for source, target, links in (line.split(" ||| ") for line in LINES)
     ]
-    occurrences, wanted = reference.extract(pairs, 10, 5, loose=False)
+    occurrences, wanted = reference.extract(pairs, 10, 5)
     options = ExportOptions(format="jsonl", max_scope=None)
     with open_store(url) as store:
         made, by_scope = export_heuristic(store, tmp_path / "hiero.jsonl", options)

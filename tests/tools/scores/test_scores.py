@@ -26,7 +26,8 @@ from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores import learned_counts
 from hierogram.tools.scores.learned_counts import LearnedCounts, iterate_rows
-from hierogram.tools.scores.scoring import MAX_WORDS, Scorer, doubt, make_baseline, scored_texts
+from hierogram.tools.scores.library import score_texts
+from hierogram.tools.scores.scoring import MAX_WORDS, Scorer, doubt, make_baseline
 
 
 @pytest.fixture
@@ -220,7 +221,7 @@ def test_every_pair_has_a_score_or_a_reason(known: LearnedCounts) -> None:
     scores = [score_of_text(scorer, *line) for line in lines]
     assert all(math.isfinite(score.log_probability) and 0 <= score.unseen <= 1 for score in scores)
     assert [score.exact for score in scores] == [False, False, True, True, True]
-    results = scored_texts(
+    results = score_texts(
         scorer, [(7, [], ["a"]), (8, ["la"], ["the"]), (9, ["la"] * (MAX_WORDS + 1), ["the"]), (10, ["la"], [])]
     )
     assert [(number, score is None, problem) for number, _, _, score, problem in results] == [

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 from collections import Counter
+from dataclasses import fields
 from datetime import date
 from io import StringIO
 from pathlib import Path
@@ -17,14 +18,7 @@ from translate.storage.tbx import tbxfile
 
 import hierogram as hg
 from hierogram.daemon.text.dictionaries import concepts
-from hierogram.tools.terms.reports import (
-    DEPARTURE_COLUMNS,
-    TERM_COLUMNS,
-    Rendering,
-    Term,
-    TermReport,
-    make_tbx,
-)
+from hierogram.tools.terms.reports import Departure, Rendering, Term, TermReport, make_tbx
 from hierogram.tools.translation.fixed_words import SentencePart, read_glossary
 
 ROOT = Path(__file__).parents[3]
@@ -32,6 +26,7 @@ DOCUMENT = (ROOT / "docs" / "terms.md").read_text()
 COMPARISON = (ROOT / "docs" / "comparison.md").read_text().split("\n## Terms\n")[1].split("\n## ")[0]
 JUDGED = [line.split("\t") for line in (Path(__file__).parent / "judged.tsv").read_text().splitlines()]
 XML = "{http://www.w3.org/XML/1998/namespace}"
+TERM_COLUMNS, DEPARTURE_COLUMNS = (tuple(field.name for field in fields(kind)) for kind in (Term, Departure))
 EXPECTED = {("ne vient pas", "not come"), ("la maison", "the house")}
 
 
@@ -178,7 +173,7 @@ def test_terms_of_a_tokenizing_store_are_detokenized(hierogram: Run, tmp_path: P
 def test_tbx_escapes_special_characters(tmp_path: Path) -> None:
     renderings = (Rendering('c"d', 2), Rendering("]]>", 1))
     days = (date(2026, 1, 2), date(2026, 1, 3))
-    term = Term("a<b & \x01", 'c"d', 2, 3, 2, 0.6667, 1.0, 1.0, 1.0, renderings, {}, *days)
+    term = Term("a<b & \x01", 'c"d', 1.0, 2, 3, 2, 0.6667, 1.0, 1.0, renderings, {}, *days)
     found = TermReport(3, (term,), (), ("pt_BR", "en"))
     (tmp_path / "a.tbx").write_text("".join(make_tbx(found, (), "sqlite:///a&b.db")))
     assert read_by_toolkit(str(tmp_path / "a.tbx")) == {("a<b & ", 'c"d')}

@@ -10,13 +10,14 @@ import pytest
 from tests.tools.terms import twin
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.options import OptionError
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.terms import extraction, phrases
-from hierogram.tools.terms.extraction import CountSketch, HashCounter, extract_terms, likelihood_ratio
+from hierogram.tools.terms.extraction import CountSketch, HashCounter, likelihood_ratio, terms
 from hierogram.tools.terms.options import TermOptions
 from hierogram.tools.terms.reports import TermReport
 
@@ -41,6 +42,10 @@ def random_lines(number: int, seed: int) -> list[twin.Line]:
         text = " ".join(f"{i}-{j}" for i, j in sorted(links))
         lines.append((" ".join(source), " ".join(target), text or "0-0"))
     return lines
+
+
+def extract_terms(store: Store, options: TermOptions, departures: int = 0) -> TermReport:
+    return terms(GrammarStore(store), options=options, departures=departures)
 
 
 def put(store: Store, lines: list[twin.Line], folder: Path, corpus: str = "default") -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.library.store import GrammarStore
@@ -12,15 +11,11 @@ from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.words import pairs_containing
 from hierogram.storage.pairs.vocabulary import known_words
-from hierogram.tools.evidence.options import MAX_CHARACTERS, candidate_limits
+from hierogram.tools.evidence.options import candidate_limits
 from hierogram.tools.evidence.sanitizing import clean_text
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator, check_amount
 
-if TYPE_CHECKING:
-    from hierogram.tools.terms.reports import Term
-
-MAX_LINES = 200
 _MAX_SEARCHED = 2_000
 """Maximum number of pairs searched for a phrase. They are the latest pairs with its rarest word."""
 
@@ -70,17 +65,16 @@ class McpTools:
             texts = make_pipeline(transaction.settings())
             tokens = texts.to_words().running().source.tokens(sentence)
             evidence = find_evidence(transaction, tokens, candidate_limits(tokenized=True))
-            return fit_budget(evidence, min(characters, MAX_CHARACTERS), texts)
+            return fit_budget(evidence, characters, texts)
 
     def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
         """Translate a text. Raises `DaemonError` or `StoreError`."""
         check_amount([text], alternatives + 1)
         translation = self._translator.translate(text, alternatives, form)
-        lines = (
+        best, *further = (
             "\n".join(map(clean_text, alternative.split("\n")))
             for alternative in (translation.text, *translation.alternatives)
         )
-        best, *further = lines
         return PlainTranslation(best, further)
 
     def align(self, source: str, target: str) -> LinkedWords:
@@ -95,16 +89,13 @@ class McpTools:
         from hierogram.tools.terms.extraction import terms
         from hierogram.tools.terms.options import MAX_TERMS
 
-        def matches(term: "Term") -> bool:
-            return containing.lower() in f"{term.source}\n{term.target}".lower()
-
         report = terms(self._store, top=MAX_TERMS, min_words=1)
         report = report.as_text(make_pipeline(self._store.store.settings()).to_words())
-        chosen = [term for term in report.terms if matches(term)][: min(limit, MAX_LINES)]
         return [
             TermSummary(clean_text(term.source), clean_text(term.target), term.pairs, term.source_pairs)
-            for term in chosen
-        ]
+            for term in report.terms
+            if containing.lower() in f"{term.source}\n{term.target}".lower()
+        ][:limit]
 
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
         """Return up to `limit` latest pairs with a phrase on the source or else target side. Raises `InputError`."""
@@ -114,12 +105,12 @@ class McpTools:
                 words = side.tokens(phrase).split()
                 if not words:
                     raise InputError("the phrase has no words")
-                if lines := _pairs_containing(transaction, name, words, min(limit, MAX_LINES)):
+                if pairs := _pairs_containing(transaction, name, words, limit):
                     return [
                         ConcordanceLine(
                             pair, clean_text(texts.source.text_of(source)), clean_text(texts.target.text_of(target))
                         )
-                        for pair, source, target in lines
+                        for pair, source, target in pairs
                     ]
         return []
 

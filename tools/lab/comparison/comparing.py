@@ -11,7 +11,6 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.exports.filters import ADJACENT
 from hierogram.daemon.exports.options import MIN_EXPECTED
 from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
-from hierogram.daemon.text.lines import open_lines
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns
@@ -22,7 +21,7 @@ from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.pairs import UNALIGNED, WAITING
 from hierogram.storage.store import Store
 from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering, SymbolNumbering
-from hierogram.tools.lab.comparison.extraction import ExtractionLimits, HeuristicGrammar, read_sources, rule_lines
+from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, read_sources, rule_lines
 from hierogram.tools.lab.comparison.measuring import GrammarFigures, Measure, TextNgrams, count_ngrams
 
 
@@ -31,14 +30,11 @@ def sentence(line: bytes) -> str:
     return " ".join(token for token in line.decode(errors="replace").replace("\t", " ").split(" ") if token)
 
 
-def read_sentences(path: str) -> list[str]:
-    """Return the nonempty sentences of a file. Raises `InputError` if it cannot be read."""
-    with open_lines(path) as file:
-        return [text for lines in file.chunks() for line in lines if (text := sentence(line))]
+_COLUMNS = ("numbers", "sources", "targets", "alignments", "ids", "lines")
 
 
 class HeldOutInput(Input):
-    """Input files without every `every`-th line, whose source sides are added to `held_out` (0: hold out nothing)."""
+    """Input files without every `every`-th line, whose source sides are added to `held_out`."""
 
     def __init__(self, paths: Sequence[str], every: int) -> None:
         super().__init__(paths)
@@ -48,21 +44,12 @@ class HeldOutInput(Input):
     def fields(self, languages: Languages | None = None) -> Iterator[LineColumns]:
         """Yield the lines that are not held out."""
         for fields in super().fields(languages):
-            if not self._every:
-                yield fields
-                continue
             training_lines = [k for k, number in enumerate(fields.numbers) if number % self._every]
             out = set(range(len(fields.numbers))).difference(training_lines)
             self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]
-            yield replace(
-                fields,
-                numbers=[fields.numbers[k] for k in training_lines],
-                sources=[fields.sources[k] for k in training_lines],
-                targets=[fields.targets[k] for k in training_lines],
-                alignments=[fields.alignments[k] for k in training_lines],
-                ids=[fields.ids[k] for k in training_lines],
-                lines=None if fields.lines is None else [fields.lines[k] for k in training_lines],
-            )
+            columns = {name: getattr(fields, name) for name in _COLUMNS}
+            columns = {name: column and [column[k] for k in training_lines] for name, column in columns.items()}
+            yield replace(fields, **columns)
 
 
 MAX_NGRAM_LENGTH = 4
@@ -91,7 +78,6 @@ class Comparison:
     target_words: int
     max_scope: int
     held_out: int
-    loose: bool
     grammars: list[GrammarFigures]
 
 
@@ -100,17 +86,10 @@ def compare(
     held_out: Sequence[str] = (),
     *,
     max_scope: int = 2,
-    limits: ExtractionLimits | None = None,
     threads: int = 2,
-    report: Report | None = None,
+    report: Report = lambda _work, _done, _total: None,
 ) -> Comparison:
-    """Compare the sampled grammars of a store with the heuristic ones of the same pairs.
-
-    `held_out` are source sentences with tokens separated by single spaces. Raises `UsageError` if the store has not
-    learned, `InputError` if its pairs must be aligned first.
-    """
-    limits = limits or ExtractionLimits()
-    report = report or (lambda _work, _done, _total: None)
+    """Compare the sampled grammars of a store with the heuristic ones of the same pairs. Raises `DaemonError`."""
     notation = find_notation(store.settings().grammar)
     if LINKS not in notation.offers:
         raise UsageError(f"{store.url}: {notation.cannot('be compared: its rules have no heuristic grammar')}")
@@ -127,7 +106,7 @@ def compare(
         sides = SymbolNumbering(source)
         ngrams = count_ngrams(*source.flat(held_out), MAX_NGRAM_LENGTH) if held_out else None
         bitexts = Bitexts(snapshot, source, target)
-        with HeuristicGrammar(limits, threads) as grammar:
+        with HeuristicGrammar(threads=threads) as grammar:
             grammar.add(bitexts, lambda done: report("extract", done, total))
             heuristic = _heuristic(grammar, source, target, max_scope, ngrams, report)
         hiero = heuristic[0].figures()
@@ -135,7 +114,7 @@ def compare(
         for name, counted in _SAMPLED:
             measures = _sampled(snapshot, sides, name, counted, max_scope, ngrams, report)
             rows += [measure.figures(hiero.rules) for measure in measures]
-    return Comparison(total, bitexts.source_words, bitexts.target_words, max_scope, len(held_out), limits.loose, rows)
+    return Comparison(total, bitexts.source_words, bitexts.target_words, max_scope, len(held_out), rows)
 
 
 def _heuristic(

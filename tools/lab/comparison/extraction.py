@@ -8,8 +8,9 @@ the rules' symbols. So equal rules, and all rules of one source side, are adjace
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from queue import SimpleQueue
 from tempfile import TemporaryFile
 from threading import Lock
@@ -49,13 +50,10 @@ class ExtractionLimits(NamedTuple):
     """Bounds of the extraction.
 
     `phrase_words` is the longest initial phrase on either side, `source_symbols` the longest source side of a rule.
-    Without `loose`, a phrase begins and ends with aligned words, so a set of links makes only one phrase (Chiang 2007).
-    With `loose`, unaligned words at the edges are optional (Koehn, Och & Marcu 2003).
     """
 
     phrase_words: int = PHRASE_WORDS
     source_symbols: int = HIERO_MAX_SOURCE_SYMBOLS
-    loose: bool = False
 
 
 class RowShape(NamedTuple):
@@ -138,9 +136,6 @@ def make_scratch(bitext: Bitext, limits: ExtractionLimits) -> ExtractionScratch:
     source = int(np.diff(bitext.source_offset).max(initial=1))
     target = int(np.diff(bitext.target_offset).max(initial=1))
     max_phrases = limits.phrase_words * source
-    if limits.loose:
-        # For each source span, every way to add unaligned target words at both ends.
-        max_phrases *= limits.phrase_words * (limits.phrase_words + 1) // 2
     return ExtractionScratch(
         np.zeros((4, max(source, target)), np.int16),
         np.zeros(source + 1, np.int16),
@@ -153,7 +148,7 @@ def make_scratch(bitext: Bitext, limits: ExtractionLimits) -> ExtractionScratch:
 
 @njit
 def _read_links(bitext, pair, scratch):
-    """Fill `reach` and `aligned` for a pair, and return its numbers of words."""
+    """Fill `reach` and `aligned` for a pair, and return its number of source words."""
     words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
     target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
     reach = scratch.reach
@@ -171,30 +166,31 @@ def _read_links(bitext, pair, scratch):
     scratch.aligned[0] = 0
     for s in range(words):
         scratch.aligned[s + 1] = scratch.aligned[s] + (1 if reach[1, s] >= 0 else 0)
-    return words, target_words
+    return words
 
 
 @njit
 def _initial_phrases(bitext, pair, limits, scratch):
-    """Fill `phrases` and `first` with the initial phrases of a pair, and return their number."""
-    words, target_words = _read_links(bitext, pair, scratch)
+    """Fill `phrases` and `first` with the initial phrases of a pair, and return their number.
+
+    A phrase begins and ends with aligned words, so a set of links makes only one phrase [Chiang 2007].
+    """
+    words = _read_links(bitext, pair, scratch)
     reach = scratch.reach
     longest = limits.phrase_words
     count = 0
     for i in range(words):
         scratch.first[i] = count
-        if not limits.loose and reach[1, i] < 0:
+        if reach[1, i] < 0:
             continue
         low = np.int64(0x7FFF)
         high = np.int64(_NONE)
         for j in range(i, min(words, i + longest)):
             low = min(low, np.int64(reach[0, j]))
             high = max(high, np.int64(reach[1, j]))
-            if high < 0:
-                continue
             if high - low >= longest:
                 break
-            if not limits.loose and reach[1, j] < 0:
+            if reach[1, j] < 0:
                 continue
             back_low = np.int64(i)
             back_high = np.int64(j)
@@ -207,21 +203,11 @@ def _initial_phrases(bitext, pair, limits, scratch):
                 break
             if back_high > j:
                 continue
-            start = low
-            while True:
-                end = high + 1
-                while True:
-                    scratch.phrases[count, 0] = i
-                    scratch.phrases[count, 1] = j + 1
-                    scratch.phrases[count, 2] = start
-                    scratch.phrases[count, 3] = end
-                    count += 1
-                    end += 1
-                    if not limits.loose or end > target_words or end - start > longest or reach[3, end - 1] >= 0:
-                        break
-                start -= 1
-                if not limits.loose or start < 0 or high + 1 - start > longest or reach[3, start] >= 0:
-                    break
+            scratch.phrases[count, 0] = i
+            scratch.phrases[count, 1] = j + 1
+            scratch.phrases[count, 2] = low
+            scratch.phrases[count, 3] = high + 1
+            count += 1
     scratch.first[words] = count
     return count
 
@@ -414,126 +400,31 @@ _NOTATION = 16
 """Upper bound on the bytes of a nonterminal, a bar or a count."""
 
 
-def sorted_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]:
-    """Return a sorted copy of the rows, in the order of their symbols."""
-    order = np.argsort(rows[:, 0], kind="stable")
-    _sort_ties(rows, order, np.empty_like(order), shape.symbol_words)
-    return rows[order]
+def merge_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]:
+    """Return the distinct rules of the rows in the order of their symbols, with the sums of their numbers."""
+    symbols = shape.symbol_words
+    rows = rows[np.lexsort(rows[:, symbols - 1 :: -1].T)]
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[1:] = (rows[1:, :symbols] != rows[:-1, :symbols]).any(axis=1)
+    merged = rows[is_new]
+    if len(rows):
+        merged[:, symbols:] = np.add.reduceat(rows[:, symbols:], np.flatnonzero(is_new))
+    return merged
 
 
-@njit_inline
-def _is_before(a, b, words):
-    """Check if row `a` precedes row `b` by its first words."""
-    for k in range(words):
-        if a[k] != b[k]:
-            return a[k] < b[k]
-    return False
+def merge_runs(
+    runs: Sequence[NDArray[np.uint64]], shape: RowShape, rules_per_block: int = RULES_PER_BLOCK
+) -> Iterator[NDArray[np.uint64]]:
+    """Yield the distinct rules of sorted runs in the order of their symbols, in blocks of about `rules_per_block`.
 
-
-@njit
-def _sort_ties(rows, order, spare, words):
-    """Sort each group of `order` whose rows have the same first word, by bottom-up merge sort."""
-    begin = 0
-    while begin < len(order):
-        end = begin + 1
-        while end < len(order) and rows[order[end], 0] == rows[order[begin], 0]:
-            end += 1
-        width = 1
-        while width < end - begin:
-            for start in range(begin, end, 2 * width):
-                middle = min(start + width, end)
-                last = min(start + 2 * width, end)
-                a = start
-                b = middle
-                for k in range(start, last):
-                    if b >= last or (a < middle and not _is_before(rows[order[b]], rows[order[a]], words)):
-                        spare[k] = order[a]
-                        a += 1
-                    else:
-                        spare[k] = order[b]
-                        b += 1
-            for k in range(begin, end):
-                order[k] = spare[k]
-            width *= 2
-        begin = end
-
-
-class Merge(NamedTuple):
-    """Concatenated sorted runs in `rows` uint64[n, width], and the state of merging them.
-
-    `heads`, `ends` int64[runs]: the remaining part of each run. `heap` int64[runs]: the unfinished runs, as a heap
-    with the smallest row first, and `size` int64[1] their number.
+    Rules that begin with the same two symbols are in one block.
     """
-
-    rows: NDArray[np.uint64]
-    heads: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    heap: NDArray[np.int64]
-    size: NDArray[np.int64]
-
-
-@njit
-def _sink(merge, slot, words):
-    """Sift the run at a position of the heap down to its place."""
-    heap = merge.heap
-    while True:
-        child = 2 * slot + 1
-        if child >= merge.size[0]:
-            return
-        row = merge.rows[merge.heads[heap[child]]]
-        if child + 1 < merge.size[0] and _is_before(merge.rows[merge.heads[heap[child + 1]]], row, words):
-            child += 1
-            row = merge.rows[merge.heads[heap[child]]]
-        if not _is_before(row, merge.rows[merge.heads[heap[slot]]], words):
-            return
-        heap[slot], heap[child] = heap[child], heap[slot]
-        slot = child
-
-
-@njit
-def _merge_some(merge, shape, merged):
-    """Fill `merged` with the next distinct rules, and return their number. All rows of a rule are merged."""
-    words = shape.symbol_words
-    count = 0
-    while merge.size[0] > 0:
-        run = merge.heap[0]
-        row = merge.rows[merge.heads[run]]
-        if count > 0 and not _is_before(merged[count - 1], row, words):
-            merged[count - 1, shape.occurrences] += row[shape.occurrences]
-            merged[count - 1, shape.mass] += row[shape.mass]
-        else:
-            if count == len(merged):
-                break
-            for k in range(shape.width):
-                merged[count, k] = row[k]
-            count += 1
-        merge.heads[run] += 1
-        if merge.heads[run] == merge.ends[run]:
-            merge.size[0] -= 1
-            merge.heap[0] = merge.heap[merge.size[0]]
-        _sink(merge, 0, words)
-    return count
-
-
-@njit
-def _make_heap(merge, words):
-    for slot in range(merge.size[0] // 2 - 1, -1, -1):
-        _sink(merge, slot, words)
-
-
-def start_merge(rows: NDArray[np.uint64], ends: NDArray[np.int64], shape: RowShape) -> Merge:
-    """Start merging consecutive sorted runs that end at `ends` int64[runs]."""
-    heads = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends.copy()
-    filled = np.flatnonzero(heads < ends).astype(np.int64)
-    merge = Merge(rows, heads, ends.copy(), filled, np.array([len(filled)], np.int64))
-    _make_heap(merge, shape.symbol_words)
-    return merge
-
-
-def merge_some(merge: Merge, shape: RowShape, max_rules: int) -> NDArray[np.uint64]:
-    """Return up to `max_rules` more rules as rows, each once, with its sums; empty at the end."""
-    merged = np.empty((max_rules, shape.width), np.uint64)
-    return merged[: _merge_some(merge, shape, merged)]
+    runs = [run for run in runs if len(run)]
+    step = max(1, rules_per_block // max(len(runs), 1))
+    sampled = np.sort(np.concatenate([np.zeros(0, np.uint64), *(run[::step, 0] for run in runs)]))
+    starts = [np.append(np.searchsorted(run[:, 0], np.unique(sampled[:: len(runs) or 1])), len(run)) for run in runs]
+    for parts in zip(*(pairwise(run_starts.tolist()) for run_starts in starts), strict=True):
+        yield merge_rows(np.concatenate([run[a:b] for run, (a, b) in zip(runs, parts, strict=True)]), shape)
 
 
 @njit_inline
@@ -679,7 +570,7 @@ class HeuristicGrammar:
     ) -> None:
         self._file.close()
 
-    def add(self, bitexts: Iterable[Bitext], report: Callable[[int], None] | None = None) -> None:
+    def add(self, bitexts: Iterable[Bitext], report: Callable[[int], None] = lambda _: None) -> None:
         """Add the rules of bitexts, which are prefetched; `report` gets the number of pairs done."""
         done = 0
         with ThreadPoolExecutor(self._threads) as pool:
@@ -688,12 +579,10 @@ class HeuristicGrammar:
                 pending.append(pool.submit(self._add_one, bitext))
                 if len(pending) > 2 * self._threads:
                     done += pending.popleft().result()
-                    if report:
-                        report(done)
+                    report(done)
             for waiting in pending:
                 done += waiting.result()
-                if report:
-                    report(done)
+                report(done)
         for buffer in self._buffers:
             self._spill(buffer)
 
@@ -710,7 +599,7 @@ class HeuristicGrammar:
             self._free.put(buffer)
 
     def _spill(self, buffer: RuleBuffer) -> None:
-        rows = sorted_rows(buffer.used_rows, self.shape)
+        rows = merge_rows(buffer.used_rows, self.shape)
         empty_buffer(buffer)
         with self._writing:
             rows.tofile(self._file)
@@ -719,10 +608,7 @@ class HeuristicGrammar:
     def blocks(self) -> Iterator[NDArray[np.uint64]]:
         """Yield the distinct rules as rows, in the order of their symbols."""
         total = self._ends[-1] if self._ends else 0
-        if not total:
-            return
-        self._file.flush()
-        rows: NDArray[np.uint64] = np.memmap(self._file, np.uint64, "r", shape=(total, self.shape.width))
-        merge = start_merge(rows, np.array(self._ends, np.int64), self.shape)
-        while len(block := merge_some(merge, self.shape, RULES_PER_BLOCK)):
-            yield block
+        if total:
+            self._file.flush()
+            rows: NDArray[np.uint64] = np.memmap(self._file, np.uint64, "r", shape=(total, self.shape.width))
+            yield from merge_runs(np.split(rows, self._ends[:-1]), self.shape)

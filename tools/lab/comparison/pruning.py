@@ -42,10 +42,7 @@ class Pruning(NamedTuple):
 
 
 def chosen_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
-    """Return for each rule whether it is kept.
-
-    If equally good rules are too many, an evenly spaced selection is kept.
-    """
+    """Return for each rule whether it is kept; of equally good rules, an evenly spaced selection."""
     shape = grammar.shape
     columns: list[tuple[NDArray[Any], ...]] = []
     for block in grammar.blocks():

@@ -7,9 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -23,7 +21,7 @@ from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.web.pages.rendering import build_url
-from hierogram.daemon.web.server import HttpLoop, browse
+from hierogram.daemon.web.server import HttpLoop
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader
@@ -45,21 +43,14 @@ _POLL_SECONDS = 0.01
 
 
 def measure_pages(corpus: Corpus) -> Figures:
-    """Measure search, rule and word pages of a store of many rules, on SQLite and optionally Postgres.
-
-    Rules are drawn uniformly, sides and words from them. So words are drawn by their frequency in rules. Frequent
-    words, which take longest, are drawn most often.
-    """
+    """Measure search, rule and word pages of a store of many rules, drawn uniformly, on SQLite and Postgres."""
     return {
         name: {"rules": made["rules"], **_measure_pages(url, corpus.seed)} for name, url, made in _generated(corpus)
     }
 
 
 def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
-    """Yield stores of many rules by name and URL, with their sizes: on SQLite, and optionally Postgres.
-
-    Raises `UsageError` if the database already contains a store.
-    """
+    """Yield stores of many rules by name and URL, with their sizes: on SQLite, and on an empty Postgres database."""
     with temporary_folder() as folder:
         urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
         if corpus.postgres:
@@ -77,25 +68,15 @@ def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
             yield name, url, made
 
 
-def browsed(store: str) -> str:
-    """Serve a store's pages from a thread for the life of the process, and return the address."""
-    addresses: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(
-        target=browse, args=(store, _PATIENT, lambda _url, address: addresses.put(address)), daemon=True
-    ).start()
-    return addresses.get().rstrip("/")
-
-
 def _measure_pages(url: str, seed: int) -> Figures:
     draw = random.Random(seed)
-    with Reader(url) as reader:
-        with reader.read() as transaction:
-            last = transaction.row("SELECT last_rule_id FROM store_state")
-            ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _REQUESTS)) if last else "0"
-            rows = transaction.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
-        connection = http.client.HTTPConnection(urlsplit(browsed(url)).netloc)
-        page_requests = list(_page_requests([(row[0], row[1]) for row in rows], random.Random(seed)))
-        times: dict[str, list[float]] = {}
+    with Reader(url) as reader, reader.read() as transaction:
+        last = transaction.row("SELECT last_rule_id FROM store_state")
+        ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _REQUESTS)) if last else "0"
+        rows = transaction.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
+    page_requests = list(_page_requests([(row[0], row[1]) for row in rows], random.Random(seed)))
+    times: dict[str, list[float]] = {}
+    with open_store(url) as store, _serve(store) as connection:
         # The first requests compile templates and fill the database's cache.
         for _, address in page_requests[: len(page_requests) // 10]:
             _request(connection, "GET", address, **_HTML)
@@ -180,11 +161,7 @@ def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
 
 
 def measure_services(corpus: Corpus) -> Figures:
-    """Measure `POST /v1/align`, with one and fifty pairs per request, and `GET /v1/evidence`, in milliseconds.
-
-    Alignments are compared with the links of the whole corpus. Evidence is measured on a store of many rules, on SQLite
-    and optionally an empty Postgres database.
-    """
+    """Measure `POST /v1/align`, with one and fifty pairs per request, and `GET /v1/evidence`, in milliseconds."""
     with temporary_folder() as folder, open_store(f"sqlite:///{folder}/store.db", create=True) as store:
         with Input(corpus.files(folder)) as source:
             ingest(store, source)

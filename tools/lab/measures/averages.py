@@ -3,12 +3,10 @@
     python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
 For rules with at least half a use it prints the overlap: the share of common rules in each grammar's rules and uses
-(means), and in the union of rules (Jaccard). With --kept, the averages that pairs keep after n sweeps of one chain are
-compared with the exact sums of the same draws.
+(means), and in the union of rules (Jaccard).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -18,18 +16,16 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
-from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, empty_table
-from hierogram.samplers.forests.averages import SWEEPS_PER_PRUNING, Averages, empty_averages
+from hierogram.samplers.forests.averages import Averages, empty_averages
 from hierogram.samplers.forests.derivations import Batch, initial_state
 from hierogram.samplers.forests.fragments import rule_key_from_hashes
-from hierogram.samplers.forests.records import write_averages
 from hierogram.samplers.grammar.keys import ALL_BITS
-from hierogram.samplers.grammar.numbers import ONE_USE, SHARED_STEP, STEP
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.schedules import stratified_schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
-from hierogram.tools.lab.measures.results import Corpus
+from hierogram.tools.lab.measures.results import BitextFile, Corpus
 from hierogram.tools.lab.measures.sampling import model_over, read_batch
 
 _THINNING = 10
@@ -43,13 +39,6 @@ class Uses(NamedTuple):
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]
-
-
-def _entries(averages: Averages, taken: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-    """Return the pair of each entry in use, and the entries."""
-    pairs = np.repeat(np.arange(len(taken)), taken)
-    places = np.repeat(averages.first[:-1] - np.cumsum(taken) + taken, taken) + np.arange(len(pairs))
-    return pairs, averages.entry[places]
 
 
 def sum_uses(parts: Sequence[Uses]) -> Uses:
@@ -77,7 +66,10 @@ def _keys_of(source: NDArray[np.uint64], target: NDArray[np.uint64], keys: NDArr
 
 def averaged_uses(averages: Averages) -> Uses:
     """Return the expected uses over all pairs, counting all entries."""
-    pairs, entry = _entries(averages, averages.taken)
+    taken = averages.taken
+    pairs = np.repeat(np.arange(len(taken)), taken)
+    places = np.repeat(averages.first[:-1] - np.cumsum(taken) + taken, taken) + np.arange(len(pairs))
+    entry = averages.entry[places]
     means = entry["uses"] / (averages.sweeps[pairs] * float(ONE_USE))
     keys = np.zeros((len(entry), 2), np.uint64)
     _keys_of(entry["source_hash"], entry["target_hash"], keys)
@@ -103,19 +95,15 @@ def overlap(one: Uses, other: Uses) -> tuple[float, float, float]:
     return float(2 * both.sum() / (here.sum() + there.sum())), float(uses), float(jaccard)
 
 
-def sweeping(
-    batch: Batch, corpus: Corpus, seed: int, sweeps: int, replaced: Callable[[Averages], Averages] = lambda old: old
-) -> Iterator[tuple[int, ChainState, Model]]:
-    """Yield each sweep of a chain by the default schedule: sweeps since burn-in (0 or less: before), state and model.
-
-    `replaced` may reset the averages before a sweep.
-    """
-    model = model_over(batch)
+def chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
+    """Return estimates of a chain of n sweeps by name: averages after powers of two, and thinned draws."""
+    model, schedule = model_over(batch), stratified_schedule()
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
     derivations = initial_state(seed, batch, CUT)
     counts = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
     state = ChainState(derivations, counts)._replace(averages=empty_averages(batch))
-    schedule = stratified_schedule()
+    draws = empty_table(batch.longest_rule)
+    found: dict[str, Uses] = {}
     for number in range(1, schedule.burn_in + sweeps + 1):
         numbers = np.full(batch.size, number, np.int64)
         averaged = number - schedule.burn_in
@@ -123,82 +111,29 @@ def sweeping(
             numbers, schedule.stages(numbers), schedule.powers(numbers), True, np.full(batch.size, averaged > 0),
             schedule.avoid_current,
         )  # fmt: skip
-        state, _ = kernel.step(seed, state._replace(averages=replaced(state.averages)), plan)
-        yield averaged, state, model
-
-
-def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Uses]:
-    """Return estimates of a chain of n sweeps by name: averages after powers of two, and thinned draws."""
-    draws = empty_table(batch.longest_rule)
-    found: dict[str, Uses] = {}
-    for averaged, state, model in sweeping(batch, corpus, seed, sweeps):
+        state, _ = kernel.step(seed, state, plan)
         if averaged > 0 and averaged % _THINNING == 0 and averaged <= _THINNING * _DRAWS[-1]:
             draws = count_rules(batch, state.derivations, draws, model)
-            if averaged // _THINNING in _DRAWS:
-                number = averaged // _THINNING
+            if (drawn := averaged // _THINNING) in _DRAWS:
                 rows = draws.rows[draws.tags > 0]
-                means = rows[:, COUNT].astype(np.float64) / number
-                found[f"{number} draws"] = Uses(rows[:, [KEY_HIGH, KEY_LOW]].copy(), means)
+                means = rows[:, COUNT].astype(np.float64) / drawn
+                found[f"{drawn} draws"] = Uses(rows[:, [KEY_HIGH, KEY_LOW]].copy(), means)
         if averaged >= 8 and averaged & (averaged - 1) == 0:
             found[f"{averaged} sweeps"] = averaged_uses(state.averages)
     return found
 
 
-def _pair_uses(averages: Averages) -> Uses:
-    """Return the uses of the rules of pairs, summed over all sweeps, by pair and hashes of both sides."""
-    pairs, entry = _entries(averages, averages.taken)
-    keys = np.stack((pairs.astype(np.uint64), entry["source_hash"], entry["target_hash"]), axis=1)
-    return Uses(keys, entry["uses"] / float(ONE_USE))
-
-
-def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact: bool) -> tuple[Averages, Uses]:
-    """Return the final averages of a chain, and its sums. `exact`: sum averages before rules are dropped."""
-    room = 4 * np.diff(empty_averages(batch).first)
-    parts: list[Uses] = []
-
-    def reset_averages(averages: Averages) -> Averages:
-        if not exact or averages.sweeps.max() != SWEEPS_PER_PRUNING - 1:
-            return averages
-        parts.append(_pair_uses(averages))
-        return empty_averages(batch, room)
-
-    for _, state, _ in sweeping(batch, corpus, seed, sweeps, reset_averages):
-        averages = state.averages
-    return averages, sum_uses([*parts, _pair_uses(averages)])
-
-
-def _print_kept_uses(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> None:
-    averages, kept = sums_of_chain(batch, corpus, seed, sweeps, exact=False)
-    _, exact = sums_of_chain(batch, corpus, seed, sweeps, exact=True)
-    size = len(write_averages(averages).content) / batch.size
-    typer.echo(f"{averages.taken.mean():.1f} entries and {size:.0f} bytes a pair after {sweeps} sweeps")
-    sums, same = align_means(exact, kept)
-    typer.echo("| exact means | rules of pairs | kept of their uses | rules without an entry |")
-    typer.echo("|---|---:|---:|---:|")
-    for least, most in ((SHARED_STEP, STEP), (STEP, None)):
-        means = ONE_USE * sums / sweeps
-        chosen = (means >= least) & (means < (most or np.inf))
-        share = same[chosen].sum() / sums[chosen].sum()
-        name = f"1/{ONE_USE // least}" + (f" to 1/{ONE_USE // most}" if most else " and more")
-        typer.echo(f"| {name} | {int(chosen.sum()):,} | {share:.2%} | {float((same[chosen] == 0).mean()):.2%} |")
-
-
 def main(
-    source: Annotated[Path, typer.Argument(help="Source sides, one sentence per line.")],
-    target: Annotated[Path, typer.Argument(help="Target sides.")],
-    alignment: Annotated[Path, typer.Argument(help="Links.")],
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
     pairs: Annotated[int, typer.Option(help="Use only the first N pairs.")] = 3_000,
     sweeps: Annotated[int, typer.Option(help="Sweeps of the long runs, a power of two.")] = 1_024,
     seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
-    kept: Annotated[bool, typer.Option("--kept", help="Compare kept averages with exact sums.")] = False,
 ) -> None:
-    """Compare averages over sweeps with means over draws, or with exact sums."""
-    corpus = Corpus(str(source), str(target), str(alignment), pairs=pairs, seed=seed, threads=1)
-    batch = read_batch(corpus)
-    if kept:
-        _print_kept_uses(batch, corpus, seed, sweeps)
-        return
-    one, other = (chain(batch, corpus, seed + k, sweeps) for k in range(2))
+    """Compare averages over sweeps with means over draws."""
+    batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
+    one, other = (chain(batch, seed + k, sweeps) for k in range(2))
     truth = other[f"{sweeps} sweeps"]
     typer.echo("| | squared error | two chains share: rules | uses | Jaccard | with the long run: Jaccard |")
     typer.echo("|---|---:|---:|---:|---:|---:|")

@@ -25,10 +25,7 @@ SEQUENTIAL = "sequential"
 
 
 def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
-    """Sample a chain with the default model and schedule, and return the final log-likelihood of all rule tokens.
-
-    `scheme` is `SEQUENTIAL`, or blocks such as 32x64.
-    """
+    """Sample a chain, sequentially or in blocks such as 32x64, and return the final log-likelihood."""
     blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
     options = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
     trial = PhraseTrial(model_over(batch), batch, make_schedule(SETTINGS), options)
@@ -40,10 +37,7 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
 
 
 def block_losses(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
-    """Yield each scheme with mean and standard deviation of its chains' log-likelihoods, and its gain.
-
-    The gain is over sequential sampling, in its standard deviations.
-    """
+    """Yield each scheme, mean and deviation of its chains' log-likelihoods, and its gain in sequential deviations."""
     base = ends[SEQUENTIAL]
     for scheme, values in ends.items():
         yield scheme, mean(values), stdev(values), (mean(values) - mean(base)) / stdev(base)

@@ -21,7 +21,7 @@ from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, save_figure, write_table
-from hierogram.tools.lab.measures.sampling import SETTINGS, MeasuredChain, read_rows
+from hierogram.tools.lab.measures.sampling import SETTINGS, PhraseTrial, TrialOptions, model_over, read_rows
 
 _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
@@ -62,13 +62,13 @@ def distance(first: ChainMeans, second: ChainMeans) -> float:
 
 def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> ChainMeans:
     """Return the means of one chain over the last two thirds of its sweeps."""
-    chain = MeasuredChain(batch, corpus, blocks)
-    schedule = Schedule()
+    options = TrialOptions(corpus.seed, threads=corpus.threads, exact=blocks is None, blocks=blocks)
+    chain = PhraseTrial(model_over(batch), batch, Schedule(), options)
     likelihoods: list[float] = []
     keys: list[NDArray[np.uint64]] = []
     counts: list[NDArray[np.float64]] = []
     for number in range(1, sweeps + 1):
-        chain.sweep(number, schedule.stages(np.full(batch.size, number, np.int64)))
+        chain.sweep()
         if 3 * number > sweeps and number % _SAMPLED == 0:
             table = chain.state.table
             live = table.rows[np.flatnonzero(table.tags)]

@@ -54,16 +54,8 @@ class Coverage(NamedTuple):
     shown: float
 
 
-class Sampled(NamedTuple):
-    """The rules after a number of averaged sweeps: of the current derivations alone, and of the averages."""
-
-    averaged: int
-    current: RuleDeltas
-    shown: RuleDeltas | None
-
-
-def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[Sampled]:
-    """Yield each averaged sweep of a new chain over the store's pairs. Averages are counted at the given ages."""
+def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleDeltas, RuleDeltas | None]]:
+    """Yield the rules after each averaged sweep of a new chain: current ones, and at the given ages averaged ones."""
     settings = replace(store.settings(), seed=seed)
     kind = find_kind(settings)
     loaded = kind.load([row._replace(current=None, averages=None) for row in store.pairs()], settings)
@@ -87,7 +79,7 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[Sampled]:
             state, _ = sweep(state, averages, request, lambda _: None)
             if averaged > 0:
                 shown = count(loaded.write_averages(averages)) if averaged in ages else None
-                yield Sampled(averaged, count(no_averages), shown)
+                yield count(no_averages), shown
     finally:
         chain.close()
 
@@ -95,7 +87,7 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[Sampled]:
 def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[Shown], Uses]:
     """Return the estimates of a chain at each age, and its mean uses over the largest number of sweeps."""
     found, parts = [], []
-    for _, current, shown in sample(store, seed, ages):
+    for current, shown in sample(store, seed, ages):
         parts.append(Uses(current.keys, current.counts.astype(np.float64)))
         if len(parts) == _PARTS_AT_ONCE:
             parts = [sum_uses(parts)]

@@ -86,10 +86,7 @@ def make_deltas(rules: Iterable[MadeRule]) -> RuleDeltas:
 
 
 def measure_exporting(corpus: Corpus) -> Figures:
-    """Export a store of a million rules (phrases of the corpus, and phrases with a gap).
-
-    The last exports contain the rules that can match a sentence among the first of the corpus.
-    """
+    """Export a store of a million rules: all of them, and those that can match the sentences of a test set."""
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
         made = measure_in_process(partial(generate, url), corpus)
@@ -194,10 +191,7 @@ def _rule(random: np.random.Generator) -> MadeRule:
 
 
 def measure_queries(corpus: Corpus) -> Figures:
-    """Measure queries by side or word (ms), and dumps (rules per second), on SQLite with many artificial rules.
-
-    Sides are drawn uniformly by rule from a million rules by default.
-    """
+    """Measure queries by side or word (ms), and dumps (rules per second), on SQLite with many artificial rules."""
     random = np.random.default_rng(corpus.seed)
     figures: Figures = {}
     with temporary_folder() as folder:

@@ -6,9 +6,7 @@ All pairs of the bitext, and joins of two random ones, are shuffled; each store 
 a separate process. Figures and stores remain in the folder, so that an interrupted run can continue.
 """
 
-import http.client
 import json
-import multiprocessing
 import os
 import random
 import sqlite3
@@ -16,19 +14,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import numpy as np
 import typer
 
 from hierogram.storage.records.pairs import SETTLED
-from hierogram.tools.lab.measures.results import BitextFile, ResultCache, serving
+from hierogram.tools.lab.measures.results import BitextFile, ResultCache, post, run_in_process, serving
 
 _ADDED = 300
 """Pairs that are added to a store that has learned the others."""
@@ -36,6 +32,8 @@ _JOINS = 5
 """Joined pairs per pair of the bitext."""
 _TABLES = {"processor": "Processor time in seconds", "clock": "Time in seconds", "peak": "Peak memory in MB"}
 
+_POSTED = 60
+"""Pairs posted to a daemon with the largest store."""
 _REST_SECONDS = 4.0
 """Longest pause before a pair is posted to a daemon."""
 _POLL_SECONDS = 0.05
@@ -107,12 +105,8 @@ def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> I
         yield step, cache.find(f"{size} {step}", partial(run_command, command, folder))
 
 
-def measure_lag(folder: Path, size: int, posted: int) -> list[float]:
-    """Return the seconds until each posted pair has burned in, in a daemon that samples the store at the same time.
-
-    Pairs have no links, and are posted one by one at random moments. The first pair, for which the daemon starts, is
-    omitted.
-    """
+def measure_lag(folder: Path, size: int) -> list[float]:
+    """Return the seconds until each pair, posted at a random moment, has burned in, without the daemon's start."""
     draw = random.Random(1)
     sides = ((folder / f"{size}.added.{suffix}").read_text(encoding="utf-8").splitlines() for suffix in "fe")
     seconds = []
@@ -120,16 +114,11 @@ def measure_lag(folder: Path, size: int, posted: int) -> list[float]:
         closing(sqlite3.connect(f"file:{folder}/{size}.db?mode=ro", uri=True)) as store,
         serving("[http]\nport = 0\n", "--store", f"sqlite:///{size}.db", folder=folder) as url,
     ):
-        for number, (source, target) in enumerate(islice(cycle(zip(*sides, strict=True)), posted + 1)):
+        for number, (source, target) in enumerate(islice(cycle(zip(*sides, strict=True)), _POSTED + 1)):
             time.sleep(draw.uniform(0, _REST_SECONDS))
             started = time.monotonic()
-            connection = http.client.HTTPConnection(urlsplit(url).netloc)
-            body = json.dumps({"source": source, "target": target, "id": f"posted {started}"})
-            connection.request("POST", "/v1/pairs", body, {"Content-Type": "application/jsonl"})
-            answer = connection.getresponse()
-            if answer.status != http.client.OK:
-                raise RuntimeError(f"/v1/pairs: {answer.read().decode()}")
-            connection.close()
+            pair = {"source": source, "target": target, "id": f"posted {started}"}
+            post(url, "/v1/pairs", pair, "application/jsonl")
             while store.execute(_NEWEST_STATE).fetchone() != (SETTLED,):
                 time.sleep(_POLL_SECONDS)
             if number:
@@ -156,14 +145,12 @@ def main(
     work: Annotated[Path, typer.Option(help="Folder of stores and figures, made if missing.")],
     pairs: Annotated[str, typer.Option(help="Sizes of the stores, separated by commas.")] = "40000,125000,500000",
     sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after the burn-in.")] = 4,
-    posted: Annotated[int, typer.Option(min=1, help="Pairs posted to a daemon with the largest store.")] = 60,
 ) -> None:
     """Print tables of the costs by size and command."""
     sizes = sorted(map(int, pairs.split(",")))
     work.mkdir(parents=True, exist_ok=True)
     # The peak memory of a command includes that of the process that starts it, so the corpus is in another process.
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        pool.submit(write_corpora, [source, target, alignment], work, sizes).result()
+    run_in_process(write_corpora, [source, target, alignment], work, sizes)
     cache = ResultCache(work / "growth.json")
     figures = {size: dict(measure_store(work, size, sweeps, cache)) for size in sizes}
     for figure, title in _TABLES.items():
@@ -171,7 +158,7 @@ def main(
         _print_table(title, ["pairs", *figures[sizes[0]]], rows)
     rows = ([size, exported_rules(work, size), (work / f"{size}.db").stat().st_size / 1e6] for size in sizes)
     _print_table("Sizes", ["pairs", "rules exported", "store MB"], rows)
-    lags = cache.find(f"{sizes[-1]} lag", lambda: measure_lag(work, sizes[-1], posted))
+    lags = cache.find(f"{sizes[-1]} lag", lambda: measure_lag(work, sizes[-1]))
     shares = (f"{share} %: {np.percentile(lags, share):.1f} s" for share in (50, 95, 100))
     print(f"\nSeconds until a pair posted to the store of {sizes[-1]:,} pairs is learned: {', '.join(shares)}")
 

@@ -87,10 +87,7 @@ def measure_itg(corpus: Corpus) -> Figures:
 
 
 def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
-    """Return time and peak memory of the slice sampler for a single pair made of the corpus's first words.
-
-    Model 1 knows only this pair, so more cells survive than in a corpus.
-    """
+    """Return time and peak memory of the slice sampler for one pair of the corpus's first words."""
     sides = [
         np.unique(words[:_LONG], return_inverse=True)[1].astype(np.int32) for words in (batch.source, batch.target)
     ]

@@ -6,52 +6,33 @@ Each pair has a new word on each side. The store is copied; the daemon samples a
 normal use.
 """
 
-import http.client
-import json
 import random
 import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
-from urllib.parse import urlsplit
+from typing import Annotated
 
 import numpy as np
 import typer
 
 from hierogram.storage.store import open_store
-from hierogram.tools.lab.measures.results import serving, temporary_folder
+from hierogram.tools.lab.measures.results import post, serving, temporary_folder
 
 _TIMEOUT_SECONDS = 300.0
 _POLL_SECONDS = 0.1
-_JSON = {"Content-Type": "application/json"}
 
 
 def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, str]) -> float:
-    """Return the seconds until the new source word of a posted pair is translated by its new target word.
-
-    The pair is a stored one with a new word at the end of each side. Raises `TimeoutError` if the word is never
-    translated.
-    """
+    """Return the seconds until the new words at the ends of a posted pair translate each other."""
     started = time.monotonic()
     source, target = (f"{text} {word}" for text, word in zip(frame, words, strict=True))
-    _request(url, "/v1/pairs", {"source": source, "target": target})
+    post(url, "/v1/pairs", {"source": source, "target": target})
     while time.monotonic() - started < _TIMEOUT_SECONDS:
-        if words[1] in _request(url, "/v1/translate", {"sentences": [words[0]]})["sentences"][0]["translation"]:
+        if words[1] in post(url, "/v1/translate", {"sentences": [words[0]]})["sentences"][0]["translation"]:
             return time.monotonic() - started
         time.sleep(_POLL_SECONDS)
     raise TimeoutError(f"{words[0]} was not translated within {_TIMEOUT_SECONDS:g} s")
-
-
-def _request(url: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_SECONDS)
-    connection.request("POST", path, json.dumps(body), _JSON)
-    answer = connection.getresponse()
-    read: dict[str, Any] = json.loads(answer.read())
-    connection.close()
-    if answer.status >= http.client.BAD_REQUEST:
-        raise RuntimeError(f"{path}: {read}")
-    return read
 
 
 def main(
@@ -68,12 +49,12 @@ def main(
         with open_store(f"sqlite:///{folder}/store.db") as copy:
             frames = [(row.source, row.target) for row in copy.pairs(limit=100) if row.source and row.target]
         with serving("[http]\nport = 0\n", "--store", "sqlite:///store.db", folder=folder) as url:
-            _request(url, "/v1/translate", {"sentences": ["a"]})
+            post(url, "/v1/translate", {"sentences": ["a"]})
             times = []
             for number in range(pairs):
                 until = time.monotonic() + rest
                 while time.monotonic() < until:
-                    _request(url, "/v1/translate", {"sentences": [draw.choice(frames)[0]]})
+                    post(url, "/v1/translate", {"sentences": [draw.choice(frames)[0]]})
                     time.sleep(5 * _POLL_SECONDS)
                 letters = "".join(draw.choice("bcdfghjklm") for _ in range(6))
                 words = f"source{letters}{number}", f"target{letters}{number}"

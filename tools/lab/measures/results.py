@@ -1,6 +1,7 @@
 """Measurements as values: run in separate processes, cached in a file, drawn as figures."""
 
 import csv
+import http.client
 import itertools
 import json
 import multiprocessing
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 
@@ -72,16 +74,30 @@ class Corpus:
 Measure = Callable[[Corpus], Figures]
 
 
+def peak_mb() -> float:
+    """Return the peak memory of this process in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def processor_seconds(processes: int) -> float:
+    """Return processor seconds: `RUSAGE_SELF` of this process, `RUSAGE_CHILDREN` of its finished child processes."""
+    usage = resource.getrusage(processes)
+    return usage.ru_utime + usage.ru_stime
+
+
+def run_in_process(work: Callable[..., Value], *arguments: Any) -> Value:
+    """Run some work in a fresh process, so that its memory is separate, and return its result."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
+
+
 def _with_peak(measure: Measure, corpus: Corpus) -> Figures:
-    figures = measure(corpus)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return figures | {"peak_memory_mb": round(peak / 1e6, 1)}
+    return measure(corpus) | {"peak_memory_mb": round(peak_mb(), 1)}
 
 
 def measure_in_process(measure: Measure, corpus: Corpus) -> Figures:
-    """Run a measurement in a fresh process, so that its memory is separate; return figures and peak memory in MB."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_with_peak, measure, corpus).result()
+    """Run a measurement in a fresh process; return figures and peak memory in MB."""
+    return run_in_process(_with_peak, measure, corpus)
 
 
 @contextmanager
@@ -99,6 +115,18 @@ def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
             yield match.group()
         finally:
             process.terminate()
+
+
+def post(url: str, path: str, body: Any, media_type: str = "application/json") -> Any:
+    """Post a JSON body to a daemon and return its response. Raises `RuntimeError` if it is an error."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_SECONDS)
+    connection.request("POST", path, json.dumps(body), {"Content-Type": media_type})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    if answer.status >= http.client.BAD_REQUEST:
+        raise RuntimeError(f"{path}: {content.decode()}")
+    return json.loads(content)
 
 
 @contextmanager

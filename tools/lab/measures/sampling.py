@@ -20,13 +20,13 @@ from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.validation import DuplicateCounter, validate
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.chain import ChainState, log_likelihood
+from hierogram.samplers.counts.chain import ChainState, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable, empty_table
 from hierogram.samplers.forests.derivations import Batch, initial_state
 from hierogram.samplers.forests.forest import build_forests
-from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
+from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
 from hierogram.storage.records.pairs import WAITING, PairRow
@@ -34,6 +34,8 @@ from hierogram.storage.records.settings import Settings
 from hierogram.tools.lab.measures.results import Corpus, Figures, time_call
 
 SETTINGS = Settings()
+EVERY_NODE = Schedule(0, 0)
+"""Schedule that samples every node from the first sweep."""
 _FULL_SWEEPS = 3
 _REPEATS = 3
 _READS = 2_000_000
@@ -100,27 +102,28 @@ class PhraseTrial:
         self._options = options
         self._schedule = schedule
         self._executor = ThreadPoolExecutor(options.threads)
-        self._kernel = build(
+        self.kernel = build(
             model, batch, resample=resample,
             blocks=None if options.exact else options.blocks or Blocks.suited_to(batch.size),
             workers=options.threads, run=self._executor.map,
         )  # fmt: skip
         derivations = initial_state(options.seed, batch, options.start)
-        self._chain = ChainState(derivations, count_rules(batch, derivations, empty_table(batch.longest_rule), model))
+        self.state = ChainState(derivations, count_rules(batch, derivations, empty_table(batch.longest_rule), model))
         self._sweeps: NDArray[np.int64] = np.zeros(batch.size, np.int64)
 
-    def sweep(self) -> None:
+    def sweep(self) -> SweepInfo:
         """Sweep once over all pairs, by the next step of the schedule."""
         self._sweeps += 1
         stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
         plan = SweepPlan(
             self._sweeps, stages, powers, self._options.density, avoid_current=self._schedule.avoid_current
         )
-        self._chain, _ = self._kernel.step(self._options.seed, self._chain, plan)
+        self.state, info = self.kernel.step(self._options.seed, self.state, plan)
+        return info
 
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all rule tokens."""
-        return log_likelihood(self._chain.table, self._kernel.model)
+        return log_likelihood(self.state.table, self.kernel.model)
 
     def close(self) -> None:
         """End threads."""
@@ -165,53 +168,29 @@ def random_read_seconds(table: CountTable) -> float:
     return min(time_call(partial(_random_reads, rows, _READS, repeat))[0] for repeat in range(_REPEATS)) / _READS
 
 
-class MeasuredChain:
-    """A batch being sampled: kernel, state and scratch memory; in blocks if the batch is large enough."""
-
-    def __init__(self, batch: Batch, corpus: Corpus, blocks: Blocks | None = None):
-        self.batch = batch
-        self.seed = corpus.seed
-        self.executor = ThreadPoolExecutor(corpus.threads)
-        self.kernel = build(model_over(batch), batch, blocks=blocks, workers=corpus.threads, run=self.executor.map)
-        self.state = self.kernel.init(corpus.seed)
-
-    def sweep(self, number: int, stages: NDArray[np.int16]) -> tuple[float, int, int]:
-        """Run one sweep; return seconds, rules scored, and rules read from the table."""
-        plan = SweepPlan(np.full(self.batch.size, number, np.int64), stages)
-        seconds, (self.state, info) = time_call(lambda: self.kernel.step(self.seed, self.state, plan))
-        return seconds, info.evaluations, info.reads
-
-    def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all rule tokens."""
-        return log_likelihood(self.state.table, self.kernel.model)
-
-
 def measure_sweeps(corpus: Corpus) -> Figures:
     """Measure the 100 stratified iterations of the paper's experiment, then single-core sweeps at every level."""
     batch = read_batch(corpus)
     schedule = Schedule()
-    blocks = Blocks.suited_to(batch.size)
-    chain = MeasuredChain(batch, corpus, blocks)
+    options = TrialOptions(corpus.seed, threads=corpus.threads, blocks=Blocks.suited_to(batch.size))
+    chain = PhraseTrial(model_over(batch), batch, schedule, options)
     before = chain.log_likelihood()
     stages_seconds: dict[int, float] = {}
     evaluations: dict[int, int] = {}
     total = 0.0
-    warm = MeasuredChain(read_batch(replace(corpus, pairs=32)), corpus, blocks)
-    warm.sweep(1, np.full(warm.batch.size, EVERY_LEVEL, np.int16))
+    warm = read_batch(replace(corpus, pairs=32))
+    PhraseTrial(model_over(warm), warm, EVERY_NODE, options).sweep()
     for number in range(1, 101):
-        stages = schedule.stages(np.full(batch.size, number, np.int64))
-        stage = min(int(stages[0]), schedule.levels + 1)
-        seconds, scored, _ = chain.sweep(number, stages)
+        stage = int(schedule.reached(np.array([number]))[0])
+        seconds, info = time_call(chain.sweep)
         stages_seconds[stage] = stages_seconds.get(stage, 0.0) + seconds
-        evaluations[stage] = evaluations.get(stage, 0) + scored
+        evaluations[stage] = evaluations.get(stage, 0) + info.evaluations
         total += seconds
     after = chain.log_likelihood()
     table = chain.state.table
     read_seconds = random_read_seconds(table)
     chain.kernel = build(chain.kernel.model, batch)
-    every = np.full(batch.size, EVERY_LEVEL, np.int16)
-    single = [chain.sweep(101 + k, every) for k in range(_FULL_SWEEPS)]
-    seconds, scored, reads = min(single)
+    seconds, info = min((time_call(chain.sweep) for _ in range(_FULL_SWEEPS)), key=itemgetter(0))
     return {
         "pairs": batch.size,
         "threads": corpus.threads,
@@ -224,10 +203,10 @@ def measure_sweeps(corpus: Corpus) -> Figures:
         "log_likelihood_before": before,
         "log_likelihood_after": after,
         "full_sweep_microseconds_per_pair_and_core": 1e6 * seconds / batch.size,
-        "full_sweep_evaluations": scored,
-        "full_sweep_table_reads": reads,
+        "full_sweep_evaluations": info.evaluations,
+        "full_sweep_table_reads": info.reads,
         "random_read_nanoseconds": 1e9 * read_seconds,
-        "full_sweep_over_floor": seconds / (scored * read_seconds),
+        "full_sweep_over_floor": seconds / (info.evaluations * read_seconds),
         "table_bytes": table.rows.nbytes,
     }
 
@@ -240,15 +219,15 @@ def measure_long_pairs(corpus: Corpus) -> Figures:
         text = " ".join(f"w{k}" for k in range(words))
         links = " ".join(f"{s}-{t}" for s, t in enumerate(order))
         batch = load_pairs([PairRow(1, text, text, links, WAITING, 0, 0, None, None)], SETTINGS).batch
-        chain = MeasuredChain(batch, corpus)
-        every = np.full(1, EVERY_LEVEL, np.int16)
-        chain.sweep(1, every)
-        sweeps = [chain.sweep(2 + k, every) for k in range(10)]
+        options = TrialOptions(corpus.seed, threads=corpus.threads, exact=True)
+        chain = PhraseTrial(model_over(batch), batch, EVERY_NODE, options)
+        chain.sweep()
+        sweeps = [time_call(chain.sweep) for _ in range(10)]
         figures[name] = {
             "nodes": batch.forests.nodes,
             "edges": batch.forests.edges,
-            "seconds_per_sweep": max(s for s, _, _ in sweeps),
-            "evaluations": max(e for _, e, _ in sweeps),
+            "seconds_per_sweep": max(seconds for seconds, _ in sweeps),
+            "evaluations": max(info.evaluations for _, info in sweeps),
             "bytes": sum(a.nbytes for a in batch.forests) + sum(a.nbytes for w in chain.kernel.workers for a in w),
         }
     return figures
@@ -261,17 +240,15 @@ import time
 started = time.perf_counter()
 from hierogram.daemon.memory import relax_gc
 relax_gc()
-import numpy as np
 from hierogram.daemon.learning.kinds.kernel_compilation import BackgroundCompilation
-from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.tools.lab.measures.results import Corpus
-from hierogram.tools.lab.measures.sampling import Chain, read_batch
-corpus = Corpus(*{files!r})
+from hierogram.tools.lab.measures.sampling import PhraseTrial, TrialOptions, model_over, read_batch
 kernel = BackgroundCompilation()
-batch = read_batch(corpus)
-chain = Chain(batch, corpus, Blocks.suited_to(batch.size))
+batch = read_batch(Corpus(*{files!r}))
+chain = PhraseTrial(model_over(batch), batch, Schedule(), TrialOptions(threads=2))
 kernel.wait()
-chain.sweep(1, np.ones(batch.size, np.int16))
+chain.sweep()
 print(time.perf_counter() - started)
 """
 

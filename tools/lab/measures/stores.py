@@ -83,10 +83,7 @@ def measure_learning(corpus: Corpus) -> Figures:
 
 
 def _renamed(text: str, copy: int) -> str:
-    """Return a text of the same shape in which a third of the words are specific to the copy.
-
-    So words and rules of a store of copies grow about as in real text.
-    """
+    """Return a text of the same shape in which a third of the words are specific to the copy."""
     if copy == 0:
         return text
     return " ".join(word if zlib.crc32(word.encode()) % 3 else f"{word}·{copy}" for word in text.split(" "))

@@ -4,19 +4,15 @@
 
 Links are from one direction, with at most one target word for each source word, and from both, symmetrized by
 grow-diag-final-and. Hiero's grammar is extracted from each. Its phrases alone (monotonically) and the whole grammar
-translate with separately tuned weights. eflomal is included if its package is installed, fast_align if the program is
-found. Results are cached in the folder, so the same command continues an interrupted run.
+translate with separately tuned weights. Results are cached in the folder, so the same command continues an interrupted
+run.
 """
 
 import json
-import shutil
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,16 +23,14 @@ from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align_sides, corpus_options
 from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.daemon.learning.stored_links import Links
 from hierogram.daemon.text.lines import read_sentences, write_lines
-from hierogram.samplers.alignment.bitext import Side, read_side
+from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.models.registry import list_models
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.storage.options import Option
 from hierogram.tools.alignment_scores import read_links
-from hierogram.tools.lab.comparison.aligners import EFLOMAL, FAST_ALIGN, read_directions, run_eflomal, run_fast_align
-from hierogram.tools.lab.measures.results import ResultCache, save_figure
+from hierogram.tools.lab.measures.results import ResultCache, time_call
 from hierogram.tools.lab.papers.translations import (
     HIERO,
     START,
@@ -51,7 +45,7 @@ from hierogram.tools.lab.papers.translations import (
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
-ALIGNERS = ("bhmm", "bhmm-z", *(name for name in list_models() if name not in ("bhmm", "bhmm-z")), EFLOMAL, FAST_ALIGN)
+ALIGNERS = ("bhmm", "bhmm-z", *(name for name in list_models() if name not in ("bhmm", "bhmm-z")))
 """Aligners, the paper's models first; numbers of links are relative to the first one's."""
 ONE, BOTH = "directional", "symmetrised"
 PHRASES = "phrases"
@@ -61,10 +55,8 @@ PHRASES = "phrases"
 class FigureOptions(ExperimentOptions):
     """Options of the figure."""
 
-    only: Annotated[tuple[str, ...], Option("Aligners.", values=ALIGNERS, shown="all that are installed")] = ()
+    only: Annotated[tuple[str, ...], Option("Aligners.", values=ALIGNERS, shown="all")] = ()
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
-    seeds: Annotated[int, Option("Number of tuning seeds; mean and deviation are reported.", min=1)] = 1
-    figure: Annotated[Path | None, Option("PNG file of the figure.", metavar="FILE")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ class LinksRow:
     """Results of an aligner, for one direction or both.
 
     Numbers of links, phrases and extracted rules; processor seconds of both directions; BLEU of phrases and of all
-    rules, for each seed of tuning.
+    rules.
     """
 
     aligner: str
@@ -81,24 +73,7 @@ class LinksRow:
     phrases: int
     rules: int
     seconds: float
-    bleu: dict[str, list[float]]
-
-
-def installed(aligner: str) -> bool:
-    """Check if an aligner is installed."""
-    if aligner == EFLOMAL:
-        return find_spec(EFLOMAL) is not None
-    return aligner != FAST_ALIGN or shutil.which(FAST_ALIGN) is not None
-
-
-def both_directions(aligner: str, files: tuple[Path, Path], sides: tuple[Side, Side], folder: Path) -> Links:
-    """Align in both directions, and return the links of target words and of source words."""
-    forward, backward = folder / f"{aligner}.forward", folder / f"{aligner}.backward"
-    if aligner in (EFLOMAL, FAST_ALIGN):
-        (run_eflomal if aligner == EFLOMAL else run_fast_align)(*files, forward, backward)
-        return read_directions(sides, forward, backward)
-    options = corpus_options(AlignOptions(model=aligner), len(sides[0].offset) - 1)
-    return align_sides(*sides, options, threads=1)[0]
+    bleu: dict[str, float]
 
 
 class _Figure:
@@ -121,9 +96,9 @@ class _Figure:
         return [self._row(aligner, symmetrization, path, seconds) for symmetrization, path in paths.items()]
 
     def _align(self, aligner: str, paths: dict[str, Path]) -> float:
-        started = sum(_times())
-        target_links, source_links = both_directions(aligner, self._files, self._sides, self._options.work)
-        spent = sum(_times()) - started
+        options = corpus_options(AlignOptions(model=aligner), len(self._sides[0].offset) - 1)
+        spent, (directions, *_) = time_call(lambda: align_sides(*self._sides, options, threads=1), time.process_time)
+        target_links, source_links = directions
         offsets = [side.offset for side in self._sides]
         none = np.full(len(target_links), -1, np.int16)
         links_by_name = {
@@ -150,10 +125,7 @@ class _Figure:
         by_scope = self._cache.find(f"{system.name}: rules by scope", extract, grammar)
         made = GrammarFile(system, grammar, by_scope, 0.0)
         bleu = {
-            name: [
-                self._cache.find(f"{system.name}, {name}, seed {seed}: BLEU", partial(self._bleu, made, scope, seed))
-                for seed in range(1, self._options.seeds + 1)
-            ]
+            name: self._cache.find(f"{system.name}, {name}: BLEU", partial(self._bleu, made, scope))
             for name, scope in self._scopes.items()
         }
         links = sum(map(len, read_links(str(path))))
@@ -161,24 +133,16 @@ class _Figure:
             aligner, symmetrization, links, by_scope[0], sum(by_scope[: self._options.max_scope + 1]), seconds, bleu
         )
 
-    def _bleu(self, made: GrammarFile, scope: int, seed: int) -> float:
+    def _bleu(self, made: GrammarFile, scope: int) -> float:
         """Tune with the rules of a scope, translate, and score."""
         figure_options, experiment = self._options, self._experiment
         options = TranslateOptions(pops=figure_options.pops, max_scope=scope, min_count=0.0)
         resources = experiment.equip(options)
-        weights, _ = experiment.tuned(resources, made, figure_options.iterations, seed)
+        weights, _ = experiment.tuned(resources, made, figure_options.iterations)
         translator = resources.translator(resources.grammar(str(made.file)), weights)
         lines, _ = timed_translations(translator, experiment.parts.test.sources, figure_options.threads)
         [score] = experiment.evaluated([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
         return score.scores[0].score
-
-
-def _times() -> tuple[float, float]:
-    """Return processor seconds of this process and of finished child processes."""
-    import resource
-
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time(), ended.ru_utime + ended.ru_stime
 
 
 @with_options
@@ -190,7 +154,7 @@ def main(
     if len(files) != len(("source", "target")):
         raise UsageError(f"expected two files of a bitext, got {len(files)}: existing links cannot be given")
     figure = _Figure(options, begin(files, options))
-    rows = [row for aligner in options.only or filter(installed, ALIGNERS) for row in figure.rows(aligner)]
+    rows = [row for aligner in options.only or ALIGNERS for row in figure.rows(aligner)]
     content: list[dict[str, Any]] = [asdict(row) for row in rows]
     (options.work / "figure1.json").write_text(json.dumps(content, indent=2) + "\n")
     first = {row.symmetrization: row.links for row in reversed(rows)} | {
@@ -215,35 +179,11 @@ def main(
             f"{row.phrases:,}",
             f"{row.rules:,}",
             f"{row.seconds / 60:.1f}",
-            *(_shown(row.bleu[name]) for name in (PHRASES, HIERO)),
+            *(f"{row.bleu[name]:.2f}" for name in (PHRASES, HIERO)),
         ]
         for row in rows
     ]
     print_table(columns, cells, numeric=range(2, len(columns)))
-    if options.figure is not None:
-        draw(rows, options.figure)
-
-
-def _shown(values: Sequence[float]) -> str:
-    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
-
-
-def draw(rows: Sequence[LinksRow], path: Path) -> None:
-    """Draw BLEU by aligner, of phrases and of all rules, as PNG; lines are deviations between tuning seeds."""
-    with save_figure(path, 1, 2, size=(11, 4)) as panels:
-        for panel, name in zip(panels, (PHRASES, HIERO), strict=True):
-            for symmetrization, marker in ((ONE, "o"), (BOTH, "s")):
-                chosen_rows = [row for row in rows if row.symmetrization == symmetrization]
-                values = [row.bleu[name] for row in chosen_rows]
-                spread = [stdev(runs) if len(runs) > 1 else 0.0 for runs in values]
-                names = [row.aligner for row in chosen_rows]
-                panel.errorbar(
-                    names, [mean(runs) for runs in values], spread, fmt=marker, capsize=3, label=symmetrization
-                )
-            panel.set_title(name)
-            panel.set_ylabel("BLEU")
-            panel.grid(alpha=0.3)
-            panel.legend()
 
 
 if __name__ == "__main__":

@@ -64,20 +64,15 @@ def main(
     target: BitextFile,
     pairs: Annotated[int, typer.Option(min=1, help="Use only the first N pairs.")] = 2000,
     sweeps: Annotated[int | None, typer.Option(min=_PARTS, help="Sweeps of each chain.", show_default="2000")] = None,
-    starts: Annotated[str, typer.Option(help=f"Starts, separated by commas: {', '.join(STARTS)}.")] = ",".join(STARTS),
-    candidates: Annotated[int, typer.Option(min=0, help="Number of candidate positions of a link; 0: all.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
 ) -> None:
     """Run a chain from each start, and print its progress."""
-    unknown = set(starts.split(",")) - {*STARTS}
-    if unknown:
-        raise typer.BadParameter(f"unknown start {min(unknown)!r}: expected {', '.join(STARTS)}")
     sides = [read_side(read_sentences(str(path))[:pairs]) for path in (source, target)]
     direction = make_direction(sides[1], sides[0])
-    options = options_for("bhmm", pairs, sweeps, candidates=candidates)
+    options = options_for("bhmm", pairs, sweeps)
     kernel = build(options, direction)
     print("start", "sweep", "ln P", "linked", "seconds", sep="\t")
-    for number, start in enumerate(starts.split(",")):
+    for number, start in enumerate(STARTS):
         key = chain_seed(seed, 0, number)
         state, spent = kernel.init(key, first_links(direction, start, seed)), 0.0
         scores: list[tuple[float, float]] = []

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from resource import RUSAGE_CHILDREN
 from typing import Annotated, NamedTuple
 
 import typer
 
 from hierogram.daemon.cli.common import print_note
-from hierogram.tools.lab.measures.results import ResultCache
+from hierogram.tools.lab.measures.results import ResultCache, processor_seconds
 
 Rows = list[dict[str, str]]
 _RANGE = 0.2
@@ -84,17 +85,8 @@ def _ends(data: Inputs, name: str, column: str = "label") -> dict[str, tuple[flo
 
 
 def _sampling(name: str, pairs: int, sweeps: int, runs: int, data: Inputs) -> list[str]:
-    options = [
-        "--pairs",
-        str(pairs),
-        "--sweeps",
-        str(sweeps),
-        "--runs",
-        str(runs),
-        "--figure",
-        data.path(f"{name}.png"),
-    ]
-    return [name, data.source, data.target, data.path("links.gdfa"), *options]
+    options = f"--pairs {pairs} --sweeps {sweeps} --runs {runs} --figure".split()
+    return [name, data.source, data.target, data.path("links.gdfa"), *options, data.path(f"{name}.png")]
 
 
 def _figure_5(data: Inputs, output: str) -> Iterator[Finding]:
@@ -184,7 +176,7 @@ def _aligners(data: Inputs, output: str) -> Iterator[Finding]:
         yield above(
             where,
             "BLEU: bhmm-z above bhmm",
-            *(rows_by_aligner[name]["bleu"]["phrases"][0] for name in ("bhmm-z", "bhmm")),
+            *(rows_by_aligner[name]["bleu"]["phrases"] for name in ("bhmm-z", "bhmm")),
         )
     seconds = {row["aligner"]: row["seconds"] for row in rows}
     yield above("[SA16] §5", "bhmm-z takes longer than bhmm", seconds["bhmm-z"], seconds["bhmm"])
@@ -341,19 +333,12 @@ EXPERIMENTS = (
 
 def _run_program(program: str, *arguments: str) -> tuple[str, float]:
     """Run a module of the package, and return its output and processor seconds."""
-    started = _processor()
+    started = processor_seconds(RUSAGE_CHILDREN)
     command = [sys.executable, "-m", f"hierogram.{program}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{program} {' '.join(arguments)}: exit code {done.returncode}: {done.stderr[-1000:]}")
-    return done.stdout, _processor() - started
-
-
-def _processor() -> float:
-    import resource
-
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return done.stdout, processor_seconds(RUSAGE_CHILDREN) - started
 
 
 def prepare(data: Inputs) -> None:

@@ -18,27 +18,11 @@ from hierogram.daemon.text.treebanks.trees import Tree, list_words, preorder
 from hierogram.tools.lab.measures.results import save_figure
 from hierogram.tools.treebanks.grammars import read_grammar
 
-AUXILIARIES = {
-    *(
-        "be",
-        "am",
-        "is",
-        "are",
-        "was",
-        "were",
-        "been",
-        "being",
-        "'s",
-        "'re",
-        "'m",
-        "have",
-        "has",
-        "had",
-        "having",
-        "'ve",
-    ),
-    *("'d", "do", "does", "did", "will", "would", "shall", "should", "can", "could", "may", "might", "must", "'ll"),
-}
+_FORMS = (
+    "be am is are was were been being 's 're 'm have has had having 've 'd do does did will would shall should can "
+    "could may might must 'll"
+)
+AUXILIARIES = set(_FORMS.split())
 """Words whose verb phrases Table 3 omits."""
 _LARGEST = 9
 """Size from which fragments are counted as one group."""
@@ -68,20 +52,12 @@ def fragment_size(fragment: Tree) -> Size:
 
 
 def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexical: bool = False) -> dict[str, Counted]:
-    """Return the most frequent fragments of each root label.
-
-    `lexical`: only fragments with words but without auxiliaries.
-    """
-
-    def suits(fragment: Tree) -> bool:
-        words = list_words(fragment)
-        return not lexical or (words != [] and not {word.lower() for word in words} & AUXILIARIES)
-
-    by_label = {label: [item for item in fragments if item[0].label == label and suits(item[0])] for label in labels}
-    return {
-        label: sorted(counted, key=lambda item: (-item[1], str(item[0])))[:number]
-        for label, counted in by_label.items()
-    }
+    """Return the most frequent fragments of each root label; `lexical`: with words, but without auxiliaries."""
+    if lexical:
+        words = [{word.lower() for word in list_words(fragment)} for fragment, _ in fragments]
+        fragments = [item for item, own in zip(fragments, words, strict=True) if own and not own & AUXILIARIES]
+    ranked = sorted(fragments, key=lambda item: (-item[1], str(item[0])))
+    return {label: [item for item in ranked if item[0].label == label][:number] for label in labels}
 
 
 def histograms(fragments: Counted) -> dict[str, Counter[int]]:
@@ -104,15 +80,13 @@ def draw(histograms_by_label: dict[str, Counter[int]], path: Path) -> None:
 
 def main(
     grammar: Annotated[str, typer.Argument(metavar="FRAGMENTS", help="Lines of `(NP (DT the) (NN)) ||| 17`.")],
-    labels: Annotated[str, typer.Option(help="Root labels of Table 2, separated by commas.")] = "NP,PP,VP",
-    lexical: Annotated[str, typer.Option(help="Root labels of Table 3, separated by commas.")] = "NP,VP",
     number: Annotated[int, typer.Option(min=1, help="Number of fragments for each label.")] = 15,
     figure: Annotated[Path | None, typer.Option(help="PNG file of Figure 4.")] = None,
 ) -> None:
     """Print the most frequent fragments, with and without words, and the distribution of sizes."""
     fragments = read_grammar(grammar).fragments
-    _list("Table 2", most_frequent(fragments, labels.split(","), number))
-    _list("Table 3", most_frequent(fragments, lexical.split(","), number, lexical=True))
+    _list("Table 2", most_frequent(fragments, ("NP", "PP", "VP"), number))
+    _list("Table 3", most_frequent(fragments, ("NP", "VP"), number, lexical=True))
     by_label = histograms(fragments)
     several = sum(by_label["height"].values())
     print(f"{len(fragments) - several:,} fragments of one production, {several:,} of several")

@@ -96,10 +96,7 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 def print_scores(numbers: Sequence[int], chains: Sequence[Sequence[Figures]]) -> None:
-    """Print a table with a row for each number of sweeps: means over chains, with standard errors.
-
-    The last column is the difference from the last row, within chains.
-    """
+    """Print means over chains by number of sweeps, and their differences from the last row, within chains."""
     rows = []
     for k, number in enumerate(numbers):
         own = [chain[k] for chain in chains]

@@ -6,8 +6,8 @@ Pairs are drawn from a corpus by the seed, and the same number is corrupted in e
 sentences of another language or by junk, truncated, exchanged with each other or with their sources, replaced by
 copies of these, given other numbers, given or deprived of a negation (in English), or have a fifth of their words (at
 least one) replaced by words of the corpus, drawn by frequency. A store without this information aligns the pairs and
-learns from them, including the corrupted ones; with `--sound` it also learns from as many intact pairs. Then the
-drawn pairs are scored. An area is the probability that a corrupted pair is more doubtful than an intact one. The
+learns from them, including the corrupted ones. Then the pairs are scored.
+ An area is the probability that a corrupted pair is more doubtful than an intact one. The
 score of IBM Model 1, trained on the same pairs, is reported for comparison.
 """
 
@@ -52,7 +52,7 @@ _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "Â
 
 
 class Planted(NamedTuple):
-    """Pairs as words; `kind` int64[N] is the corruption of each of the first N pairs, an index into `KINDS`, or -1."""
+    """Pairs as words; `kind` int64[N] is the corruption of each pair, an index into `KINDS`, or -1."""
 
     source: list[list[str]]
     target: list[list[str]]
@@ -194,21 +194,17 @@ def main(
     other: Annotated[str | None, typer.Option(help="Sentences of another language.")] = None,
     pairs: Annotated[int, typer.Option(min=100, help="Number of pairs from which corrupted ones are drawn.")] = 5_000,
     each: Annotated[int, typer.Option(min=1, help="Number of corrupted pairs of each kind.")] = 70,
-    sound: Annotated[int, typer.Option(min=0, help="Number of additional intact pairs in the store.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the selection and corruption.")] = 1,
 ) -> None:
     """Measure, and print a table."""
     texts = [[line.split() for line in read_sentences(name)] for name in (source, target)]
-    chosen = np.random.default_rng(seed).permutation(len(texts[0]))[: pairs + sound].tolist()
-    held_out = [[side[pair] for pair in chosen] for side in texts]
-    foreign = [line.split() for line in read_sentences(other)] if other else []
-    planted = plant(held_out[0][:pairs], held_out[1][:pairs], [words for words in foreign if words], each, seed)
-    extended = planted._replace(
-        source=planted.source + held_out[0][pairs:], target=planted.target + held_out[1][pairs:]
-    )
+    chosen = np.random.default_rng(seed).permutation(len(texts[0]))[:pairs].tolist()
+    foreign = [words for line in read_sentences(other) if (words := line.split())] if other else []
+    sources, targets = ([side[pair] for pair in chosen] for side in texts)
+    planted = plant(sources, targets, foreign, each, seed)
     with temporary_folder() as folder:
-        doubts = score_doubts(learned_from(extended, folder), len(planted.kind))
-    doubts["Model 1"] = model1_doubt(extended)[: len(planted.kind)]
+        doubts = score_doubts(learned_from(planted, folder), len(planted.kind))
+    doubts["Model 1"] = model1_doubt(planted)
     print("corruption", *doubts, sep="\t")
     for noise, values in areas(doubts, planted.kind).items():
         print(noise, *(f"{value:.3f}" for value in values), sep="\t", flush=True)

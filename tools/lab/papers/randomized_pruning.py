@@ -23,7 +23,15 @@ from hierogram.samplers.charts.hypergraph import score, total_weight
 from hierogram.samplers.charts.pairs import PairTask, span_of, unmasked
 from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighed_mean
 from hierogram.tools.lab.measures.results import save_figure, write_table
-from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, LinkedCorpus, itg_edges, read_corpus
+from hierogram.tools.lab.papers.pruning.pairs import (
+    GRAMMARS,
+    LinkedCorpus,
+    LinksFile,
+    SourceFile,
+    TargetFile,
+    itg_edges,
+    read_corpus,
+)
 
 _cell = cast("Callable[[int, int], int]", span_of)
 """Number of a span [i, j)."""
@@ -65,10 +73,7 @@ def _divided(
 
 
 def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
-    """Return a mask of the bispans with a figure of merit within `log_ratio` of the best of their source span.
-
-    The layout is the same as in `PairTask.kept`; the whole pair is kept.
-    """
+    """Return a mask, as `PairTask.kept`, of bispans within `log_ratio` of the best of their source span."""
     is_kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
     is_kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
     return is_kept
@@ -122,11 +127,7 @@ class PrunedPair(NamedTuple):
 
 
 def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: bool = False) -> PrunedPair:
-    """Measure a pair of up to `LARGEST` word pairs with the whole chart, with masks, and with tic-tac-toe pruning.
-
-    The work of masks includes all charts that are made to find the first derivations. `uniform`: one chain with the
-    paper's selections, and the plain mean of its steps.
-    """
+    """Measure a pair of up to `LARGEST` word pairs with the whole chart, masks, and tic-tac-toe pruning."""
     n, m = corpus.size(pair)
     system = corpus.system(grammar, pair, uniform)
     chains = 1 if uniform else 2
@@ -263,10 +264,7 @@ def saved(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) 
 
 
 def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the increase of the error per 100 word pairs (least squares), and its robust standard error.
-
-    The standard error allows for larger variance in larger pairs.
-    """
+    """Return the increase of the error per 100 word pairs (least squares), and its robust standard error."""
     centered = size - size.mean()
     gradient = float((centered * error).sum() / (centered**2).sum())
     residuals = error - error.mean() - gradient * centered
@@ -382,11 +380,9 @@ def _print_tables(grammar: str, grammar_rows: Sequence[PrunedPair]) -> None:
 
 
 def main(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
-    links: Annotated[
-        str, typer.Argument(metavar="LINKS", help="Their links as Pharaoh lines, optionally with scores.")
-    ],
+    source: SourceFile,
+    target: TargetFile,
+    links: LinksFile,
     pairs: Annotated[int, typer.Option(min=1, help="Number of pairs from each fourth of the range of sizes.")] = 25,
     grammars: Annotated[
         str, typer.Option(help="Grammars whose whole charts are filled, separated by commas.")

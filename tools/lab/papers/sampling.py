@@ -31,7 +31,14 @@ from hierogram.storage.records.pairs import WAITING, PairRow
 from hierogram.tools.lab.baselines.metropolis import propose_pairs
 from hierogram.tools.lab.measures import results
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, save_figure, time_call
-from hierogram.tools.lab.measures.sampling import SETTINGS, PhraseTrial, TrialOptions, model_over, read_batch
+from hierogram.tools.lab.measures.sampling import (
+    EVERY_NODE,
+    SETTINGS,
+    PhraseTrial,
+    TrialOptions,
+    model_over,
+    read_batch,
+)
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 
@@ -68,10 +75,7 @@ class Point(NamedTuple):
 
 
 def run(batch: Batch, setups: Sequence[SamplerSetup], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
-    """Yield the points of every setup with every seed; seed by seed, so that other load affects all alike.
-
-    Kernels are compiled or loaded before timing.
-    """
+    """Yield the points of every setup, seed by seed, so that other load affects all alike."""
     models = {setup.label: model_over(batch, setup.model, setup.strength, setup.discount) for setup in setups}
     few = load_pairs([_EXAMPLE], SETTINGS).batch
     for setup in setups:
@@ -157,24 +161,25 @@ def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) 
 
 
 _EXACT = TrialOptions(exact=True)
-_EVERY = Schedule(0, 0)
 _STRENGTH = 100.0
 """α of the paper's experiments on convergence [CFGŠ14 §4.3]."""
 
 FIGURES = {
     "figure-5": (
-        SamplerSetup("top-down", _EVERY, DIRICHLET, _STRENGTH, chain_options=_EXACT),
-        SamplerSetup("Metropolis-Hastings", _EVERY, DIRICHLET, _STRENGTH, chain_options=_EXACT, resample=propose_pairs),
+        SamplerSetup("top-down", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_EXACT),
+        SamplerSetup(
+            "Metropolis-Hastings", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_EXACT, resample=propose_pairs
+        ),
     ),
     "figure-6": (
-        SamplerSetup("with density factor", _EVERY, DIRICHLET, _STRENGTH, chain_options=_EXACT),
+        SamplerSetup("with density factor", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_EXACT),
         SamplerSetup(
-            "without density factor", _EVERY, DIRICHLET, _STRENGTH, chain_options=replace(_EXACT, density=False)
+            "without density factor", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=replace(_EXACT, density=False)
         ),
     ),
     "stratified": (
         SamplerSetup("stratified", Schedule(), chain_options=_EXACT),
-        SamplerSetup("every level from the first sweep", _EVERY, chain_options=_EXACT),
+        SamplerSetup("every level from the first sweep", EVERY_NODE, chain_options=_EXACT),
     ),
     "processes": (
         SamplerSetup("Pitman-Yor, by length", Schedule(), chain_options=_EXACT),

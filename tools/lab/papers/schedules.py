@@ -18,12 +18,11 @@ from hierogram.samplers.grammar.schedules import Schedule, quick_schedule, strat
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import BitextFile, Corpus
-from hierogram.tools.lab.measures.sampling import TrialOptions, read_batch
+from hierogram.tools.lab.measures.sampling import EVERY_NODE, TrialOptions, read_batch
 from hierogram.tools.lab.papers.sampling import Point, SamplerSetup, draw, group_curves, reached, run, write_table
 
 PAPER = "ten sweeps a level, 7 levels"
 _PAPER_SWEEPS = 100
-_EVERY = Schedule(0, 0)
 _RISING = Schedule(1, 13)
 _RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} sweeps"
 
@@ -36,8 +35,8 @@ def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
     return {
         "paper": SamplerSetup(PAPER, Schedule(), chain_options=cut),
         "rising": SamplerSetup("one sweep a level, 13 levels", _RISING, chain_options=cut, max_sweeps=max_sweeps),
-        "cut": SamplerSetup("every level, all cut", _EVERY, chain_options=cut, max_sweeps=max_sweeps),
-        "random": SamplerSetup("every level, random cuts", _EVERY, chain_options=coins, max_sweeps=max_sweeps),
+        "cut": SamplerSetup("every level, all cut", EVERY_NODE, chain_options=cut, max_sweeps=max_sweeps),
+        "random": SamplerSetup("every level, random cuts", EVERY_NODE, chain_options=coins, max_sweeps=max_sweeps),
         "drawn": SamplerSetup(
             f"quick, draws that do not leave: {_RISES}",
             replace(quick, avoid_current=False),

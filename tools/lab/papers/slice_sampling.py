@@ -11,7 +11,7 @@ the same model, like the paper's slices.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,11 +36,8 @@ from hierogram.samplers.itg.model import ItgSettings, make_base
 from hierogram.samplers.itg.model1 import Model1, train_model1
 from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKernel, ItgState, build, make_plan
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
-from hierogram.samplers.itg.summaries import LinkSums, add_links, empty_links
+from hierogram.samplers.itg.summaries import add_links, empty_links
 from hierogram.storage.options import Option
-from hierogram.storage.records.pairs import parse_links
-from hierogram.tools.alignment_scores import GoldLinks, read_gold
-from hierogram.tools.alignment_scores import evaluate as evaluate_links
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, save_figure, write_table
 from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, split
 from hierogram.tools.translation.options import TranslateOptions
@@ -48,23 +45,6 @@ from hierogram.tools.translation.options import TranslateOptions
 _MAX_SCOPE = 2
 _POPS = 200
 _ITERATIONS = 5
-
-
-def translate_and_score(links: Mapping[str, Path], parts: Split, folder: Path, threads: int) -> dict[str, str]:
-    """Return BLEU and half its 95 % interval, as text, by the names of the links.
-
-    From each link file a store of phrases is learned; posterior means translate. Weights are tuned once, with the first
-    grammar; the weight of target words is fitted for each. Existing results are reused.
-    """
-    experiment = Experiment(parts, folder, _MAX_SCOPE, threads, "translated.json")
-    made = []
-    for name, path in links.items():
-        system = TranslationSystem(name, name.replace(" ", "-").replace("=", "-"))
-        made.append(experiment.made(system, [*parts.files, str(path)]))
-    options = TranslateOptions(pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0)
-    experiment.translated(made, options, _ITERATIONS)
-    scores = experiment.scored(made)
-    return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in scores}
 
 
 LONGEST = 40
@@ -139,7 +119,6 @@ class SliceOptions:
     phrases: Annotated[
         int, Option("Maximum number of words on each side of a phrase.", min=1, max=MAX_ITG_PHRASE_LENGTH)
     ] = 1
-    gold: Annotated[Path | None, Option("Manual links of all pairs.", metavar="FILE")] = None
     test: Annotated[int, Option("Number of test sentences; 0 omits BLEU.", min=0)] = 0
     tuning: Annotated[int, Option("Number of tuning sentences.", min=1)] = 200
     threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
@@ -157,8 +136,7 @@ class SliceOptions:
 class SampledBitext:
     """Pairs to sample.
 
-    The pairs also with emissions of words only; their Model 1; links of the default aligner, reduced to one per word
-    for M4; and manual links of the first pairs, if any.
+    The pairs also with emissions of words only; their Model 1; links of the default aligner, and one per word for M4.
     """
 
     sentences: tuple[list[str], list[str]]
@@ -169,15 +147,13 @@ class SampledBitext:
     model1: Model1
     aligned: AlignedCorpus
     links: NDArray[np.int32]
-    gold: list[GoldLinks]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """A chain with one seed.
 
-    Processor seconds until the end of each sweep, ln P after each sweep (from 0), the share of accepted proposals,
-    and the error rate if there are manual links.
+    Processor seconds until the end of each sweep, ln P after each sweep (from 0), the share of accepted proposals.
     """
 
     chain: ItgVariant
@@ -185,19 +161,13 @@ class Run:
     seconds: list[float]
     log_likelihood: list[float]
     acceptance: float
-    aer: float | None
 
 
-def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None, phrases: int = 1) -> SampledBitext:
-    """Return the first pairs of up to `LONGEST` words per side, or all pairs with manual links.
-
-    `phrases` is the maximum phrase length.
-    """
+def read_bitext(source: Path, target: Path, pairs: int | None, phrases: int) -> SampledBitext:
+    """Return the first pairs of up to `LONGEST` words per side."""
     sides = read_sentences(str(source)), read_sentences(str(target))
-    short_pairs = [
-        pair for pair in zip(*sides, strict=True)
-        if gold is not None or max(len(side.split()) for side in pair) <= LONGEST
-    ][:pairs]  # fmt: skip
+    short_pairs = [pair for pair in zip(*sides, strict=True) if max(len(side.split()) for side in pair) <= LONGEST]
+    short_pairs = short_pairs[:pairs]
     sentences = [pair[0] for pair in short_pairs], [pair[1] for pair in short_pairs]
     sides_read = read_side(sentences[0]), read_side(sentences[1])
     columns = sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset
@@ -205,8 +175,7 @@ def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None
     aligned = align(*sentences, AlignOptions(symmetrization=GDFA))
     link_list = aligned.links
     links = one_to_one(link_list.source, link_list.target, aligned.posterior, link_list.offset, batch.source_offset)
-    manual = read_gold(str(gold))[:pairs] if gold is not None else []
-    return SampledBitext(sentences, *sides_read, batch, of_words, train_model1(batch), aligned, links, manual)
+    return SampledBitext(sentences, *sides_read, batch, of_words, train_model1(batch), aligned, links)
 
 
 def begin(bitext: SampledBitext, chain: ItgVariant, seed: int) -> tuple[ItgKernel, ItgState]:
@@ -228,7 +197,6 @@ def sample(
 ) -> dict[str, Any]:
     """Run one chain over all pairs; return a `Run` as plain values, and write the last sample's links to a file."""
     kernel, state = begin(bitext, chain, seed)
-    sums = empty_links(bitext.batch)
     seconds, likelihood = [0.0], [kernel.log_likelihood(state)]
     proposed = accepted = 0
     for sweep in range(1, sweeps + 1):
@@ -237,52 +205,38 @@ def sample(
         seconds.append(seconds[-1] + time.process_time() - started)
         likelihood.append(kernel.log_likelihood(state))
         proposed, accepted = proposed + info.proposed, accepted + info.accepted
-        if bitext.gold and sweep > sweeps // 2:
-            add_links(bitext.batch, state.derivations, sums)
-    last = empty_links(bitext.batch)
-    add_links(bitext.batch, state.derivations, last)
     if links is not None:
-        write_lines(links, _aligned(bitext, last, implied=True).lines())
-    aer = None
-    if bitext.gold:
-        lines = _aligned(bitext, sums if sweeps else last, implied=False).lines()
-        pairs = [frozenset(parse_links(line)) for line in lines]
-        aer = evaluate_links(bitext.gold, pairs[: len(bitext.gold)]).aer
+        last = empty_links(bitext.batch)
+        add_links(bitext.batch, state.derivations, last)
+        samples = LinkSamples(last.pairs, last.chunks, int(last.samples[0]))
+        aligned = AlignedCorpus(*decode_links(samples, bitext.source, bitext.target, implied=True))
+        write_lines(links, aligned.lines())
     return {
         "seconds": [round(value, 4) for value in seconds],
         "log_likelihood": [round(value, 3) for value in likelihood],
         "acceptance": accepted / max(proposed, 1),
-        "aer": aer,
     }
-
-
-def _aligned(bitext: SampledBitext, sums: LinkSums, implied: bool) -> AlignedCorpus:
-    samples = LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
-    return AlignedCorpus(*decode_links(samples, bitext.source, bitext.target, implied=implied))
 
 
 def format_rows(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
     """Return the table, a line for each sampler and start; `bleu` is text by row name."""
     lines = [
-        "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | AER | BLEU |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | BLEU |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     if DEFAULT_MODEL in bleu:
-        lines.append(f"| {DEFAULT_MODEL} | | | | | | | | {bleu[DEFAULT_MODEL]} |")
+        lines.append(f"| {DEFAULT_MODEL} | | | | | | | {bleu[DEFAULT_MODEL]} |")
     for chain in dict.fromkeys(run.chain for run in runs):
         chain_runs = [run for run in runs if run.chain == chain]
         ends = [run.log_likelihood[-1] for run in chain_runs]
-        rates = [run.aer for run in chain_runs if run.aer is not None]
         sweeps = len(chain_runs[0].seconds) - 1
         seconds = accepted = ""
-        aer = f"{np.mean(rates):.4f}" if rates else ""
         if sweeps:
             seconds = f"{np.mean([run.seconds[-1] / sweeps for run in chain_runs]):.3f}"
             accepted = f"{np.mean([run.acceptance for run in chain_runs]):.4f}"
         lines.append(
             f"| {chain.name} | {seconds} | {accepted} | {np.mean([r.log_likelihood[0] for r in chain_runs]):,.0f} "
-            f"| {np.mean(ends):,.0f} | {min(ends):,.0f} | {max(ends):,.0f} | {aer} "
-            f"| {bleu.get(chain.name, '')} |"
+            f"| {np.mean(ends):,.0f} | {min(ends):,.0f} | {max(ends):,.0f} | {bleu.get(chain.name, '')} |"
         )
     return lines
 
@@ -313,15 +267,13 @@ def main(
     """Sample raw pairs by every sampler from every start; print Table 1, draw Figure 1."""
     if len(files) != len(("source", "target")):
         raise UsageError(f"expected two files of a bitext, got {len(files)}")
-    if options.gold is not None and options.test:
-        raise UsageError("--gold and --test are mutually exclusive: manual links need all pairs")
     options.work.mkdir(parents=True, exist_ok=True)
     check_settings(options.work / "settings.json", {"files": files, **options.result_settings()})
     parts = None
     if options.test:
         parts = split(files, options.work, tuning=options.tuning, test=options.test, longest=HELD_OUT_WORDS)
     source, target = map(Path, parts.files if parts is not None else files)
-    bitext = read_bitext(source, target, options.pairs, options.gold, options.phrases)
+    bitext = read_bitext(source, target, options.pairs, options.phrases)
     runs, links = _sample_all(bitext, options)
     figure = options.figure or options.work / "figure.png"
     rows = (
@@ -339,7 +291,7 @@ def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run]
     """Return all runs, and the link files of the last sample of their first seed, by the chains' names."""
     cache = ResultCache(options.work / "found.json")
     # Sample a pair of one word first, so that times exclude compilation.
-    tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2), gold=[])
+    tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2))
     tiny = replace(tiny, of_words=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
     runs: list[Run] = []
     links: dict[str, Path] = {}
@@ -363,7 +315,11 @@ def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run]
 def _translate_all(
     bitext: SampledBitext, parts: Split, links: dict[str, Path], options: SliceOptions
 ) -> dict[str, str]:
-    """Return BLEU of the grammars from links as text, by their names. The default aligner is first."""
+    """Return BLEU and half its 95 % interval, as text, by the names of the links. The default aligner is first.
+
+    From each link file a store of phrases is learned; posterior means translate. Weights are tuned once, with the first
+    grammar; the weight of target words is fitted for each. Existing results are reused.
+    """
     files = []
     for side, lines in zip(("source", "target"), bitext.sentences, strict=True):
         files.append(str(options.work / f"sampled.{side}"))
@@ -371,7 +327,14 @@ def _translate_all(
     first = options.work / f"{DEFAULT_MODEL}.align"
     write_lines(first, bitext.aligned.lines())
     learned = Split(files, parts.tuning, parts.test, bitext.batch.size)
-    return translate_and_score({DEFAULT_MODEL: first, **links}, learned, options.work, options.threads)
+    experiment = Experiment(learned, options.work, _MAX_SCOPE, options.threads, "translated.json")
+    made = []
+    for name, path in {DEFAULT_MODEL: first, **links}.items():
+        system = TranslationSystem(name, name.replace(" ", "-").replace("=", "-"))
+        made.append(experiment.made(system, [*files, str(path)]))
+    experiment.translated(made, TranslateOptions(pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0), _ITERATIONS)
+    scores = experiment.scored(made)
+    return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in scores}
 
 
 if __name__ == "__main__":

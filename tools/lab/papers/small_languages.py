@@ -8,12 +8,9 @@ training verses. Input and output are raw text: stores tokenize it by the langua
 in a separate process; results are cached in the folder, so the same command continues an interrupted run.
 """
 
-import multiprocessing
 import random
-import resource
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,14 +30,20 @@ from hierogram.daemon.text.texts import TextPipeline, make_pipeline
 from hierogram.storage.options import Option
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
-from hierogram.tools.lab.measures.results import Figures, ResultCache, check_settings, save_figure
+from hierogram.tools.integrations.translation_memory import edit_distance
+from hierogram.tools.lab.measures.results import (
+    Figures,
+    ResultCache,
+    check_settings,
+    peak_mb,
+    run_in_process,
+    save_figure,
+)
 from hierogram.tools.translation.text_translator import TextTranslator
 
 ENGLISH = "en"
 _LONGEST = 361
 _NGRAM = 4
-
-
 _ORDER = 3
 """Order of the language model."""
 WORDS, SOURCE_PARTS, PARTS, CHOSEN = "words", "source-parts", "parts", "chosen"
@@ -109,10 +112,7 @@ def read_verses(folder: Path, language: str) -> dict[str, str]:
 
 
 def divided(folder: Path, cell: Cell, options: SmallOptions, in_order: bool = False) -> Verses:
-    """Return the verses that both languages have: training verses from other books, and test verses of one book.
-
-    With `in_order` the test verses are the book's first ones, to be drafted.
-    """
+    """Return training verses from other books, and test verses of one book: spaced evenly, or the first `in_order`."""
     source, target = (read_verses(folder, language) for language in (cell.source, cell.target))
     shared_verses = [name for name in source if name in target]
     book = [name for name in shared_verses if name.startswith(f"{options.book}.")]
@@ -204,7 +204,7 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
     started = time.process_time()
     with ExitStack() as stack:
         learned = _LearnedStore(cell, options, verses.train, stack)
-        done_learning, learning_peak = time.process_time(), _peak_mb()
+        done_learning, learning_peak = time.process_time(), peak_mb()
         lines = [translation.text for translation in learned.translator().translate_all(test, threads=options.threads)]
         done = time.process_time()
         train_tokens, tested = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
@@ -219,16 +219,12 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
         "learn_seconds": done_learning - started,
         "translate_seconds": done - done_learning,
         "learn_mb": learning_peak,
-        "mb": _peak_mb(),
+        "mb": peak_mb(),
     }
 
 
 def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
-    """Translate a book in blocks from its beginning, learning the references of each block afterwards.
-
-    Returns the chrF++ of all translated blocks, and the share of characters that need not be typed, both with continued
-    learning and with an unchanged store; and the seconds from a block's references to translations that use them.
-    """
+    """Translate a book block by block, learning each block's references; return quality, savings and seconds."""
     verses = divided(folder, cell, options, in_order=True)
     book, references = verses.test, [target for _, target in verses.test]
     blocks = [book[k : k + options.block] for k in range(0, len(book), options.block)]
@@ -260,30 +256,9 @@ def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
 
 def saved(lines: Sequence[str], references: Sequence[str]) -> float:
     """Return the share of the references' characters that translations save: all except their edits."""
-    edits = sum(min(_edits(line, reference), len(reference)) for line, reference in zip(lines, references, strict=True))
+    pairs = zip(lines, references, strict=True)
+    edits = sum(min(edit_distance(line, reference), len(reference)) for line, reference in pairs)
     return 1 - edits / max(sum(map(len, references)), 1)
-
-
-def _edits(first: str, second: str) -> int:
-    """Return the number of characters inserted, deleted or replaced to turn one line into another."""
-    letters = np.array(list(map(ord, second)), np.int64)
-    positions = np.arange(len(second) + 1)
-    row = positions.copy()
-    for number, letter in enumerate(map(ord, first), 1):
-        best = np.minimum(row[1:] + 1, row[:-1] + (letters != letter))
-        # Consecutive insertions, from the cheapest earlier position.
-        row = np.minimum.accumulate(np.concatenate([[number], best]) - positions) + positions
-    return int(row[-1])
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-
-
-def _run_in_process(work: Callable[[Path, Cell, SmallOptions], Figures], *arguments: Any) -> Figures:
-    """Return the figures of a function that runs in a separate process."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(work, *arguments).result()
 
 
 @with_options
@@ -302,11 +277,11 @@ def main(
                     cell = Cell(source, target, train, direction)
                     if not options.draft:
                         rows.append(
-                            (cell, cache.find(str(cell), partial(_run_in_process, measure, folder, cell, options)))
+                            (cell, cache.find(str(cell), partial(run_in_process, measure, folder, cell, options)))
                         )
                     elif source == ENGLISH:
                         name = f"{cell}, {options.draft} drafted by {options.block}"
-                        rows.append((cell, cache.find(name, partial(_run_in_process, draft, folder, cell, options))))
+                        rows.append((cell, cache.find(name, partial(run_in_process, draft, folder, cell, options))))
     if options.draft:
         _print_drafts(rows)
         if options.figure is not None:

@@ -59,11 +59,7 @@ SYSTEMS = (
 class TableOptions(ExperimentOptions):
     """Options of the table."""
 
-    span: Annotated[int, Option("Maximum number of words covered by a rule.", min=1)] = 20
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
-    without_dirichlet: Annotated[
-        bool, Option("Omit both Dirichlet processes, which take as long to learn as the rest.")
-    ] = False
     figure: Annotated[Path | None, Option("PNG file of BLEU against the number of rules.", metavar="FILE")] = None
 
 
@@ -95,12 +91,7 @@ def main(
     experiment = begin(files, table_options)
     parts, scopes = experiment.parts, table_options.max_scope + 1
     bitext = aligned(parts.files, table_options.work, table_options.threads)
-    systems = [
-        grammar
-        for grammar in SYSTEMS
-        if grammar.store not in (DIRICHLET, DIRICHLETS) or not table_options.without_dirichlet
-    ]
-    made = [experiment.made(system, bitext) for system in systems]
+    made = [experiment.made(system, bitext) for system in SYSTEMS]
     options = TranslateOptions(pops=table_options.pops, max_scope=table_options.max_scope, min_count=0.0)
     costs = experiment.translated(made, options, table_options.iterations)
     sampling = experiment.scored([grammar for grammar in made if grammar.system.name in (ZEROTH, HUNDREDTH)])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,7 +68,7 @@ WORDS = "words"
 _TRIALS = 8
 _LM_ORDER = 3
 _RESAMPLES = 1000
-_BESIDE_RESULTS = ("work", "threads", "chains", "only", "without_dirichlet", "figure")
+_BESIDE_RESULTS = ("work", "threads", "chains", "only", "figure")
 
 
 def write_weights(path: Path, weights: Mapping[str, float]) -> None:
@@ -144,10 +145,7 @@ class HeldOutPairs:
 
     def columns(self) -> list[list[str]]:
         """Return references by column: the first of each sentence, the second, and so on."""
-        max_references = max(map(len, self.references))
-        return [
-            [sentences[k] if k < len(sentences) else "" for sentences in self.references] for k in range(max_references)
-        ]
+        return list(map(list, zip_longest(*self.references, fillvalue="")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,10 +396,7 @@ class Experiment:
         return [seconds, words]
 
     def _fitted_words(self, resources: TranslationResources, grammar: TranslationGrammar) -> float:
-        """Fit the weight of words, between 0 and twice its value, to the number of words of the references.
-
-        With several references the one of the closest length counts.
-        """
+        """Fit the weight of words to the number of words of the references of the closest lengths."""
         held = self.parts.tuning
         sizes = [[len(line.split()) for line in reference_sizes] for reference_sizes in held.references]
         start = middle = resources.weights[WORDS]
@@ -440,10 +435,7 @@ class Experiment:
 
 
 def begin(files: Sequence[str], options: ExperimentOptions) -> Experiment:
-    """Start or continue an experiment with a bitext, or with some of its evenly spaced pairs.
-
-    Raises `UsageError` if the folder has results of other settings, and the errors of `split`.
-    """
+    """Start or continue an experiment with a bitext, or with some of its evenly spaced pairs."""
     work = options.work
     work.mkdir(parents=True, exist_ok=True)
     check_settings(work / "settings.json", {"files": files, **options.result_settings()})

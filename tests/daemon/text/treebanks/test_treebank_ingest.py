@@ -181,8 +181,8 @@ def test_each_kind_of_store_names_the_input_it_accepts(hierogram: Run, tmp_path:
 
 def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
     """On request it parses with its last draw, a grammar that also has all productions of the treebank."""
-    means, drawn = load_grammar(uniform)[0], load_grammar(uniform, current_sample=True)[0]
     with open_store(uniform) as store, store.snapshot() as snapshot:
+        means, drawn = load_grammar(store)[0], load_grammar(store, current_sample=True)[0]
         rules = {rule.target: rule for rule in rule_rows(snapshot)}
     expected = {text: rule.expected_uses for text, rule in rules.items() if rule.expected_uses}
     present = {text: float(rule.count) for text, rule in rules.items() if rule.count}

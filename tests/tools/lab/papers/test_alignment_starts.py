@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.reference.alignment import BHMM, Settings, log_joint
 from tests.samplers.alignment.kernels import random_corpus, random_state, to_chain, to_direction, to_options
-from tests.tools.lab.programs import printed, ran
+from tests.tools.lab.programs import printed
 
 from hierogram.tools.lab.papers.alignment_starts import HALF, MODEL1, NOTHING, first_links, log_likelihood
 
@@ -44,4 +44,3 @@ def test_the_command_runs_a_chain_from_each_start(tmp_path: Path) -> None:
     ends = [float(row[2]) for row in rows[4::5]]
     # Such a regular text has one lexicon, and all chains find it.
     assert max(ends) - min(ends) < 0.02 * abs(max(ends))
-    assert ran("papers.alignment_starts", *files, "--starts", "nowhere").exit_code == 2

@@ -47,7 +47,7 @@ def test_a_claim_that_does_not_hold_is_reported(tmp_path: Path) -> None:
             "links": links,
             "phrases": 10 * links,
             "seconds": links,
-            "bleu": {"phrases": [1]},
+            "bleu": {"phrases": 1},
         }
         for name, links in (("bhmm", 5), ("bhmm-z", 7), ("eflomal", 6))
         for symmetrization in ("directional", "symmetrised")

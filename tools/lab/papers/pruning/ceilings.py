@@ -19,10 +19,7 @@ _SELECTIONS = 10
 
 
 def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
-    """Return the edges of the whole chart of a pair of `words` words on each side, and of a mask.
-
-    The number for a mask is a mean over some selections, each with a `share` of random words linked.
-    """
+    """Return the edges of the whole chart of a pair of `words` words per side, and the mean of masks with links."""
     make, empty_sides = GRAMMARS[grammar]
     unit_weights = np.ones(words)
     pair = PairWords(

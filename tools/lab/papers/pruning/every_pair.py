@@ -3,13 +3,12 @@
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.pruning.every_pair corpus.zh corpus.en links -o pass.json
 
-For each pair below a size, a first derivation is drawn, and one mask is made, scored and drawn from. Seconds are
-processor time of all of these on one processor; reading and Model 1 are reported separately. Results are saved, so
+For each pair below 1,000 word pairs, a first derivation is drawn, and one mask is made, scored and drawn from. Seconds
+are processor time of all of these on one processor; reading and Model 1 are reported separately. Results are saved, so
 the same command continues an interrupted run.
 """
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,34 +18,33 @@ import typer
 from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.pruning.chain import PruningKernel
 from hierogram.tools.lab.measures.results import ResultCache
-from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, read_corpus
+from hierogram.tools.lab.papers.pruning.pairs import (
+    LinkedCorpus,
+    LinksFile,
+    SourceFile,
+    TargetFile,
+    read_corpus,
+)
 
+_MAX_SIZE = 1_000
+"""Pairs have fewer word pairs, as in the paper."""
 _AT_ONCE = 1_000
 """Pairs between two saves."""
 
 
-def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> tuple[int, int, float]:
+def sample(corpus: LinkedCorpus, pair: int, seed: int) -> tuple[int, int, float]:
     """Make the first derivation and one mask of a pair; return its word pairs, edges of the mask, processor seconds."""
     started = time.process_time()
-    kernel = PruningKernel(corpus.system(grammar, pair), pair)
+    kernel = PruningKernel(corpus.system("itg", pair), pair)
     _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
     return int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - started
 
 
-def sample_all(corpus: LinkedCorpus, grammar: str, pairs: list[int], seed: int) -> list[tuple[int, int, float]]:
-    """Call `sample` for several pairs."""
-    return [sample(corpus, grammar, pair, seed) for pair in pairs]
-
-
 def main(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
-    links: Annotated[
-        str, typer.Argument(metavar="LINKS", help="Their links as Pharaoh lines, optionally with scores.")
-    ],
-    below: Annotated[int, typer.Option(min=1, help="Use only pairs with fewer word pairs.")] = 1_000,
+    source: SourceFile,
+    target: TargetFile,
+    links: LinksFile,
     every: Annotated[int, typer.Option(min=1, help="Use every N-th of these pairs.")] = 1,
-    grammar: Annotated[str, typer.Option(help="Grammar: itg or mixed.")] = "itg",
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="JSON file of results.")] = Path(
         "pass.json"
@@ -57,15 +55,19 @@ def main(
     corpus = read_corpus(source, target, links)
     reading = time.process_time() - started
     sizes = corpus.sizes()
-    pairs = np.flatnonzero((sizes > 0) & (sizes < below))[::every].tolist()
+    pairs = np.flatnonzero((sizes > 0) & (sizes < _MAX_SIZE))[::every].tolist()
     cache, rows = ResultCache(output), list[tuple[int, int, float]]()
     # Kernels are compiled, or loaded, before the clock starts.
     for pair in pairs[:2]:
-        sample(corpus, grammar, pair, seed)
+        sample(corpus, pair, seed)
     with progress("sample", "pairs") as bar:
         for chunk in (pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)):
-            name = f"{grammar}, seed {seed}, {len(chunk)} pairs from {chunk[0]} to {chunk[-1]}"
-            rows += cache.find(name, partial(sample_all, corpus, grammar, chunk, seed))
+            name = f"seed {seed}, {len(chunk)} pairs from {chunk[0]} to {chunk[-1]}"
+
+            def make(pairs: list[int] = chunk) -> list[tuple[int, int, float]]:
+                return [sample(corpus, pair, seed) for pair in pairs]
+
+            rows += cache.find(name, make)
             bar.update(len(rows), len(pairs), len(rows))
     word_pairs, edges, seconds = np.array(rows, np.float64).reshape(-1, 3).T
     columns = ("pairs", "mean word pairs", "mean edges", "seconds", "ms a pair", "median ms", "longest s", "reading s")

@@ -9,6 +9,7 @@ log-likelihood after each iteration is exact; seconds are processor time of lear
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -20,18 +21,18 @@ from hierogram.samplers.charts.hypergraph import score
 from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
 from hierogram.samplers.charts.pruning.systems import PairSystem
-from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, read_corpus
+from hierogram.tools.lab.measures.results import time_call
+from hierogram.tools.lab.papers.pruning.pairs import (
+    LinkedCorpus,
+    LinksFile,
+    SourceFile,
+    TargetFile,
+    read_corpus,
+)
 
 
-class ExpectedCounts(NamedTuple):
-    """Result of an E step: the expected features of each chart, and the log-likelihood, None if masks were used."""
-
-    features: list[NDArray[np.float64]]
-    log_likelihood: float | None
-
-
-def count_exactly(grammar: "LearnableItg") -> ExpectedCounts:
-    """Compute expectations from whole charts."""
+def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], float]:
+    """Return the expected features of each whole chart, and the log-likelihood."""
     features, likelihood = [], 0.0
     for number in range(grammar.size):
         system = grammar.system(number)
@@ -39,11 +40,11 @@ def count_exactly(grammar: "LearnableItg") -> ExpectedCounts:
         scores = score(system.build(nothing, nothing))
         features.append(system.features(scores.expected))
         likelihood += float(np.log(scores.total)) - system.log_scale
-    return ExpectedCounts(features, likelihood)
+    return features, likelihood
 
 
 class SoftCounts:
-    """Compute expectations from masks."""
+    """Expected features from masks."""
 
     def __init__(self, grammar: "LearnableItg", masks: int, key: int) -> None:
         self._masks = masks
@@ -53,29 +54,25 @@ class SoftCounts:
             PruningKernel(grammar.system(number), number).init(key) for number in range(grammar.size)
         ]
 
-    def count(self, grammar: "LearnableItg") -> ExpectedCounts:
-        """Sum several masks of each chart, under the grammar's current weights."""
+    def count(self, grammar: "LearnableItg") -> list[NDArray[np.float64]]:
+        """Return the mean features of several masks of each chart, under the grammar's current weights."""
         features = []
         for number in range(grammar.size):
             kernel = PruningKernel(grammar.system(number), number)
-            total: NDArray[np.float64] | None = None
+            total: NDArray[np.float64] = np.zeros(())
             for plan in range(self._done + 1, self._done + self._masks + 1):
                 self._states[number], [pruned] = kernel.step(self._key, self._states[number], plan)
-                total = pruned.features if total is None else total + pruned.features
-            assert total is not None
+                total = total + pruned.features
             features.append(total / self._masks)
         self._done += self._masks
-        return ExpectedCounts(features, None)
+        return features
 
 
-def learned(
-    grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None
-) -> Iterator[tuple["LearnableItg", ExpectedCounts]]:
-    """Run expectation maximization; yield after each iteration the grammar, and the counts under the previous one."""
+def learned(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator["LearnableItg"]:
+    """Run expectation maximization, and yield the grammar after each iteration."""
     for _ in range(iterations):
-        counted = count_exactly(grammar) if soft is None else soft.count(grammar)
-        grammar = grammar.maximized(counted.features)
-        yield grammar, counted
+        grammar = grammar.maximized(count_exactly(grammar)[0] if soft is None else soft.count(grammar))
+        yield grammar
 
 
 class ItgPairs(NamedTuple):
@@ -143,10 +140,7 @@ def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
-    """Return an ITG to learn from evenly spaced pairs with two links and up to `largest` word pairs.
-
-    Initially rules are equally probable, and words have their frequencies in these pairs, with links counted twice.
-    """
+    """Return an ITG of evenly spaced pairs with two links; words have their frequencies, linked ones twice."""
     linked = np.array([len(links) > 1 for links in corpus.links])
     suited = np.flatnonzero(linked & (corpus.sizes() <= largest))
     chosen = suited[np.unique(np.linspace(0, len(suited) - 1, number).astype(np.int64))] if len(suited) else suited
@@ -162,32 +156,20 @@ def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
     return LearnableItg(data, np.full(5, 0.2), *map(_relative, (pairs, *unlinked_weights)))
 
 
-class LearningPoint(NamedTuple):
-    """A grammar after an iteration: its exact log-likelihood, and total processor seconds of learning."""
-
-    log_likelihood: float
-    seconds: float
-
-
-def curve(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator[LearningPoint]:
-    """Learn, and yield the state before the first iteration and after each."""
+def curve(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator[tuple[float, float]]:
+    """Learn; yield exact log-likelihood and processor seconds of learning, at the start and after each iteration."""
     spent, steps = 0.0, learned(grammar, iterations, soft)
     for iteration in range(iterations + 1):
         if iteration:
-            started = time.process_time()
-            grammar, _ = next(steps)
-            spent += time.process_time() - started
-        log_likelihood = count_exactly(grammar).log_likelihood
-        assert log_likelihood is not None
-        yield LearningPoint(log_likelihood, spent)
+            seconds, grammar = time_call(partial(next, steps), time.process_time)
+            spent += seconds
+        yield count_exactly(grammar)[1], spent
 
 
 def main(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
-    links: Annotated[
-        str, typer.Argument(metavar="LINKS", help="Their links as Pharaoh lines, optionally with scores.")
-    ],
+    source: SourceFile,
+    target: TargetFile,
+    links: LinksFile,
     pairs: Annotated[int, typer.Option(min=1, help="Number of training pairs.")] = 200,
     largest: Annotated[int, typer.Option(min=1, help="Maximum number of word pairs of a pair.")] = 130,
     iterations: Annotated[int, typer.Option(min=1, help="Iterations of expectation maximization.")] = 10,

@@ -1,8 +1,10 @@
 """Sentence pairs for the experiments of [BPK09]: their words, the links that are variables, and two grammars."""
 
 from itertools import permutations
+from typing import Annotated
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
@@ -15,6 +17,11 @@ from hierogram.samplers.itg.batch import make_batch
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.tools.alignment_scores import read_links
 
+SourceFile = Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")]
+TargetFile = Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")]
+LinksFile = Annotated[
+    str, typer.Argument(metavar="LINKS", help="Their links as Pharaoh lines, optionally with scores.")
+]
 _MIN_PROBABILITY = 0.1
 """Minimum probability of a link that is a variable."""
 
