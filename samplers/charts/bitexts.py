@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph, Key, draw, make_hypergraph, most_used
 from hierogram.samplers.charts.pairs import ANY, PairTask, has_words, lay_cells, make_cells, span_of
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.exceptions import SamplerError
 
@@ -60,10 +60,7 @@ def make_segments(size: int, longest: int) -> Segments:
 
 @njit_inline
 def next_end(symbol, start, end, room, last, words):
-    """Return the next possible end of a symbol after `end` (-1: the first), or -1.
-
-    The end is at most `room`, and equal to it for the last symbol of a side. Nonterminals may be empty.
-    """
+    """Return the next end of a symbol after `end` (-1: the first), up to `room` (the last symbol: at `room`); or -1."""
     if symbol >= 0 or symbol == ANY:
         if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
             return np.int64(-1)
@@ -178,7 +175,7 @@ class PairBuilder:
         self._cells = make_cells(0, 0, 1 << 12)
         self._segments = make_segments(1 << 10, 4)
         edges = max_edges or _EDGES_AT_FIRST
-        self._graph = make_hypergraph(1 << 12, edges, 2 * edges)
+        self._graph = make_hypergraph(1 << 12, edges)
 
     def build(self, task: PairTask) -> PairGraph:
         """Return the hypergraph that the mask keeps; its root may have no edge. Raises `SamplerError`."""
@@ -206,7 +203,7 @@ class PairBuilder:
                     if len(self._graph.weight) >= self._most:
                         raise SamplerError(f"a chart of {n} and {m} words has more than {self._most:,} edges")
                     edges = min(edges, self._most)
-                self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
+                self._graph = make_hypergraph(len(self._graph.first) - 1, edges)
 
 
 def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: PairTask) -> Emissions:
@@ -218,42 +215,39 @@ def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: P
     edges = np.flatnonzero(uses)
     n, m = task.fixed.shape
     emissions = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
-    _add_emissions(bitext, edges, expected[edges], emissions, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
+    _add_emissions(bitext, edges, expected[edges], emissions)
     return emissions
 
 
+@njit_allocating
+def _add_emissions(bitext, edges, amount, emissions):
+    """Add the emissions of edges `edges[k]`, weighted by `amount[k]`."""
+    n, m = emissions.links.shape
+    room = np.empty(n, np.int32), np.empty(m, np.int32)
+    for number in range(len(edges)):
+        _add_edge(bitext, edges[number], amount[number], emissions, room)
+
+
+@njit_allocating
 def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
     """Sample derivations and return which of `links` int32[V, 2] each one emits with one rule, bool[draws, V]."""
     n, m = task.fixed.shape
-    emissions = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
+    found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
+    room = np.empty(n, np.int32), np.empty(m, np.int32)
     max_edges = most_used(bitext.graph)
-    edges = np.empty(max_edges, np.int64), np.empty(max_edges, np.int64)
+    stack, edges = np.empty(max_edges, np.int64), np.empty(max_edges, np.int64)
     values = np.zeros((draws, len(links)), np.bool_)
-    _draw_links(bitext, inside, key, links, (edges, emissions, np.zeros(n, np.int32), np.zeros(m, np.int32)), values)
-    return values
-
-
-@njit
-def _draw_links(bitext, inside, key, links, room, values):
-    """Fill `values` from derivations drawn from one stream."""
-    (stack, edges), found, source, target = room
     random = stream(key.seed, key.number, key.step)
-    for k in range(len(values)):
+    for k in range(draws):
         number, random = draw(bitext.graph, inside, random, stack, edges)
         found.links[:] = 0.0
         for at in range(number):
-            _add_edge(bitext, edges[at], 1.0, found, (source, target))
+            _add_edge(bitext, edges[at], 1.0, found, room)
         for v in range(len(links)):
             values[k, v] = found.links[links[v, 0], links[v, 1]] > 0.0
-
-
-@njit
-def _add_emissions(bitext, edges, amount, emissions, room):
-    """Add the emissions of edges `edges[k]`, weighted by `amount[k]`."""
-    for number in range(len(edges)):
-        _add_edge(bitext, edges[number], amount[number], emissions, room)
+    return values
 
 
 @njit
@@ -387,10 +381,7 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 @njit
 def _finish(item, number, emits, task, cells, segments, graph):
-    """Write the current edge if the mask keeps it; returns False without room.
-
-    `emits` is the number of emitted target words, and the word matched by `ANY`.
-    """
+    """Write the edge that emits (number of target words, word of `ANY`) if the mask keeps it; False without room."""
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):
         return True

@@ -115,7 +115,7 @@ def make_grammar(
     return ChartGrammar(labels, symbols, binary, lexical, unary, closure, best)
 
 
-class Sorted(NamedTuple):
+class SortedRules(NamedTuple):
     """Rules in the orders that restriction preserves: indices by (left, right), by parent, and by word."""
 
     grammar: ChartGrammar
@@ -125,11 +125,11 @@ class Sorted(NamedTuple):
     word_start: NDArray[np.int64]
 
 
-def sort_rules(grammar: ChartGrammar, words: int) -> Sorted:
+def sort_rules(grammar: ChartGrammar, words: int) -> SortedRules:
     """Sort the rules of a grammar for `restricted`; `words` is the size of its vocabulary."""
     binary, lexical = grammar.binary, grammar.lexical
     by_word = np.argsort(lexical["word"], kind="stable")
-    return Sorted(
+    return SortedRules(
         grammar,
         np.lexsort((binary["parent"], binary["right"], binary["left"])),
         np.argsort(binary["parent"], kind="stable"),
@@ -138,7 +138,7 @@ def sort_rules(grammar: ChartGrammar, words: int) -> Sorted:
     )
 
 
-def restricted(rules: Sorted, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
+def restricted(rules: SortedRules, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
     """Return the rules whose words all occur in a sentence; `words` int32[n] are vocabulary numbers."""
     grammar = rules.grammar
     live = np.zeros(grammar.symbols, np.bool_)

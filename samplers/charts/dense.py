@@ -140,18 +140,9 @@ def matrices_size(n: int, m: int) -> int:
 
 
 def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longest: int, seats: int) -> DenseScratch:
-    """Allocate scratch memory.
+    """Allocate scratch memory for pieces of up to `words` words and `rules` chosen rules of up to `longest` symbols.
 
-    Parameters
-    ----------
-    words
-        Maximum number of words of a piece on each side.
-    matrices
-        Size of the matrices, from `matrices_size`.
-    rules, longest
-        Number of chosen rules, and symbols per side.
-    seats
-        Number of seats. Unused memory is free.
+    `matrices` comes from `matrices_size`. Unused memory, such as free `seats`, costs nothing.
     """
     n, size = words[0], words[1] + 1
     spans = (n + 1) * (n + 2) // 2
@@ -198,10 +189,9 @@ def _span(i, j):
 
 @njit
 def _add_products(left, right, room, number, out, offset, size, kind, front):
-    """Add the products of `number` pairs of matrices to the matrix at `at`, above its diagonal.
+    """Add the products of `number` pairs of matrices to the matrix at `offset`, above its diagonal.
 
-    Computes four rows at once, one block of columns each; missing summands are zero. `front`: only rows of front
-    frames.
+    Computes four rows of one block of columns at once. `front`: only rows of front frames.
     """
     stride = _row(size)
     lefts, rights, limits = room.lefts, room.rights, room.limits
@@ -311,10 +301,7 @@ def add_joins(chosen, number, sides, base):
 
 @njit
 def _frame_kind(rule, sides):
-    """Return the kind of frame of a rule without source words, or -1, and its first and last target nonterminals.
-
-    Words between the two belong to the factor with the other words.
-    """
+    """Return the kind of frame of a rule without source words, or -1, and its first and last target nonterminals."""
     arity, source, _ = _shape(rule, sides)
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
     if arity != source or arity > 2:
@@ -444,10 +431,9 @@ def _has_words(symbols, first, last, words, begin, end):
 
 @njit
 def _part_rule(c, rule, sides, room):
-    """Choose the part of a rule that seats match: all of it, or its rest; returns the section.
+    """Choose the part of a rule that seats match, all of it or its rest; returns the section of the spans.
 
-    The rest is a factor of products with what precedes it on both sides (straight) or follows it on the source side
-    (inverted).
+    A span precedes a straight rest on both sides, and follows an inverted rest on the source side.
     """
     part = room.part[c]
     part[0] = sides.source_first[rule]
@@ -519,10 +505,7 @@ def _seat_all(chosen, number, sides, words, piece, room):
 
 @njit
 def _lay(seat, c, x, sides, words, piece, room):
-    """Fill the rows of sums over the target side of a seat that begins at x; returns False if it does not match.
-
-    Row t holds, for each end position, the weight of the first t symbols.
-    """
+    """Fill row t with the weight of a seat's first t target symbols from x to each end; returns False for no match."""
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)
@@ -959,10 +942,7 @@ def _place_tails(seat, i, c, sides, room):
 
 @njit
 def _leave_seats(head, i, above, begin, last, sides, words, piece, together, room):
-    """Reverse the seats over a source span from i, for live rows `begin` to `last`.
-
-    `above` is the offset of the section's outside sums.
-    """
+    """Reverse the seats over a source span from i, for live rows; `above` is the offset of the outside sums."""
     m = piece.y - piece.x
     size = m + 1
     stride = _row(size)

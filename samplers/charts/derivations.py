@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.chart import Chart, SentenceGrammar, cell_of
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, stream, uniform
 from hierogram.samplers.exceptions import GrammarError
 
@@ -181,16 +181,6 @@ def choose_edge(u, item, edge):
     return low
 
 
-@njit_inline
-def best_edge(item, edge):
-    """Return the item's heaviest incoming edge, the first of ties."""
-    best = item["first"]
-    for k in range(item["first"], item["last"]):
-        if edge[k]["probability"] > edge[best]["probability"]:
-            best = k
-    return best
-
-
 _MIN_VISITS = 1e-7
 """Items with fewer expected visits are omitted."""
 
@@ -243,13 +233,21 @@ class LazyHypergraph(NamedTuple):
     items: Items
 
 
+@njit_allocating
 def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
     """Return the visits to each sample, int64[D], of a Metropolis–Hastings chain that proposes the samples in order.
 
-    Its stream is numbered after those of the samples.
+    The chain starts at the first sample; its stream is numbered after those of the samples.
     """
-    times = np.zeros(len(drawn.log_ratio), np.int64)
-    count_stays(key, drawn.log_ratio, times)
+    log_ratio = drawn.log_ratio
+    times = np.zeros(len(log_ratio), np.int64)
+    state = stream(key.seed, key.sentence, len(times))
+    current = 0
+    for draw in range(len(times)):
+        state = advance(state)
+        if np.log(uniform(state)) < log_ratio[draw] - log_ratio[current]:
+            current = draw
+        times[current] += 1
     return times
 
 
@@ -420,18 +418,6 @@ def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
 
 
 @njit
-def count_stays(key, log_ratio, times):
-    """Count the chain's visits to each sample; it starts at the first one."""
-    state = stream(key.seed, key.sentence, len(times))
-    current = 0
-    for draw in range(len(times)):
-        state = advance(state)
-        if np.log(uniform(state)) < log_ratio[draw] - log_ratio[current]:
-            current = draw
-        times[current] += 1
-
-
-@njit
 def walk(key, draw, best, graph, edges, stack):
     """Write the edges of one derivation, sampled or best; returns their number, -1 without room."""
     items = graph.items
@@ -448,7 +434,10 @@ def walk(key, draw, best, graph, edges, stack):
             return -1
         item = items.item[item_row]
         if best:
-            chosen = best_edge(item, items.edge)
+            chosen = item["first"]
+            for k in range(item["first"], item["last"]):
+                if items.edge[k]["probability"] > items.edge[chosen]["probability"]:
+                    chosen = k
         else:
             state = advance(state)
             chosen = choose_edge(uniform(state), item, items.edge)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.exceptions import GrammarError
 
@@ -39,15 +39,15 @@ class Hypergraph(NamedTuple):
         return int(self.size[EDGES])
 
 
-def make_hypergraph(items: int, edges: int, tails: int) -> Hypergraph:
-    """Allocate a hypergraph; unused memory is free."""
+def make_hypergraph(items: int, edges: int) -> Hypergraph:
+    """Allocate a hypergraph with twice as many tails as edges; unused memory is free."""
     return Hypergraph(
         np.zeros(items + 1, np.int64),
         np.empty(edges, np.int32),
         np.empty(edges),
         np.empty(edges, np.int32),
         np.zeros(edges + 1, np.int64),
-        np.empty(tails, np.int32),
+        np.empty(2 * edges, np.int32),
         np.zeros(3, np.int64),
     )
 
@@ -61,10 +61,9 @@ class Key(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Linear sums of items, `inside` and `outside` float64[I], and expected uses of edges, `expected` float64[E]."""
+    """Inside sums of items, linear, float64[I], and expected uses of edges, float64[E]."""
 
     inside: NDArray[np.float64]
-    outside: NDArray[np.float64]
     expected: NDArray[np.float64]
 
     @property
@@ -74,13 +73,13 @@ class Scores(NamedTuple):
 
 
 def score(graph: Hypergraph) -> Scores:
-    """Return inside sums, outside sums and expectations. Raises `GrammarError` if there is no derivation."""
-    items, edges = int(graph.size[ITEMS]), graph.edges
-    scores = Scores(np.empty(items), np.empty(items), np.empty(edges))
+    """Return inside sums and expectations. Raises `GrammarError` if there is no derivation."""
+    items = int(graph.size[ITEMS])
+    scores = Scores(np.empty(items), np.empty(graph.edges))
     sum_inside(graph, scores.inside)
     if not items or not scores.total > 0:
         raise GrammarError("no derivation")
-    sum_outside(graph, scores.inside, scores.outside, scores.expected)
+    sum_outside(graph, scores.inside, np.empty(items), scores.expected)
     return scores
 
 
@@ -91,12 +90,10 @@ def total_weight(graph: Hypergraph) -> float:
     return float(inside[-1]) if len(inside) else 0.0
 
 
-def most_used(graph: Hypergraph) -> int:
-    """Return an upper bound on the number of edges of a derivation.
-
-    Without sharing it is the number of items, since no item is derived from itself; shared items count for each tail.
-    """
-    return int(graph.size[ITEMS]) + int(graph.size[TAILS]) + 1
+@njit_inline
+def most_used(graph):
+    """Return an upper bound on the number of edges of a derivation; shared items count once for each tail."""
+    return graph.size[ITEMS] + graph.size[TAILS] + 1
 
 
 @njit

@@ -63,21 +63,13 @@ def _set_known_environment(codegen: Any, name: str, known: Any) -> None:
         _set_environment(codegen, name, known)
 
 
-# Numba looks up the same types repeatedly and compares all compiler options each time.
+# Numba resolves the same calls repeatedly.
 
-_options: Any = targetconfig.TargetConfig
 _stack: Any = targetconfig.ConfigStack
 _functions: Any = types.Function
-_compare_options = _options.__eq__
 _resolve = _functions.get_call_type
 _PLAIN = (types.Number, types.Boolean, types.Array, types.Record)
 _resolved: dict[object, tuple[Any, Any, Any]] = {}
-
-
-def _options_equal(options: Any, other: Any) -> Any:
-    if type(options) is type(other) and options._values == other._values:
-        return True
-    return _compare_options(options, other)
 
 
 def _call_type(function: Any, context: Any, arguments: Any, keywords: Any) -> Any:
@@ -101,8 +93,6 @@ def change_compiler() -> None:
     _libraries._optimize_final_module = _optimize_kernel
     _libraries._finalize_final_module = _load_kernel
     _codegen.set_env = _set_known_environment
-    _options.__eq__ = _options_equal
-    _options.__hash__ = lambda options: hash(type(options))
     _functions.get_call_type = _call_type
 
 

@@ -175,17 +175,16 @@ class KernelCache(_caching.FunctionCache):
         with suppress(OSError):
             super().save_overload(signature, compiled)
 
-    def has_kernel_for(self, processor: tuple[str, str]) -> bool:
-        """Check if a signature of the kernel is cached for a processor."""
-        with suppress(OSError):
-            return _is_safe(self._cache_path) and any(key[1] == processor for key in self._cache_file._load_index())
-        return False
-
 
 def is_cached(kernel: Callable[..., Any]) -> bool:
     """Check if the kernel is cached for this machine's processor, for any argument types."""
     known: Any = kernel
-    return bool(known._cache.has_kernel_for(known.targetctx.codegen().magic_tuple()))
+    processor = known.targetctx.codegen().magic_tuple()
+    with suppress(OSError):
+        return _is_safe(known._cache._cache_path) and any(
+            key[1] == processor for key in known._cache._cache_file._load_index()
+        )
+    return False
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

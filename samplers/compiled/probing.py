@@ -38,6 +38,18 @@ def probe(home, mask, ends_at, table, key):
 
 
 @njit_inline
+def _is_key_or_free(keys, slot, key):
+    return (keys[slot] == key) | (keys[slot] == np.uint64(0))
+
+
+@njit_inline
+def find_key(keys, home, key):
+    """Return the slot of a key in a table of keys > 0, uint64, or the free slot where it belongs; `home` is hashed."""
+    mask = table_mask(keys)
+    return np.int64(probe(home & mask, mask, _is_key_or_free, keys, key))
+
+
+@njit_inline
 def close_gap(hole, mask, home_of, move, table):
     """Shift back entries after a freed slot that would no longer be found; returns the slot that is free afterwards.
 

@@ -45,10 +45,7 @@ def lm_word(task, word):
 
 @njit_inline
 def _cached_score(task, chart, state, word):
-    """Return the memo slot with the language-model score of a word after a state, filled on a miss.
-
-    A sentence repeats the same queries, and the model's tables are much larger than the processor's caches.
-    """
+    """Return the memo slot with the language-model score of a word after a state; queries of a sentence recur."""
     home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD) >> _HALF
     slot = np.int64(home & table_mask(chart.memo))
     entry = chart.memo[slot]
@@ -148,29 +145,6 @@ INHERITED = 0.75
 
 
 @njit_inline
-def _apart(task, chart, candidate):
-    """Return the sum of the separate estimates of a candidate's rule and items."""
-    cube = chart.cubes[candidate.cube]
-    total = cube.base
-    if cube.rules > 0:
-        total = task.weighed.ahead[candidate.rule]
-    for k in range(cube.arity):
-        total += chart.ranks[chart.coordinates[candidate.place + 1 + k]]
-    return total
-
-
-@njit_inline
-def _estimate(task, chart, candidate, gained):
-    """Return the estimated rank of a candidate before its items are joined; `gained` is its predecessor's gain.
-
-    `grown` is 0 if all items are the best of their cells.
-    """
-    arity = chart.cubes[candidate.cube].arity
-    margin = (MARGIN if candidate.grown == 0 else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * arity
-    return candidate.apart + INHERITED * gained + margin
-
-
-@njit_inline
 def _pop(chart):
     """Pop the candidate with the best estimate from the heap; ties go to the lower number."""
     heap, promises = chart.heap, chart.estimates
@@ -199,18 +173,22 @@ def _pop(chart):
 
 @njit_inline
 def _push(task, chart, cube, coordinates, axis, gained):
-    """Push a candidate of a cube, whose coordinates begin at index `coordinates`, onto the heap by its estimate.
+    """Push a candidate of a cube, whose coordinates begin at index `coordinates`, onto the heap by its estimated rank.
 
-    `gained` is its predecessor's gain from joining. If the kept candidates are at the pop limit and all better, prunes
-    the candidate and its successors.
+    `gained` is its predecessor's gain from joining; `axis` is 0 if all items are the best of their cells. If the kept
+    candidates are at the pop limit and all better, prunes the candidate and its successors.
     """
     used = chart.taken
     number = used[CANDIDATES]
     of, candidate = chart.cubes[cube], chart.candidates[number]
     candidate.cube, candidate.place, candidate.grown = cube, coordinates, axis
     candidate.rule = of.rule if of.rules == 0 else task.weighed.order[chart.coordinates[coordinates]]
-    candidate.apart = _apart(task, chart, candidate)
-    promise = _estimate(task, chart, candidate, gained)
+    apart = of.base if of.rules == 0 else task.weighed.ahead[candidate.rule]
+    for k in range(of.arity):
+        apart += chart.ranks[chart.coordinates[coordinates + 1 + k]]
+    candidate.apart = apart
+    margin = (MARGIN if axis == 0 else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * of.arity
+    promise = apart + INHERITED * gained + margin
     if _is_worse(task, chart, promise):
         return
     used[CANDIDATES] += 1

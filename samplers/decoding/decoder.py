@@ -1,6 +1,5 @@
 """Decoder: the best derivations of sentences under a weighted grammar, independent of the number of threads."""
 
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,8 @@ from hierogram.samplers.decoding.grammar import PackedGrammar, WeightedGrammar, 
 from hierogram.samplers.decoding.kbest import Outputs, best_entries, write_out
 from hierogram.samplers.language_models.model import LanguageModel
 
-_SMALLEST = 1 << 12
+_SMALLEST, _WORDS = 1 << 12, 30
+"""Items and words of the smallest chart."""
 SPAN = 20
 """Default maximum number of words that a grammar rule may span."""
 POPS = 200
@@ -53,18 +53,15 @@ class SentenceDecoder:
         """Return up to `best` derivations of a non-empty sentence, best first; if `distinct`, with distinct words."""
         task = DecodingTask(self.grammar, self.weighed, self.model, sentence, self.limits)
         words = len(sentence.words)
-        chart: DecodingChart | None = None
-        with suppress(IndexError):
+        longest = max(words, _WORDS)
+        try:
             chart = self._unused.pop()
-        size = len(chart.items) if chart is not None else _SMALLEST
-        while True:
-            room = 0 if chart is None else len(chart.heads) - 2
-            if chart is None or room < words or len(chart.items) < size:
-                chart = make_chart(max(words, 30), self.model.order, size)
-            goal = int(fill(task, chart))
-            if goal >= 0:
-                break
-            size *= 2
+        except IndexError:
+            chart = make_chart(longest, self.model.order, _SMALLEST)
+        if len(chart.heads) - 2 < words:
+            chart = make_chart(longest, self.model.order, len(chart.items))
+        while (goal := int(fill(task, chart))) < 0:
+            chart = make_chart(longest, self.model.order, 2 * len(chart.items))
         lists, entries = best_entries(task, chart, goal, best, distinct)
         outputs = write_out(task, chart, lists, entries)
         self._unused.append(chart)

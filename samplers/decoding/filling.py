@@ -58,8 +58,7 @@ def _record(chart, node, end, arity):
 def match_from(task, chart, node, position, arity, end):
     """Record all matches that continue from a trie node at a position, up to `end`. Returns False if out of room.
 
-    The first `arity` cells of `path` belong to the nonterminals matched so far. Cells from `position` on must be
-    filled.
+    The first `arity` cells of `path` belong to earlier nonterminals. Cells from `position` on must be filled.
     """
     grammar = task.grammar
     words = task.sentence.words

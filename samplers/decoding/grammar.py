@@ -66,14 +66,10 @@ class PackedGrammar(NamedTuple):
         """Number of rules."""
         return len(self.target_start) - 1
 
-    def node_of(self, rule: int) -> int:
-        """Return the node at which a rule's source side ends."""
-        return int(np.searchsorted(self.rule_first, rule, side="right")) - 1
-
     def source_of(self, rule: int) -> list[int]:
         """Return the symbols of a rule's source side, nonterminals as in `RuleColumns`."""
         path = []
-        node = self.node_of(rule)
+        node = int(np.searchsorted(self.rule_first, rule, side="right")) - 1
         while node:
             path.append(int(self.symbol[node - 1]))
             node = int(np.searchsorted(self.child_first, node - 1, side="right")) - 1
@@ -97,19 +93,14 @@ class PackedGrammar(NamedTuple):
 def scopes(columns: RuleColumns) -> NDArray[np.int32]:
     """Return the scope of each rule, int32[R] [Hopkins & Langmead 2010]."""
     gap = columns.source < 0
-    first, last = columns.source_start[:-1], columns.source_start[1:]
-    filled = last > first
-    adjacent = np.zeros(len(gap) + 1, np.int64)
-    if len(gap):
-        pairs = gap[:-1] & gap[1:]
-        pairs[
-            columns.source_start[1:-1][(columns.source_start[1:-1] > 0) & (columns.source_start[1:-1] < len(gap))] - 1
-        ] = False
-        adjacent[2:] = np.cumsum(pairs)
-    free_ends = np.where(filled, adjacent[last] - adjacent[np.minimum(first + 1, len(gap))], 0)
-    edges = np.zeros(len(first), np.int64)
-    edges[filled] = gap[first[filled]].astype(np.int64) + gap[last[filled] - 1]
-    return (free_ends + edges).astype(np.int32)
+    sizes = np.diff(columns.source_start)
+    rule = np.repeat(np.arange(len(sizes)), sizes)
+    adjacent = gap[:-1] & gap[1:] & (rule[:-1] == rule[1:])
+    scope = np.bincount(rule[1:][adjacent], minlength=len(sizes)).astype(np.int32)
+    filled = sizes > 0
+    scope[filled] += gap[columns.source_start[:-1][filled]]
+    scope[filled] += gap[columns.source_start[1:][filled] - 1]
+    return scope
 
 
 def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
@@ -121,7 +112,7 @@ def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
     return usable
 
 
-def _taken(
+def _take_ranges(
     flat: NDArray[_Scalar], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
     """Return concatenated ranges of an array in another order, and their starts."""
@@ -157,8 +148,8 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Packe
     ranked = np.argsort(node, kind="stable")
     rule_first = np.concatenate(([0], np.cumsum(np.bincount(node, minlength=nodes)))).astype(np.int32)
     order = order[ranked]
-    target, target_start = _taken(columns.target, columns.target_start, order)
-    links, link_start = _taken(columns.links, columns.link_start, order)
+    target, target_start = _take_ranges(columns.target, columns.target_start, order)
+    links, link_start = _take_ranges(columns.links, columns.link_start, order)
     return PackedGrammar(
         child_first,
         np.concatenate([np.zeros(0, np.int32), *symbol_levels]),

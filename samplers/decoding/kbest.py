@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import capacity_for, probe, table_mask
+from hierogram.samplers.compiled.probing import capacity_for, find_key
 from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.decoding.chart import GLUE_NEXT, ITEMS, NONE, TAILS, DecodingChart, DecodingTask
 from hierogram.samplers.decoding.cubes import lm_word
@@ -40,7 +40,7 @@ ENTRY = np.dtype(
 Bⁿ⁻ʲ of its n target words and `shift` is Bⁿ, modulo 2⁶⁴.
 """
 
-SOURCE_ITEM = np.dtype(
+ITEM_LIST = np.dtype(
     [
         ("last", np.int32),
         ("turn", np.int32),
@@ -73,7 +73,7 @@ class Lists(NamedTuple):
     # ENTRY[c], and int32: their tail entries.
     entries: NDArray[np.void]
     tails: NDArray[np.int32]
-    # SOURCE_ITEM[items]
+    # ITEM_LIST[items]
     items: NDArray[np.void]
     # int32: stack of items.
     stack: NDArray[np.int32]
@@ -162,11 +162,6 @@ def _spell(task, chart, lists, entry):
     made.word_hash, made.shift = word_hash, shift
 
 
-@njit_inline
-def _ends_at(seen, slot, key):
-    return seen[slot] == _FREE or seen[slot] == key
-
-
 @njit
 def _is_new(lists, entry):
     """Add the words of an entry to `seen`. Returns False if an entry of its item has the same words."""
@@ -175,8 +170,7 @@ def _is_new(lists, entry):
         return True
     stored = lists.entries[entry]
     key = mix(stored.word_hash + mix(np.uint64(stored.item) + _BASE)) | _ONE
-    mask = table_mask(seen)
-    slot = np.int64(probe(key >> _ONE & mask, mask, _ends_at, seen, key))
+    slot = find_key(seen, key >> _ONE, key)
     if seen[slot] == key:
         return False
     seen[slot] = key
@@ -195,14 +189,8 @@ def begin_lists(task, chart, lists):
         _fill(task, chart, lists, item, item, chart_item.best, chart.edges[chart_item.best].tails)
         _is_new(lists, item)
         item_list = lists.items[item]
-        item_list.last, item_list.turn, item_list.heap, item_list.cursor, item_list.opened, item_list.ended = (
-            item,
-            item,
-            NONE,
-            0,
-            0,
-            0,
-        )
+        item_list.last, item_list.turn, item_list.heap = item, item, NONE
+        item_list.cursor, item_list.opened, item_list.ended = 0, 0, 0
     lists.taken[ENTRIES] = chart.taken[ITEMS]
     lists.taken[ENTRY_TAILS] = chart.taken[TAILS]
 
@@ -322,10 +310,7 @@ def find_best(task, chart, lists, goal, limit, entries):
 def best_entries(
     task: DecodingTask, chart: DecodingChart, goal: int, limit: int, distinct: bool
 ) -> tuple[Lists, NDArray[np.int32]]:
-    """Return the k-best lists and up to `limit` entries of the goal, best first; int32.
-
-    With `distinct`, each has different target words, and the search stops at `MAX_ENTRIES`.
-    """
+    """Return the k-best lists and up to `limit` entries of the goal, int32, best first; `distinct`: in target words."""
     size = 64 if limit == 1 else 1 << 14
     items = int(chart.taken[ITEMS])
     while True:
@@ -333,7 +318,7 @@ def best_entries(
         lists = Lists(
             np.empty(items + size, ENTRY),
             np.empty(int(chart.taken[TAILS]) + 2 * size, np.int32),
-            np.empty(items, SOURCE_ITEM),
+            np.empty(items, ITEM_LIST),
             np.empty(items + 1, np.int32),
             np.zeros(capacity_for(items + size, 2) if distinct else 1, np.uint64),
             np.zeros(2, np.int64),
@@ -416,12 +401,8 @@ def _write_one(task, chart, lists, entry, row, outputs):
                 return False
             edge = lists.entries[entry].edge
             use = outputs.uses[number]
-            use.rule, use.cell, use.parent, use.slot = (
-                chart.edges[edge].rule,
-                chart.items[lists.entries[entry].item].cell,
-                current,
-                slot,
-            )
+            use.rule, use.cell = chart.edges[edge].rule, chart.items[lists.entries[entry].item].cell
+            use.parent, use.slot = current, slot
             use.first, use.symbol, use.entry = position - begin, 0, entry
             _count(task, chart, edge, outputs.features[row])
             current = number - first_use

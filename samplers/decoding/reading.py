@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.decoding.grammar import RuleColumns
-from hierogram.samplers.language_models.lines import number
+from hierogram.samplers.language_models.lines import line_end, number
 from hierogram.samplers.language_models.model import FREE
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add
 
@@ -332,9 +332,7 @@ def read_rules(
     """
     while True:
         start = cursor[AT]
-        end = start
-        while end < len(text) and text[end] != _LINE_FEED:
-            end += 1
+        end = line_end(text, start)
         if end == len(text):
             return MORE
         last = end
@@ -405,10 +403,7 @@ def _number_gaps(columns, numbers):
 
 @njit
 def _keep_word_links(columns, start):
-    """Remove links of nonterminals; returns the first rule with a link outside its sides, or -1.
-
-    Writes the new link starts to `start` int64[R+1].
-    """
+    """Remove links of nonterminals and write the new link starts; returns the first rule with a link outside, or -1."""
     kept_links = 0
     for rule in range(len(start) - 1):
         start[rule] = kept_links

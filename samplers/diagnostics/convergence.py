@@ -220,29 +220,15 @@ _STILL = 0.02
 
 
 def verdicts(draws: Draws, summary: Summary) -> list[str]:
-    """Return the verdict on each quantity of draws float64[S, C, N].
-
-    If R-hat is above 1.05, the verdict is DRIFTING if the halves of chains differ more than the chains, else APART.
-    """
-    halves, wholes = _variances(draws)
+    """Return the verdict on each quantity of draws float64[S, C, N]."""
+    drift, spread = _variances(draws)
     deviations = draws.std(axis=2)
     stuck = (deviations < _STILL * np.median(deviations, axis=1, keepdims=True)).any(axis=1)
-    return [
-        _verdict(float(r_hat), float(effective), bool(still), bool(moves))
-        for r_hat, effective, still, moves in zip(
-            summary.r_hat, np.fmin(summary.ess_bulk, summary.ess_tail), stuck, halves > wholes, strict=True
-        )
-    ]
-
-
-def _verdict(r_hat: float, effective: float, stuck: bool, moves: bool) -> str:
-    if np.isnan(r_hat):
-        return CONSTANT
-    if stuck:
-        return STUCK
-    if r_hat > R_HAT_LIMIT:
-        return DRIFTING if moves else APART
-    return SHORT if effective < MIN_EFFECTIVE else SOUND
+    differ = summary.r_hat > R_HAT_LIMIT
+    short = np.fmin(summary.ess_bulk, summary.ess_tail) < MIN_EFFECTIVE
+    conditions = [np.isnan(summary.r_hat), stuck, differ & (drift > spread), differ, short]
+    found: list[str] = np.select(conditions, [CONSTANT, STUCK, DRIFTING, APART, SHORT], SOUND).tolist()
+    return found
 
 
 def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -260,4 +246,4 @@ def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def count_flags(flags: Sequence[str]) -> dict[str, int]:
     """Return the number of quantities per verdict, without zeros."""
-    return {verdict: number for verdict in MEANINGS if (number := sum(flag == verdict for flag in flags))}
+    return {verdict: number for verdict in MEANINGS if (number := flags.count(verdict))}

@@ -156,8 +156,7 @@ def draw_of_rule(pair, source_hash, target_hash):
 def threshold(step, draw, sweeps):
     """Return the uses in `sweeps` sweeps from which a mean is rounded to the step, given the draw; otherwise to 0.
 
-    The threshold of a mean is distributed uniformly between 0 and the step, so the rounded mean has the right
-    expectation.
+    A uniform threshold of the mean between 0 and the step preserves its expectation.
     """
     return (2 * np.int64(draw) + 1) * step * np.int64(sweeps) // (2 * DRAWS)
 
@@ -212,10 +211,7 @@ def _has_room(averages, pair, slots):
 
 @njit
 def put_entry(averages, pair, hashes, root, sums, marks, fragment):
-    """Append an entry with `sums` (uses, missed), `marks` (shared, draw) and `fragment` uint8.
-
-    Returns True if there was room.
-    """
+    """Append an entry with `sums` (uses, missed), `marks` (shared, draw) and `fragment`; returns False without room."""
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         return False
@@ -337,19 +333,14 @@ def _halve(averages, pair):
 
 
 @njit
-def _turn_shared(averages, pair):
-    """Start a new period of `SHARED_SWEEPS`: shift bit 0 of `shared` to bit 1 and drop bit 1."""
-    for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
-        entry = averages.entry[k]
-        entry["shared"] = (entry["shared"] & 1) << 1
-
-
-@njit
 def end_sweep(averages, pair):
     """Count a sweep of a pair after its uses were added. Periodically decays old sweeps and evicts rare rules."""
     averages.sweeps[pair] += 1
     if averages.sweeps[pair] % SHARED_SWEEPS == 0:
-        _turn_shared(averages, pair)
+        # Bit 0 of `shared` becomes bit 1.
+        for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+            entry = averages.entry[k]
+            entry["shared"] = (entry["shared"] & 1) << 1
     if averages.sweeps[pair] == MAX_SWEEPS:
         _halve(averages, pair)
     if averages.sweeps[pair] % SWEEPS_PER_PRUNING == 0:

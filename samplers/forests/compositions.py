@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import find_key
 from hierogram.samplers.forests.averages import encode_fragment
 from hierogram.samplers.forests.derivations import Batch, empty_state, make_summary, walk_space
 from hierogram.samplers.forests.forest import push_tails, view_pair
@@ -43,25 +44,19 @@ _END = "\n"
 class Ngrams(NamedTuple):
     """Counts of the n-grams in a text of `words` words: a hash table of `keys` uint64[places] and `counts` uint32.
 
-    A key is the 64-bit hash of an n-gram, 0 for a free place; `taken` places are used. Expected occurrences refer to a
-    text of `text_words` words: `words`, but at least a minimum.
+    A key is the 64-bit hash of an n-gram, 0 for a free place; `taken` places are used.
     """
 
     keys: NDArray[np.uint64]
     counts: NDArray[np.uint32]
     taken: int
     words: int
-    text_words: int
 
 
 @njit_inline
 def _place_of(key, keys):
     """Return the place of an n-gram, or the free place where it belongs."""
-    mask = np.uint64(len(keys) - 1)
-    place = (key ^ (key >> _HALF_BITS)) & mask
-    while keys[place] != np.uint64(0) and keys[place] != key:
-        place = (place + np.uint64(1)) & mask
-    return place
+    return find_key(keys, key ^ (key >> _HALF_BITS), key)
 
 
 @njit_inline
@@ -127,21 +122,16 @@ def _expect(running, runs, ngrams, expected):
 
 def empty_ngrams() -> Ngrams:
     """Return empty n-gram counts."""
-    return Ngrams(np.zeros(_MIN_PLACES, np.uint64), np.zeros(_MIN_PLACES, np.uint32), 0, 0, _MIN_WORDS)
+    return Ngrams(np.zeros(_MIN_PLACES, np.uint64), np.zeros(_MIN_PLACES, np.uint32), 0, 0)
 
 
 def _with_room(ngrams: Ngrams, extra: int) -> Ngrams:
-    """Return the counts in a table with room for `extra` n-grams.
-
-    Beyond `_MAX_PLACES`, n-grams seen once are dropped: their counts matter only if they recur, and are then too small
-    by one.
-    """
+    """Return the counts in a table with room for `extra` n-grams; a full large table drops n-grams seen once."""
     slots = len(ngrams.keys)
-    if _PLACES_PER_NGRAM * (ngrams.taken + extra) <= slots:
+    needed = _PLACES_PER_NGRAM * (ngrams.taken + extra)
+    if needed <= slots:
         return ngrams
-    min_count = 1
-    if _PLACES_PER_NGRAM * (ngrams.taken + extra) > _MAX_PLACES:
-        min_count = 2
+    min_count = 2 if needed > _MAX_PLACES else 1
     remaining = int(((ngrams.keys != 0) & (ngrams.counts >= min_count)).sum())
     while slots < _PLACES_PER_NGRAM * (remaining + extra):
         slots *= 2
@@ -154,12 +144,11 @@ def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:
     """Return the counts with the n-grams of a batch's source sentences added. Consumes `ngrams`."""
     ngrams = _with_room(ngrams, ORDER * len(batch.bitext.source))
     new = _count(batch.bitext.source_offset, batch.words.source, ngrams.keys, ngrams.counts)
-    words = ngrams.words + len(batch.bitext.source)
-    return ngrams._replace(taken=ngrams.taken + new, words=words, text_words=max(words, _MIN_WORDS))
+    return ngrams._replace(taken=ngrams.taken + new, words=ngrams.words + len(batch.bitext.source))
 
 
 def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDArray[np.float64]:
-    """Return the expected occurrences of each source side in a text of `text_words` words, float64[m].
+    """Return the expected occurrences of each source side in a text as long as the counted one, float64[m].
 
     `sides` are in rule notation; `salt` is the salt of the word hashes. Word runs of a side, separated by nonterminals,
     are assumed to be independent.
@@ -179,7 +168,7 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
     # Positions that count only words.
     place = np.cumsum(is_word)
     runs = np.stack((side[begins], place[begins] - 1, place[ends]), axis=1)
-    expected = np.full(len(sides), float(ngrams.text_words))
+    expected = np.full(len(sides), float(max(ngrams.words, _MIN_WORDS)))
     running = add_up(hashes, hashes[:0], ALL_BITS).source
     _expect(running, runs, ngrams, expected)
     return expected
@@ -241,7 +230,7 @@ def _expected(v, x, view, ngrams):
     first, last = (end, end) if x == v else (np.int64(inner["source_start"]), np.int64(inner["source_end"]))
     value = log_probability(view.source, np.int64(node["source_start"]), first, ngrams)
     value += log_probability(view.source, last, end, ngrams)
-    return ngrams.text_words * np.exp(value)
+    return max(ngrams.words, _MIN_WORDS) * np.exp(value)
 
 
 @njit

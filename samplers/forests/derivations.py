@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.forest import Bitext, Forests, push_tails, tail_range, view_pair
@@ -271,14 +271,17 @@ def is_variable(value, node):
     return 0 <= value < 2 * np.int64(node["degree"]) and (value & 1 == 1 or node["free"] == 1)
 
 
-@njit
-def _encode_states(forests, edge, cut, offsets, buffer):
+@njit_allocating
+def encode_states(forests: Forests, state: State) -> Blobs:
+    """Encode all variables of each pair as bytes."""
+    offsets = np.zeros(len(forests.node_offset), np.int64)
+    content = np.empty(3 * len(forests.node), np.uint8)
     position = 0
     for pair in range(len(forests.node_offset) - 1):
         for v in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
-            position = put_number(buffer, position, 2 * np.int64(edge[v]) + np.int64(cut[v]))
+            position = put_number(content, position, 2 * np.int64(state.edge[v]) + np.int64(state.cut[v]))
         offsets[pair + 1] = position
-    return position
+    return Blobs(content[:position].copy(), offsets)
 
 
 @njit
@@ -298,19 +301,19 @@ def _encode_trees(batch, state, stack, offsets, content):
 
 
 @njit
-def _decode_states(forests, offsets, buffer, edge, cut, wrong):
+def _decode_states(forests, blobs, state, wrong):
     """Decode all variables, and mark pairs whose bytes do not match their forest in `wrong`."""
     for pair in range(len(forests.node_offset) - 1):
-        position = offsets[pair]
-        end = offsets[pair + 1]
+        position = blobs.offsets[pair]
+        end = blobs.offsets[pair + 1]
         v = forests.node_offset[pair]
         last = forests.node_offset[pair + 1]
         while v < last:
-            value, position = get_number(buffer, position, end)
+            value, position = get_number(blobs.content, position, end)
             if not is_variable(value, forests.node[v]):
                 break
-            edge[v] = value >> 1
-            cut[v] = value & 1
+            state.edge[v] = value >> 1
+            state.cut[v] = value & 1
             v += 1
         wrong[pair] = v < last or position != end
 
@@ -336,14 +339,6 @@ def decode_tree(view, content, first, last, stack):
     return position == last
 
 
-def encode_states(forests: Forests, state: State) -> Blobs:
-    """Encode all variables of each pair as bytes."""
-    offsets = np.zeros(forests.pairs + 1, np.int64)
-    buffer = np.empty(3 * forests.nodes, np.uint8)
-    size = _encode_states(forests, state.edge, state.cut, offsets, buffer)
-    return Blobs(buffer[:size].copy(), offsets)
-
-
 def encode_trees(batch: Batch, state: State) -> Blobs:
     """Encode the current derivation of each pair as bytes."""
     offsets = np.zeros(batch.size + 1, np.int64)
@@ -356,7 +351,7 @@ def decode_states(forests: Forests, blobs: Blobs) -> State:
     """Decode the output of `encode_states`. Raises `DerivationError` if bytes do not match their pair's forest."""
     state = empty_state(forests)
     wrong = np.zeros(forests.pairs, np.bool_)
-    _decode_states(forests, blobs.offsets, blobs.content, state.edge, state.cut, wrong)
+    _decode_states(forests, blobs, state, wrong)
     if wrong.any():
         raise misfit("derivation", "does not match its forest", wrong)
     return state

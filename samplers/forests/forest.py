@@ -89,12 +89,6 @@ class Forests(NamedTuple):
 
 
 @njit
-def _fill(array, size, value):
-    for k in range(size):
-        array[k] = value
-
-
-@njit
 def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, taken):
     """Write the forests of pairs first..last. Returns the first pair that does not fit in the arrays, or `last`.
 
@@ -114,10 +108,10 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
     for pair in range(first, last):
         words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
         target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
-        _fill(lowest, words, target_words)
-        _fill(highest, words, -1)
-        _fill(back_lowest, target_words, words)
-        _fill(back_highest, target_words, -1)
+        lowest[:words] = target_words
+        highest[:words] = -1
+        back_lowest[:target_words] = words
+        back_highest[:target_words] = -1
         for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
             s = bitext.link_source[k]
             t = bitext.link_target[k]
@@ -142,7 +136,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             return pair
         first_node = node
         first_tail = tail
-        _fill(node_at, aligned * aligned, -1)
+        node_at[: aligned * aligned] = -1
         for i in range(aligned - 1, -1, -1):
             low = target_words
             high = -1

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import (
     BYTES_PER_SLOT,
@@ -39,6 +39,8 @@ from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE
 _NUMBER_BYTES = 9
 _MAX_STORED, _MAX_BYTES = 0xFFFFFFFF, 0xFFFF
 """Maximum of `uses` and `missed`, and of the size of a fragment in bytes, in an entry."""
+_MIN_ENTRY_BYTES = 6
+"""Bytes of the smallest entry: five numbers and a fragment."""
 _ENTRY_BYTES = 18
 """Maximal bytes of an entry's numbers: `root` and `size` have 16 bits, `uses` and `missed` 32, `draw` 8."""
 
@@ -82,32 +84,18 @@ def _next(content, position, last):
 
 
 @njit
-def _count(records):
-    """Return the number of entries in all records, and the first pair with a truncated record, or -1."""
-    number = 0
-    for pair in range(len(records.offsets) - 1):
-        first, last = records.offsets[pair], records.offsets[pair + 1]
-        if first == last:
-            continue
-        _, _, position = _begin(records.content, first, last)
-        while 0 <= position < last:
-            _, _, _, _, position = _next(records.content, position, last)
-            number += 1
-        if position < 0:
-            return number, pair
-    return number, -1
-
-
-@njit
 def _list(records, found):
+    """List the fragments with nonzero weights; returns their number, and the first pair with a truncated record."""
     listed = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
         sweeps, _, position = _begin(records.content, first, last)
-        while position < last:
+        while 0 <= position < last:
             root, sums, marks, start, position = _next(records.content, position, last)
+            if position < 0:
+                break
             weight, variance = round_uses(sums[0], sums[1], sweeps, step_of(marks[0]), marks[1])
             if weight > 0:
                 found.pairs[listed] = pair
@@ -117,16 +105,18 @@ def _list(records, found):
                 found.weights[listed] = weight
                 found.variances[listed] = variance
                 listed += 1
-    return listed
+        if position < 0:
+            return listed, pair
+    return listed, -1
 
 
 def list_fragments(records: Blobs) -> Fragments:
     """Return the fragments with nonzero expected uses. Raises `DerivationError` if a record is truncated."""
-    number, cut_short = _count(records)
+    # Unused memory is free.
+    columns = [np.empty(len(records.content) // _MIN_ENTRY_BYTES, np.int64) for _ in range(6)]
+    listed, cut_short = _list(records, Fragments(records.content, *columns))
     if cut_short >= 0:
         raise DerivationError(f"the averages of pair {cut_short} of the batch are truncated")
-    columns = [np.empty(number, np.int64) for _ in range(6)]
-    listed = _list(records, Fragments(records.content, *columns))
     return Fragments(records.content, *(column[:listed] for column in columns))
 
 
@@ -182,8 +172,12 @@ def fragment_changes(before: Fragments, after: Fragments) -> Fragments:
     )
 
 
-@njit
-def _write(averages, content, offsets):
+@njit_allocating
+def write_averages(averages: Averages) -> Blobs:
+    """Encode the record of each pair; empty for pairs without averaged sweeps."""
+    bound = BYTES_PER_SLOT * averages.filled.sum() + _ENTRY_BYTES * averages.taken.sum()
+    content = np.empty(bound + 2 * _NUMBER_BYTES * len(averages.sweeps), np.uint8)
+    offsets = np.zeros(len(averages.sweeps) + 1, np.int64)
     position = 0
     for pair in range(len(averages.sweeps)):
         if averages.sweeps[pair] > 0:
@@ -201,100 +195,60 @@ def _write(averages, content, offsets):
                 content[position + byte] = averages.content[start + byte]
             position += np.int64(entry["size"])
         offsets[pair + 1] = position
-    return position
-
-
-def write_averages(averages: Averages) -> Blobs:
-    """Encode the record of each pair; empty for pairs without averaged sweeps."""
-    taken = int(averages.taken.sum())
-    bound = BYTES_PER_SLOT * int(averages.filled.sum()) + _ENTRY_BYTES * taken
-    content = np.empty(bound + 2 * _NUMBER_BYTES * len(averages.sweeps), np.uint8)
-    offsets = np.zeros(len(averages.sweeps) + 1, np.int64)
-    size = _write(averages, content, offsets)
-    return Blobs(content[:size].copy(), offsets)
+    return Blobs(content[:position].copy(), offsets)
 
 
 @njit
-def _begin_record(view, content, first, last):
-    """Return sweeps, floor, the position of the entries of a record, and the largest sum of their uses.
-
-    The position is -1 if the bytes are not a record. A sweep credits each node of a tree with up to one use.
-    """
-    sweeps, floor, position = _begin(content, first, last)
-    if position < 0 or sweeps >= MAX_SWEEPS or floor > _MAX_STORED:
-        return sweeps, floor, -1, 0
-    return sweeps, floor, position, np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
-
-
-@njit
-def _next_fitting(view, content, position, last, left, stack):
-    """Return the entry as `_next` does, decoded into the variables; end -1 if it does not fit or exceeds `left`."""
-    root, sums, marks, start, end = _next(content, position, last)
-    if end < 0 or sums[0] > min(left, _MAX_STORED) or sums[1] > _MAX_STORED or end - start > _MAX_BYTES:
-        return root, sums, marks, start, -1
-    if not decode_fragment(root, view, stack, content, start, end):
-        return root, sums, marks, start, -1
-    return root, sums, marks, start, end
-
-
-@njit
-def _check(batch, state, slots, records, stack, wrong):
-    """Mark the pairs whose records do not match their forest, or have no room in their slots, in `wrong`."""
+def _read(averages, batch, state, slots, records, stack, work, wrong):
+    """Mark the pairs whose records do not match their forest and slots; fill the averages unless they are None."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
         view = view_pair(batch, state, pair)
-        _, _, position, left = _begin_record(view, records.content, first, last)
+        sweeps, floor, position = _begin(records.content, first, last)
+        if sweeps >= MAX_SWEEPS or floor > _MAX_STORED:
+            position = -1
+        if averages is not None:
+            averages.sweeps[pair] = sweeps
+            averages.floor[pair] = floor
+        # A sweep credits each node of a tree with up to one use.
+        left = np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
         room = slots[pair]
         while 0 <= position < last:
-            _, sums, _, start, position = _next_fitting(view, records.content, position, last, left, stack)
-            left -= sums[0]
-            room -= slots_of(position - start)
-            if room < 0:
-                position = -1
-        wrong[pair] = position < 0
-
-
-@njit
-def _read(averages, batch, state, records, stack, work, wrong):
-    """Fill the averages from the records, and mark the pairs as `_check` does."""
-    for pair in range(len(records.offsets) - 1):
-        first, last = records.offsets[pair], records.offsets[pair + 1]
-        if first == last:
-            continue
-        view = view_pair(batch, state, pair)
-        sweeps, floor, position, left = _begin_record(view, records.content, first, last)
-        averages.sweeps[pair] = sweeps
-        averages.floor[pair] = floor
-        while 0 <= position < last:
-            root, sums, marks, start, position = _next_fitting(view, records.content, position, last, left, stack)
-            if position < 0:
+            root, sums, marks, start, end = _next(records.content, position, last)
+            position = -1
+            if end < 0 or sums[0] > min(left, _MAX_STORED) or sums[1] > _MAX_STORED or end - start > _MAX_BYTES:
                 break
             left -= sums[0]
-            work.registers[0]["epoch"] += 1
-            make_summary(root, view, work)
-            hashes = work.summary[root]["source_hash"], work.summary[root]["target_hash"]
-            if not put_entry(averages, pair, hashes, root, sums, marks, records.content[start:position]):
-                position = -1
+            room -= slots_of(end - start)
+            if room < 0 or not decode_fragment(root, view, stack, records.content, start, end):
+                break
+            position = end
+            if averages is not None:
+                work.registers[0]["epoch"] += 1
+                make_summary(root, view, work)
+                hashes = work.summary[root]["source_hash"], work.summary[root]["target_hash"]
+                put_entry(averages, pair, hashes, root, sums, marks, records.content[start:end])
         wrong[pair] = position < 0
+
+
+def _read_all(averages: Averages | None, batch: Batch, records: Blobs) -> None:
+    wrong = np.zeros(batch.size, np.bool_)
+    stack = np.empty(batch.max_nodes + 1, np.int64)
+    work = None if averages is None else walk_space(batch)
+    _read(averages, batch, empty_state(batch.forests), slots_of_pairs(batch), records, stack, work, wrong)
+    if wrong.any():
+        raise misfit("averages", "do not match its forest", wrong)
 
 
 def check_records(batch: Batch, records: Blobs) -> None:
     """Raise `DerivationError` if bytes differ from the record that `write_averages` would write."""
-    wrong = np.zeros(batch.size, np.bool_)
-    stack = np.empty(batch.max_nodes + 1, np.int64)
-    _check(batch, empty_state(batch.forests), slots_of_pairs(batch), records, stack, wrong)
-    if wrong.any():
-        raise misfit("averages", "do not match its forest", wrong)
+    _read_all(None, batch, records)
 
 
 def read_averages(batch: Batch, records: Blobs) -> Averages:
     """Decode the output of `write_averages`. Raises `DerivationError` if bytes do not match their pair's forest."""
-    wrong = np.zeros(batch.size, np.bool_)
     averages = empty_averages(batch)
-    stack = np.empty(batch.max_nodes + 1, np.int64)
-    _read(averages, batch, empty_state(batch.forests), records, stack, walk_space(batch), wrong)
-    if wrong.any():
-        raise misfit("averages", "do not match its forest", wrong)
+    _read_all(averages, batch, records)
     return averages

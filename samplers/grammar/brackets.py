@@ -10,7 +10,7 @@ Words are not escaped: a word cannot contain a bracket, a space or a tab. A labe
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -203,18 +203,24 @@ def write_parse(parse: Parse) -> str:
     return "".join(pieces)
 
 
+def _parts(parse: Parse, node: TreeNode, edge: list[int]) -> Iterator[str | int]:
+    """Yield the words and the child node numbers of an expansion, from left to right."""
+    place = node.start
+    for tail in edge:
+        yield from parse.words[place : parse.nodes[tail].start]
+        yield tail
+        place = parse.nodes[tail].end
+    yield from parse.words[place : node.end]
+
+
 def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
     """Return the output after a node's label: strings and child node numbers."""
     items: list[str | int] = []
     for edge in node.edges:
         if len(node.edges) > 1:
             items.append(f" ({_EXPANSION}")
-        place = node.start
-        for tail in edge:
-            items += [f" {word}" for word in parse.words[place : parse.nodes[tail].start]]
-            items += (" ", tail)
-            place = parse.nodes[tail].end
-        items += [f" {word}" for word in parse.words[place : node.end]]
+        for part in _parts(parse, node, edge):
+            items += (f" {part}",) if isinstance(part, str) else (" ", part)
         if len(node.edges) > 1:
             items.append(")")
     return items
@@ -286,11 +292,6 @@ def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
     """Yield each expansion as (node, edge, symbols): the node's label, then child labels and NUL-prefixed words."""
     for number, node in enumerate(parse.nodes):
         for k, edge in enumerate(node.edges):
-            symbols = [node.label]
-            place = node.start
-            for tail in edge:
-                symbols += ["\0" + word for word in parse.words[place : parse.nodes[tail].start]]
-                symbols.append(parse.nodes[tail].label)
-                place = parse.nodes[tail].end
-            symbols += ["\0" + word for word in parse.words[place : node.end]]
-            yield number, k, tuple(symbols)
+            parts = _parts(parse, node, edge)
+            symbols = ["\0" + part if isinstance(part, str) else parse.nodes[part].label for part in parts]
+            yield number, k, (node.label, *symbols)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
-from hierogram.samplers.compiled.probing import probe, table_mask
+from hierogram.samplers.compiled.probing import find_key
 from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
@@ -88,18 +88,12 @@ class ItgBatch(NamedTuple):
         return int(self.target.max(initial=-1)) + 1
 
 
-@njit_inline
-def _ends_at(keys, slot, key):
-    return (keys[slot] == key) | (keys[slot] == _FREE)
-
-
 @njit_allocating
 def _grown(keys, numbers, capacity):
     more_keys, more_numbers = np.zeros(capacity, np.uint64), np.zeros(capacity, np.int32)
-    mask = table_mask(more_keys)
     for slot in range(len(keys)):
         if keys[slot] != _FREE:
-            to = probe(mix(keys[slot]) & mask, mask, _ends_at, more_keys, keys[slot])
+            to = find_key(more_keys, mix(keys[slot]), keys[slot])
             more_keys[to], more_numbers[to] = keys[slot], numbers[slot]
     return more_keys, more_numbers
 
@@ -114,16 +108,14 @@ def _number_types(source, source_offset, target, target_offset, types):
         for i in range(source_offset[pair], source_offset[pair + 1]):
             for x in range(target_offset[pair], target_offset[pair + 1]):
                 key = (np.uint64(source[i]) << _SHIFT | np.uint64(target[x])) + _ONE
-                mask = table_mask(keys)
-                slot = probe(mix(key) & mask, mask, _ends_at, keys, key)
+                slot = find_key(keys, mix(key), key)
                 if keys[slot] == _FREE:
                     if 2 * (taken + 1) > len(keys):
                         keys, numbers = _grown(keys, numbers, 2 * len(keys))
                         larger = np.zeros((len(keys), 2), np.int32)
                         larger[:taken] = words[:taken]
                         words = larger
-                        mask = table_mask(keys)
-                        slot = probe(mix(key) & mask, mask, _ends_at, keys, key)
+                        slot = find_key(keys, mix(key), key)
                     keys[slot], numbers[slot] = key, taken
                     words[taken, 0], words[taken, 1] = source[i], target[x]
                     taken += 1
@@ -176,26 +168,6 @@ def _name_pairs(offsets, numbers, longest, keys):
                             position += 1
 
 
-@njit
-def _find_first(offsets, longest, types, sizes, first):
-    """Write the size and one occurrence of each phrase pair type."""
-    source_offset, target_offset = offsets
-    at = cell = 0
-    for pair in range(len(source_offset) - 1):
-        width = target_offset[pair + 1] - target_offset[pair]
-        for i in range(source_offset[pair], source_offset[pair + 1]):
-            for x in range(target_offset[pair], target_offset[pair + 1]):
-                for s in range(longest):
-                    for t in range(longest):
-                        if s + t > 0:
-                            q = types[at]
-                            if q >= 0:
-                                sizes[q, 0], sizes[q, 1] = s + 1, t + 1
-                                first[q, 0], first[q, 1], first[q, 2], first[q, 3] = i, x, cell, width
-                            at += 1
-                cell += 1
-
-
 _SIZE_SHIFT, _SIDE_SHIFT = np.uint64(58), np.uint64(29)
 _MAX_NUMBERS = 1 << 29
 """Maximum distinct phrases of one length per side, and maximum words of a batch."""
@@ -206,6 +178,7 @@ def _phrases_of(
     source_offset: NDArray[np.int64],
     target: NDArray[np.int32],
     target_offset: NDArray[np.int64],
+    cell_offset: NDArray[np.int64],
     longest: int,
     words: int,
 ) -> Phrases:
@@ -215,17 +188,26 @@ def _phrases_of(
         raise AlignmentInputError(f"too many words per side to extract phrases: the limit is {_MAX_NUMBERS - 1:,}")
     offsets = source_offset, target_offset
     numbers = _number_phrases(source, source_offset, longest), _number_phrases(target, target_offset, longest)
-    cells = int((np.diff(source_offset) * np.diff(target_offset)).sum())
-    keys = np.zeros(cells * (longest * longest - 1), np.uint64)
+    shapes = longest * longest - 1
+    keys = np.zeros(int(cell_offset[-1]) * shapes, np.uint64)
     _name_pairs(offsets, numbers, longest, keys)
     names, places = np.unique(keys, return_inverse=True)
     none = int(len(names) > 0 and names[0] == 0)
     types: NDArray[np.int32] = (places - none).astype(np.int32)
-    number = len(names) - none
-    sizes, first = np.zeros((number, 2), np.int8), np.zeros((number, 4), np.int64)
-    _find_first(offsets, longest, types, sizes, first)
-    types[types >= 0] += words
-    return Phrases(longest, types, sizes, first)
+    present = np.flatnonzero(types >= 0)
+    occurrence = np.zeros(len(names) - none, np.int64)
+    occurrence[types[present]] = present
+    cell, shape = np.divmod(occurrence, shapes)
+    pair = np.searchsorted(cell_offset, cell, "right") - 1
+    width = np.diff(target_offset)[pair]
+    i, x = np.divmod(cell - cell_offset[pair], width)
+    types[present] += words
+    return Phrases(
+        longest,
+        types,
+        np.stack(np.divmod(shape + 1, longest), axis=1).astype(np.int8) + np.int8(1),
+        np.stack((source_offset[pair] + i, target_offset[pair] + x, cell, width), axis=1),
+    )
 
 
 def make_batch(
@@ -236,19 +218,9 @@ def make_batch(
     pairs: NDArray[np.int64] | None = None,
     longest_phrase: int = 1,
 ) -> ItgBatch:
-    """Return a batch of sentence pairs.
+    """Return a batch of sentence pairs. Raises `AlignmentInputError` if a side is too long.
 
-    Parameters
-    ----------
-    pairs
-        int64[P]: number of each pair, which keys its random stream; 0, 1, … if None.
-    longest_phrase
-        Maximum length of emitted phrases, in words; 1: word pairs only.
-
-    Raises
-    ------
-    AlignmentInputError
-        A side has more than `MAX_ITG_SIDE_LENGTH` words.
+    `pairs` int64[P] key the random streams; 0, 1, … if None. Emitted phrases have up to `longest_phrase` words.
     """
     lengths = np.diff(source_offset), np.diff(target_offset)
     for side, words in zip(("source", "target"), lengths, strict=True):
@@ -266,5 +238,5 @@ def make_batch(
     return ItgBatch(
         source, source_offset, target, target_offset, cell_offset, types,
         np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]), named,
-        _phrases_of(source, source_offset, target, target_offset, longest_phrase, len(words)),
+        _phrases_of(source, source_offset, target, target_offset, cell_offset, longest_phrase, len(words)),
     )  # fmt: skip

@@ -39,7 +39,10 @@ class Weights(NamedTuple):
 
 
 class SampledDerivation(NamedTuple):
-    """Sampled derivation in preorder: `rules` uint8, and the `source` and `target` item (int32) of each leaf."""
+    """Sampled derivation in preorder: `rules` uint8, and the `source` and `target` item (int32) of each leaf.
+
+    `stack` int32[…, 4] is scratch memory.
+    """
 
     rules: NDArray[np.uint8]
     source: NDArray[np.int32]
@@ -75,7 +78,7 @@ def make_sampled_derivation(longest_source: int, longest_target: int) -> Sampled
         np.zeros(max_nodes, np.uint8),
         np.zeros(max_nodes, np.int32),
         np.zeros(max_nodes, np.int32),
-        np.zeros(4 * max_nodes, np.int32),
+        np.zeros((max_nodes, 4), np.int32),
     )
 
 
@@ -202,27 +205,35 @@ def _split(chart, items, i, j, x, y, left):
     return best
 
 
+@njit_inline
+def push_children(stack, depth, rule, cell, k, z):
+    """Push the cells of the right and the left child of a split at (k, z); returns the height of the stack."""
+    i, j, x, y = cell
+    low, high = (z, y) if rule == STRAIGHT else (x, z)
+    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = k, j, low, high
+    low, high = (x, z) if rule == STRAIGHT else (z, y)
+    depth += 1
+    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i, k, low, high
+    return depth + 1
+
+
 @njit
 def draw_derivation(chart, items, random, nodes):
     """Sample a derivation top-down from the inside sums; returns (length, stream state)."""
     stack = nodes.stack
-    stack[0], stack[1], stack[2], stack[3] = 0, items.size[0], 0, items.size[1]
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, items.size[0], 0, items.size[1]
     depth, length = 1, 0
     while depth > 0:
         depth -= 1
-        at = 4 * depth
-        i, j, x, y = np.int64(stack[at]), np.int64(stack[at + 1]), np.int64(stack[at + 2]), np.int64(stack[at + 3])
+        i, j = np.int64(stack[depth, 0]), np.int64(stack[depth, 1])
+        x, y = np.int64(stack[depth, 2]), np.int64(stack[depth, 3])
         random = advance(random)
         u = uniform(random) * _inside(chart, items, i, j, x, y)
         rule, k, z = _split(chart, items, i, j, x, y, u)
         nodes.rules[length], nodes.source[length], nodes.target[length] = rule, i, x
         length += 1
         if rule in (STRAIGHT, INVERTED):
-            low, high = (x, z) if rule == STRAIGHT else (z, y)
-            other_low, other_high = (z, y) if rule == STRAIGHT else (x, z)
-            stack[at], stack[at + 1], stack[at + 2], stack[at + 3] = k, j, other_low, other_high
-            stack[at + 4], stack[at + 5], stack[at + 6], stack[at + 7] = i, k, low, high
-            depth += 2
+            depth = push_children(stack, depth, rule, (i, j, x, y), k, z)
     return length, random
 
 

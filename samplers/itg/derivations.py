@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.forests.derivations import misfit
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH
@@ -155,20 +155,16 @@ def list_nodes(derivations: Derivations, pair: int) -> NDArray[np.void]:
     return nodes
 
 
+@njit_allocating
 def encode(derivations: Derivations) -> Blobs:
     """Return each pair's derivation as bytes, one per rule."""
     offsets = np.zeros(len(derivations.length) + 1, np.int64)
-    np.cumsum(derivations.length, out=offsets[1:])
-    content = np.zeros(int(offsets[-1]), np.uint8)
-    _pack(derivations, offsets, content)
-    return Blobs(content, offsets)
-
-
-@njit
-def _pack(derivations, offsets, content):
+    content = np.empty(derivations.length.sum(), np.uint8)
     for pair in range(len(derivations.length)):
         for at in range(derivations.length[pair]):
             content[offsets[pair] + at] = derivations.rules[derivations.offset[pair] + at]
+        offsets[pair + 1] = offsets[pair] + derivations.length[pair]
+    return Blobs(content, offsets)
 
 
 @njit

@@ -354,15 +354,12 @@ def _move(batch, pair, base, counts, local, at, side, random):
 
 
 @njit
-def resample_locally(batch, pair, base, counts, local, rules, length, random):
-    """Make as many moves at random nodes as the pair's longest derivation has rules.
-
-    Returns (new length, accepted moves). `rules` uint8 is the pair's derivation, which `counts` includes; it has room
-    for the longest one.
-    """
-    words = batch.source_offset[pair + 1] - batch.source_offset[pair]
-    words += batch.target_offset[pair + 1] - batch.target_offset[pair]
-    moves = 2 * words - 1
+def resample_locally(batch, pair, state, local, random):
+    """Make as many moves at random nodes as the pair's longest derivation has rules; returns the accepted moves."""
+    derivations, counts, base = state
+    rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
+    length = np.int64(derivations.length[pair])
+    moves = len(rules)
     accepted = 0
     lay_out(rules, length, local.nodes)
     for _ in range(moves):
@@ -377,4 +374,5 @@ def resample_locally(batch, pair, base, counts, local, rules, length, random):
                 accepted += 1
                 length = _replace(local, rules, length, node, sampled_length)
                 lay_out(rules, length, local.nodes)
-    return length, accepted
+    derivations.length[pair] = length
+    return accepted

@@ -91,10 +91,9 @@ class ItgCounts(NamedTuple):
 
 @njit
 def _weigh_phrases(batch, model1, lengths, lexical):
-    """Write the lexical part of each phrase pair.
+    """Write the lexical part of each phrase pair; `lengths` float64[L] are roots of length probabilities.
 
-    All words of the other side generate each word with equal probability. `lengths` float64[L] are roots of length
-    probabilities.
+    All words of the other side generate each word with equal probability.
     """
     sizes, first = batch.phrases.sizes, batch.phrases.first
     for q in range(len(sizes)):
@@ -391,14 +390,6 @@ def _tables_of(count, mass, random):
 
 
 @njit
-def _share_words(batch, q, draws, tables):
-    for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
-        tables.source[batch.source[at]] += draws
-    for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
-        tables.target[batch.target[at]] += draws
-
-
-@njit
 def draw_tables(batch, base, counts, key, sweep, tables):
     """Reseat the customers of every dish given the base distributions."""
     tables.source[:] = 0.0
@@ -414,7 +405,11 @@ def draw_tables(batch, base, counts, key, sweep, tables):
                 tables.source[batch.type_source[of_type]] += SHARE * number
                 tables.target[batch.type_target[of_type]] += SHARE * number
             else:
-                _share_words(batch, of_type - len(batch.type_source), SHARE * number, tables)
+                q = of_type - len(batch.type_source)
+                for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
+                    tables.source[batch.source[at]] += SHARE * number
+                for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
+                    tables.target[batch.target[at]] += SHARE * number
     for word in range(len(counts.source_nulls)):
         random = mix(visit + np.uint64(3 * word + 1))
         number, random = _tables_of(counts.source_nulls[word], source_null_mass(base, word), random)

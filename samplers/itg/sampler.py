@@ -155,19 +155,6 @@ def _settle(batch, pair, state, scratch, proposal, random):
 
 
 @njit
-def _resample_locally(batch, pair, state, scratch, random):
-    """Run a pass of the local sampler over a pair; returns the number of accepted moves."""
-    derivations = state.derivations
-    first, last = derivations.offset[pair], derivations.offset[pair + 1]
-    rules = derivations.rules[first:last]
-    length, accepted = resample_locally(
-        batch, pair, state.base, state.counts, scratch.local, rules, np.int64(derivations.length[pair]), random
-    )
-    derivations.length[pair] = length
-    return accepted
-
-
-@njit
 def _begin(batch, pair, state, scratch):
     """Remove a pair's rules from the counts and weigh all rules it can use; returns the derivation's length."""
     derivations = state.derivations
@@ -223,8 +210,7 @@ def _products(n, m):
 def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
     """Resample a range of pairs; returns the pair whose chart had no room, or the end of the range.
 
-    `methods` holds the index of the method in `METHODS`, a for short and for long pairs, and the maximum number of
-    products of a short pair.
+    `methods`: index into `METHODS`, a for short and for long pairs, and maximum number of products of a short pair.
     """
     method, of_short, of_long, max_cells = methods
     first, last = pairs
@@ -236,7 +222,7 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         if method == _GIBBS:
             scratch.numbers[_PROPOSED] += 2 * (n + m) - 1
-            scratch.numbers[_ACCEPTED] += _resample_locally(batch, pair, state, scratch, visit)
+            scratch.numbers[_ACCEPTED] += resample_locally(batch, pair, state, scratch.local, visit)
         elif method == _EXHAUSTIVE:
             _visit_whole(batch, pair, state, scratch, visit)
         else:
@@ -246,7 +232,7 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
             if _products(n, m) > scratch.chart.registers[LIMIT]:
                 # Whether a chart is given up depends on the derivation, so the local pass must follow in either case
                 # to stay exact.
-                _resample_locally(batch, pair, state, scratch, mix(visit))
+                resample_locally(batch, pair, state, scratch.local, mix(visit))
         scratch.numbers[_RESAMPLED] += 1
     return last
 
@@ -302,7 +288,7 @@ class ItgKernel:
         self.batch = batch
         self.settings = settings
         self.method = method
-        self._how = METHODS.index(method), *shapes, settings.short_chart
+        self._methods = METHODS.index(method), *shapes, settings.short_chart
         self.first_base = make_base(batch, model1 or train_model1(batch), settings)
         self._tables = make_tables(batch.emitted_types, batch.source_words, batch.target_words)
         self._scratch = ItgScratch(
@@ -339,37 +325,24 @@ class ItgKernel:
         links: NDArray[np.int32] | None = None,
         due: NDArray[np.bool_] | None = None,
     ) -> ItgState:
-        """Return the initial state.
+        """Return the initial state. Raises `AlignmentInputError` for an unknown start.
 
-        Parameters
-        ----------
-        start
-            LB (left-branching), M1 (Model 1 parse) or M4 (from `links`).
-        links
-            int32[N]: one-to-one target position of each source word, or -1; for M4.
-        due
-            bool[P]: pairs that get a derivation; None for all.
-
-        Raises
-        ------
-        AlignmentInputError
-            Unknown start.
+        `links` int32[N], for M4: one-to-one target position of each source word, or -1. `due` bool[P]: pairs that get a
+        derivation; None for all.
         """
         if start not in STARTS or (start == LINKS and links is None):
             raise AlignmentInputError(f"unknown start {start!r}: expected {', '.join(STARTS)}; the last requires links")
         derivations = empty_derivations(self.batch)
-        n = self.batch.longest_source
-        shapes = (n, 5), (2 * n, 3), (n,), (2 * n,)
-        reducing = tuple(np.zeros(shape, np.int32) for shape in shapes)
-        room = self._scratch.weights, (np.zeros(n, np.int32), reducing)
         chosen = np.zeros(1, np.int32) if links is None else links.astype(np.int32)
-        number = STARTS.index(start)
-        seed = np.uint64(key)
-        arguments = number, chosen, np.ones(self.batch.size, np.bool_) if due is None else due
+        chosen_pairs = np.ones(self.batch.size, np.bool_) if due is None else due
 
         def begin(first: int, last: int) -> int:
-            chart = self._scratch.chart
-            return int(start_pairs(first, self.batch, self.first_base, derivations, chart, room, arguments, seed))
+            return int(
+                start_pairs(
+                    first, self.batch, self.first_base, derivations, self._scratch.chart, self._scratch.weights,
+                    STARTS.index(start), chosen, chosen_pairs, np.uint64(key),
+                )
+            )  # fmt: skip
 
         self._over_pairs(begin, self.batch.size)
         return self.resume(derivations)
@@ -385,15 +358,12 @@ class ItgKernel:
         return ItgState(derivations, counts, copied)
 
     def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
-        """Sweep over the pairs of the plan, then resample base distributions and strengths. Changes `state` in place.
-
-        `report` receives the number of finished pairs.
-        """
+        """Sweep over the pairs, then resample base distributions and strengths. Changes `state` in place."""
         seed = np.uint64(key)
         self._scratch.numbers[:] = 0
 
         def visit(first: int, last: int) -> int:
-            return int(sweep_pairs((first, last), self.batch, state, self._scratch, plan, self._how, seed))
+            return int(sweep_pairs((first, last), self.batch, state, self._scratch, plan, self._methods, seed))
 
         self._over_pairs(visit, _PAIRS_PER_REPORT, report)
         draw_tables(self.batch, state.base, state.counts, seed, plan.number, self._tables)

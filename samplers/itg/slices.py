@@ -14,7 +14,14 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.powers import Powers, make_powers, raise_to_power
 from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, uniform
 from hierogram.samplers.itg.batch import place_in
-from hierogram.samplers.itg.charts import Weights, is_phrase, make_weights, phrase_weight, scale_emissions
+from hierogram.samplers.itg.charts import (
+    Weights,
+    is_phrase,
+    make_weights,
+    phrase_weight,
+    push_children,
+    scale_emissions,
+)
 from hierogram.samplers.itg.derivations import (
     INVERTED,
     NODE,
@@ -185,26 +192,17 @@ def _cut(slices, unit, p):
     return _weight_off(slices, unit) if unit <= p**shape else 0.0
 
 
-@njit
-def cut_emissions(to, slices, weights, length):
-    """Draw the slice variables of all emissions and weigh the emissions above them."""
-    n, m = slices.height, slices.width
-    to.pairs[:n, :m] = -1.0
-    to.source_nulls[:n] = -1.0
-    to.target_nulls[:m] = -1.0
-    to.phrases[:n, :m] = -1.0
-    _cut_own(to, slices, weights, length)
+@njit_inline
+def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
+    """Draw the slice variables of all emissions; `weigh(parameters, unit, p)` is the weight of one outside."""
     for i in range(n):
         for x in range(m):
-            if to.pairs[i, x] < 0.0:
-                to.pairs[i, x] = _cut(slices, cell_uniform(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x])
-        if to.source_nulls[i] < 0.0:
-            unit = cell_uniform(slices.key, i, i + 1, _NOWHERE, _NOWHERE)
-            to.source_nulls[i] = _cut(slices, unit, weights.source_nulls[i])
+            to.pairs[i, x] = weigh(parameters, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])
+        unit = cell_uniform(key, i, i + 1, _NOWHERE, _NOWHERE)
+        to.source_nulls[i] = weigh(parameters, unit, weights.source_nulls[i])
     for x in range(m):
-        if to.target_nulls[x] < 0.0:
-            unit = cell_uniform(slices.key, _NOWHERE, _NOWHERE, x, x + 1)
-            to.target_nulls[x] = _cut(slices, unit, weights.target_nulls[x])
+        unit = cell_uniform(key, _NOWHERE, _NOWHERE, x, x + 1)
+        to.target_nulls[x] = weigh(parameters, unit, weights.target_nulls[x])
     longest = weights.size[2]
     if longest == 1:
         return
@@ -212,14 +210,14 @@ def cut_emissions(to, slices, weights, length):
         for x in range(m):
             for s in range(1, min(longest, n - i) + 1):
                 for t in range(1, min(longest, m - x) + 1):
-                    phrase = place_in(longest, s, t)
-                    if s + t > 2 and to.phrases[i, x, phrase] < 0.0:
-                        unit = cell_uniform(slices.key, i, i + s, x, x + t)
-                        to.phrases[i, x, phrase] = _cut(slices, unit, weights.phrases[i, x, phrase])
+                    if s + t > 2:
+                        phrase = place_in(longest, s, t)
+                        unit = cell_uniform(key, i, i + s, x, x + t)
+                        to.phrases[i, x, phrase] = weigh(parameters, unit, weights.phrases[i, x, phrase])
 
 
 @njit_inline
-def _keep(unit, p, shape):
+def _keep(shape, unit, p):
     """Return the weight of an emission of probability p with a flat slice variable; 0 if it is pruned."""
     if not may_survive(unit, p, shape):
         return 0.0
@@ -234,36 +232,18 @@ def keep_emissions(to, weights, shape, nodes, length, key):
     An emission survives if the current derivation contains it, otherwise with probability p^a; its weight is p^(1 - a)
     in both cases.
     """
-    n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
-    for i in range(n):
-        for x in range(m):
-            to.pairs[i, x] = _keep(cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)
-        unit = cell_uniform(key, i, i + 1, _NOWHERE, _NOWHERE)
-        to.source_nulls[i] = _keep(unit, weights.source_nulls[i], shape)
-    for x in range(m):
-        unit = cell_uniform(key, _NOWHERE, _NOWHERE, x, x + 1)
-        to.target_nulls[x] = _keep(unit, weights.target_nulls[x], shape)
-    longest = weights.size[2]
-    if longest > 1:
-        for i in range(n):
-            for x in range(m):
-                for s in range(1, min(longest, n - i) + 1):
-                    for t in range(1, min(longest, m - x) + 1):
-                        if s + t > 2:
-                            phrase = place_in(longest, s, t)
-                            unit = cell_uniform(key, i, i + s, x, x + t)
-                            to.phrases[i, x, phrase] = _keep(unit, weights.phrases[i, x, phrase], shape)
+    _weigh_emissions(to, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key, _keep, shape)
     for node in range(length):
         rule, i, x = nodes[node]["rule"], np.int64(nodes[node]["i"]), np.int64(nodes[node]["x"])
         if rule == PAIR:
-            to.pairs[i, x] = _keep(0.0, weights.pairs[i, x], shape)
+            to.pairs[i, x] = _keep(shape, 0.0, weights.pairs[i, x])
         elif rule == SOURCE_NULL:
-            to.source_nulls[i] = _keep(0.0, weights.source_nulls[i], shape)
+            to.source_nulls[i] = _keep(shape, 0.0, weights.source_nulls[i])
         elif rule == TARGET_NULL:
-            to.target_nulls[x] = _keep(0.0, weights.target_nulls[x], shape)
+            to.target_nulls[x] = _keep(shape, 0.0, weights.target_nulls[x])
         elif rule > TARGET_NULL:
-            phrase = place_in(longest, source_words(np.int64(rule)), target_words(np.int64(rule)))
-            to.phrases[i, x, phrase] = _keep(0.0, weights.phrases[i, x, phrase], shape)
+            phrase = place_in(weights.size[2], source_words(np.int64(rule)), target_words(np.int64(rule)))
+            to.phrases[i, x, phrase] = _keep(shape, 0.0, weights.phrases[i, x, phrase])
 
 
 class Viability(NamedTuple):
@@ -482,6 +462,17 @@ CELLS, COMBINATIONS, LIMIT = 0, 1, 2
 """Registers of a chart: number of cells, number of combinations, maximum number of combinations."""
 
 
+@njit_inline
+def _centering_factor(null, pairs):
+    """Return the inverse root of the middle of a word's weights; a pair counts half for each of its words."""
+    least = greatest = null * null
+    for p in pairs:
+        if p > 0.0:
+            greatest = max(greatest, p)
+            least = p if least == 0.0 else min(least, p)
+    return (least * greatest) ** -0.25 if least > 0.0 else 1.0
+
+
 @njit
 def _level(emissions, n, m, scale):
     """Scale surviving emissions word by word so that the range of each word's weights is centered on 1.
@@ -489,19 +480,9 @@ def _level(emissions, n, m, scale):
     Every derivation contains each word once, so all derivations are scaled alike and sums stay finite.
     """
     for i in range(n):
-        least = greatest = emissions.source_nulls[i] * emissions.source_nulls[i]
-        for x in range(m):
-            if emissions.pairs[i, x] > 0.0:
-                greatest = max(greatest, emissions.pairs[i, x])
-                least = emissions.pairs[i, x] if least == 0.0 else min(least, emissions.pairs[i, x])
-        scale[i] = (least * greatest) ** -0.25 if least > 0.0 else 1.0
+        scale[i] = _centering_factor(emissions.source_nulls[i], emissions.pairs[i, :m])
     for x in range(m):
-        least = greatest = emissions.target_nulls[x] * emissions.target_nulls[x]
-        for i in range(n):
-            if emissions.pairs[i, x] > 0.0:
-                greatest = max(greatest, emissions.pairs[i, x])
-                least = emissions.pairs[i, x] if least == 0.0 else min(least, emissions.pairs[i, x])
-        scale[n + x] = (least * greatest) ** -0.25 if least > 0.0 else 1.0
+        scale[n + x] = _centering_factor(emissions.target_nulls[x], emissions.pairs[:n, x])
     scale_emissions(emissions, n, m, scale)
 
 
@@ -780,12 +761,7 @@ def _draw(chart, slices):
         chart.rules[length] = rule
         length += 1
         if rule in (STRAIGHT, INVERTED):
-            low, high = (z, y) if rule == STRAIGHT else (x, z)
-            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = k, j, low, high
-            low, high = (x, z) if rule == STRAIGHT else (z, y)
-            depth += 1
-            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i, k, low, high
-            depth += 1
+            depth = push_children(stack, depth, rule, (i, j, x, y), k, z)
     return length
 
 
@@ -796,8 +772,8 @@ def _parse(chart, slices):
     find_required(chart.viability, chart.emissions, n, m)
     _level(chart.emissions, n, m, chart.scale)
     if not sum_inside(chart, slices):
-        tired = chart.registers[COMBINATIONS] > chart.registers[LIMIT] or len(chart.inside) >= MAX_CELLS
-        return GIVEN_UP if tired else NO_ROOM
+        too_large = chart.registers[COMBINATIONS] > chart.registers[LIMIT] or len(chart.inside) >= MAX_CELLS
+        return GIVEN_UP if too_large else NO_ROOM
     total = _inside(chart, 0, n, 0, m)
     return _draw(chart, slices) if 0.0 < total < np.inf else 0
 
@@ -815,7 +791,8 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     own = CurrentCells(chart.own.first, chart.own.next, nodes)
     slices = Slices(shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights)
     mark_current(own, nodes, length, True)
-    cut_emissions(chart.emissions, slices, weights, length)
+    _weigh_emissions(chart.emissions, weights, n, m, key, _cut, slices)
+    _cut_own(chart.emissions, slices, weights, length)
     drawn = _parse(chart, slices)
     mark_current(own, nodes, length, False)
     return drawn if drawn != 0 else GIVEN_UP
@@ -839,9 +816,6 @@ def _parse_whole(chart, weights, n, m, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw from all derivations of the emissions with weight > 0; returns like `draw_by_slices`, 0 if none exists.
-
-    `weights` holds the weights of n source and m target words and of the rules with children.
-    """
+    """Draw from all derivations of the emissions with weight > 0; returns like `draw_by_slices`, 0 if none exists."""
     copy_emissions(weights, chart.emissions, n, m)
     return _parse_whole(chart, weights, n, m, key)

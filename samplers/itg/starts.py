@@ -6,7 +6,7 @@ All emit single words only.
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
 from hierogram.samplers.itg.slices import NO_ROOM, draw_from_emissions
@@ -21,10 +21,7 @@ _STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
 
 @njit
 def start_left_branching(n, m, rules, random):
-    """Write the left-branching derivation of n source and m target words, not both 0; returns its length.
-
-    Words of the longer side without a partner are nulls at random positions.
-    """
+    """Write the left-branching derivation of n and m words with nulls at random positions; returns its length."""
     longer, shorter = max(n, m), min(n, m)
     nulls = longer - shorter
     for at in range(longer - 1):
@@ -143,14 +140,14 @@ def _write_leaf(links, ranks, i, ends, rules, length):
     return length
 
 
-@njit
-def start_from_links(links, n, m, room, rules, random):
+@njit_allocating
+def start_from_links(links, n, m, rules, random):
     """Write the M4 derivation of one-to-one links, int32[n] target positions or -1; returns its length.
 
-    Links that prevent an ITG derivation are dropped, smallest block first. `room` int32[n, 5], int32[2n, 3], int32[n],
-    int32[2n] is scratch memory.
+    Links that prevent an ITG derivation are dropped, smallest block first.
     """
-    stack, tree, ranks, pending = room
+    stack, tree = np.zeros((n, 5), np.int32), np.zeros((2 * n, 3), np.int32)
+    ranks, pending = np.zeros(n, np.int32), np.zeros(2 * n, np.int32)
     while True:
         number = _rank(links, n, m, ranks)
         if number == 0:
@@ -199,16 +196,13 @@ def one_to_one(
     return chosen
 
 
-@njit
-def start_pairs(first, batch, base, derivations, chart, room, start_options, key):
+@njit_allocating
+def start_pairs(first, batch, base, derivations, chart, weights, start, links, due, key):
     """Write the initial derivations of the pairs from `first` on; returns the pair whose chart had no room, or P.
 
-    `start_options` holds the index of the start in `STARTS`, the links of M4 (int32[N] target positions or -1), and
-    which pairs get a derivation (bool[P]). `room`: weights for M1; int32[n] links and the arrays of `start_from_links`
-    for M4.
+    `start` is an index into `STARTS`, `links` int32[N] are the target positions of M4 or -1, `due` bool[P] are the
+    pairs that get a derivation; `weights` is scratch memory of M1.
     """
-    start, links, due = start_options
-    weights, (of_pair, reducing) = room
     for pair in range(first, len(batch.pairs)):
         s = batch.source_offset[pair]
         n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - batch.target_offset[pair]
@@ -225,9 +219,7 @@ def start_pairs(first, batch, base, derivations, chart, room, start_options, key
             for at in range(max(length, 0)):
                 rules[at] = chart.rules[at]
         elif start == 2 and n > 0 and m > 0:
-            for i in range(n):
-                of_pair[i] = links[s + i]
-            length = start_from_links(of_pair, n, m, reducing, rules, random)
+            length = start_from_links(links[s : s + n].copy(), n, m, rules, random)
         if length <= 0:
             length = start_left_branching(n, m, rules, random)
         derivations.length[pair] = length

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import draw_of_rule, round_uses
 from hierogram.samplers.forests.derivations import get_number, misfit, put_number
@@ -195,8 +195,15 @@ def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.b
     _add(batch, derivations, due, averages, np.zeros(longest_derivation(derivations), NODE))
 
 
-@njit
-def _write(batch, averages, content, offsets):
+@njit_allocating
+def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
+    """Encode each pair's averages as a record of LEB128 varints; empty for a pair without averages.
+
+    A record holds the number of sweeps, then for every used position its distance from the previous one and its uses.
+    """
+    bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
+    content = np.empty(_BYTES_PER_NUMBER * bound, np.uint8)
+    offsets = np.zeros(len(averages.sweeps) + 1, np.int64)
     position = 0
     for pair in range(len(averages.sweeps)):
         if averages.sweeps[pair] > 0:
@@ -209,28 +216,12 @@ def _write(batch, averages, content, offsets):
                     position = put_number(content, position, np.int64(averages.uses[at]))
                     before = at
         offsets[pair + 1] = position
-    return position
-
-
-def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
-    """Encode each pair's averages as a record of LEB128 varints.
-
-    A record holds the number of sweeps, then for every used position its distance from the previous one and its uses.
-    It is empty for a pair without averages.
-    """
-    bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
-    content = np.empty(_BYTES_PER_NUMBER * bound, np.uint8)
-    offsets = np.zeros(batch.size + 1, np.int64)
-    size = _write(batch, averages, content, offsets)
-    return Blobs(content[:size].copy(), offsets)
+    return Blobs(content[:position].copy(), offsets)
 
 
 @njit
 def next_entry(content, position, last, at, end):
-    """Return the entry at byte `position` of a record: (rule position, uses, next byte).
-
-    `at` is the previous rule position. Returns position -1 if the bytes end too soon or point past `end`.
-    """
+    """Return (rule position, uses, next byte) of the entry after rule position `at`; position -1 if it is invalid."""
     step, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     if step < 0 or uses < 1 or at + step >= end:
@@ -248,10 +239,7 @@ def _has_rule(batch, pair, at):
 
 @njit
 def _entries_of(batch, pair, content, position, last):
-    """Return the number of entries of a pair's record, or -1 if it is invalid.
-
-    Positions must ascend, and uses must not exceed the rules of as many derivations as sweeps.
-    """
+    """Return the number of entries of a pair's record, or -1 if positions do not ascend or uses exceed the sweeps."""
     sweeps, position = get_number(content, position, last)
     if sweeps < 1 or sweeps >= MAX_SWEEPS:
         return -1
@@ -426,10 +414,7 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
 
 
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
-    """Return the expected uses in the records of averages, of the pairs from `first` on.
-
-    Raises `DerivationError` if a record does not fit its pair.
-    """
+    """Return the expected uses in the records of the pairs from `first` on. Raises `DerivationError`."""
     uses = _room(check_records(batch, records, first))
     count = _list_records(batch, records, first, (batch.source_words, batch.target_words), uses)
     return RuleUses(*(column[:count] for column in uses))

@@ -125,10 +125,7 @@ def _find_context(parts, words):
 
 @njit
 def _add(parts, words, log10, backoff, is_highest, row):
-    """Add n-grams from `row`; returns the outcome and the row at which it stopped.
-
-    Outcomes: `DONE`, `FULL` (the row may not fit), or the number of an existing duplicate row.
-    """
+    """Add n-grams from `row`; returns `DONE`, `FULL` (the row may not fit) or a duplicate row, and the last row."""
     length = words.shape[1]
     needed = length * length
     while row < len(words):
@@ -180,8 +177,8 @@ def _number_states(nodes, order):
 
 
 @njit
-def _fill(parts, unigrams, ngrams, states):
-    nodes = parts.nodes
+def _fill(parts, model):
+    nodes, states, ngrams = parts.nodes, model.states, model.ngrams
     for k in range(parts.used[NODES]):
         if k == EMPTY or nodes[k].extended != 0:
             entry = states[nodes[k].number]
@@ -190,9 +187,9 @@ def _fill(parts, unigrams, ngrams, states):
             entry.length = nodes[k].length
             if k != EMPTY:
                 states[entry.suffix].open = 1
-    for word in range(len(unigrams)):
-        unigrams[word].log10 = nodes[word + 1].log10
-        unigrams[word].next = nodes[word + 1].number
+    for word in range(len(model.unigrams)):
+        model.unigrams[word].log10 = nodes[word + 1].log10
+        model.unigrams[word].next = nodes[word + 1].number
     for k in range(len(parts.ngrams)):
         ngram = parts.ngrams[k]
         if ngram.context != FREE:
@@ -205,9 +202,9 @@ def _fill(parts, unigrams, ngrams, states):
 
 
 def _free_ngrams(capacity: int) -> NDArray[np.void]:
-    entry = np.zeros(capacity, NGRAM)
-    entry["context"] = FREE
-    return entry
+    ngrams = np.zeros(capacity, NGRAM)
+    ngrams["context"] = FREE
+    return ngrams
 
 
 def _capacity(ngrams: int) -> int:
@@ -246,26 +243,24 @@ class ModelBuilder:
             outcome, row = _add(self._parts, words, log10, backoff, words.shape[1] == self.order, row)
             if outcome != FULL:
                 return None if outcome == DONE else int(outcome)
-            self._grow(words.shape[1] ** 2)
+            nodes, ngrams, used = self._parts
+            needed = words.shape[1] ** 2
+            if used[NODES] + needed > len(nodes):
+                nodes = np.concatenate([nodes, np.zeros(len(nodes) // 2 + needed, NODE)])
+            if 3 * (used[NGRAMS] + needed) > 2 * len(ngrams):
+                larger = _free_ngrams(2 * len(ngrams))
+                _rehash(ngrams, larger)
+                ngrams = larger
+            self._parts = _Parts(nodes, ngrams, used)
 
     def finish(self) -> LanguageModel:
         """Return the model of all added n-grams and empty the builder."""
         nodes, ngrams, used = self._parts
         nodes = nodes[: used[NODES]]
         states = np.zeros(_number_states(nodes, self.order), STATE)
-        entry = LanguageModel(
+        model = LanguageModel(
             np.zeros(self._words, UNIGRAM), _free_ngrams(_capacity(int(used[NGRAMS]))), states, self.order, 0
         )
-        _fill(_Parts(nodes, ngrams, used), entry.unigrams, entry.ngrams, states)
+        _fill(_Parts(nodes, ngrams, used), model)
         del self._parts
-        return entry._replace(begin=int(entry.unigrams[BEGIN]["next"]))
-
-    def _grow(self, needed: int) -> None:
-        nodes, ngrams, used = self._parts
-        if used[NODES] + needed > len(nodes):
-            nodes = np.concatenate([nodes, np.zeros(len(nodes) // 2 + needed, NODE)])
-        if 3 * (used[NGRAMS] + needed) > 2 * len(ngrams):
-            larger = _free_ngrams(2 * len(ngrams))
-            _rehash(ngrams, larger)
-            ngrams = larger
-        self._parts = _Parts(nodes, ngrams, used)
+        return model._replace(begin=int(model.unigrams[BEGIN]["next"]))

@@ -116,6 +116,15 @@ def number(text, start, end):
 
 
 @njit_inline
+def line_end(text, start):
+    """Return the position of the next line feed; the end of the text if there is none."""
+    end = start
+    while end < len(text) and text[end] != _LINE_FEED:
+        end += 1
+    return end
+
+
+@njit_inline
 def field(text, at, end):
     """Return start and end of the next field at or after `at`; both are `end` after the last field."""
     while at < end and _is_space(text[at]):
@@ -192,9 +201,7 @@ def read_lines(
     """
     while True:
         start = cursor[AT]
-        end = start
-        while end < len(text) and text[end] != _LINE_FEED:
-            end += 1
+        end = line_end(text, start)
         if end == len(text):
             return MORE
         first, _ = field(text, start, end)
@@ -317,9 +324,7 @@ def read_words(
     """
     while True:
         at = cursor[AT]
-        end = at
-        while end < len(text) and text[end] != _LINE_FEED:
-            end += 1
+        end = line_end(text, at)
         if end == len(text):
             return MORE
         filled = cursor[ROWS]

@@ -56,15 +56,6 @@ class LanguageModel(NamedTuple):
 
 
 @njit_inline
-def home_slot(context, word, mask):
-    """Return the slot where the search for a word after a context starts."""
-    key = (np.uint64(context) << _BITS) | np.uint64(word)
-    key *= _FIRST
-    key = (key ^ (key >> _BITS)) * _SECOND
-    return (key ^ (key >> _BITS)) & mask
-
-
-@njit_inline
 def _ends_at(ngrams, slot, key):
     """Check if the slot holds (context, word) or is free."""
     context, word = key
@@ -76,7 +67,10 @@ def _ends_at(ngrams, slot, key):
 def find(ngrams, context, word):
     """Return the slot of a word after a context, or the free slot where it belongs."""
     mask = table_mask(ngrams)
-    return np.int64(probe(home_slot(context, word, mask), mask, _ends_at, ngrams, (np.int32(context), np.int32(word))))
+    code = ((np.uint64(context) << _BITS) | np.uint64(word)) * _FIRST
+    code = (code ^ (code >> _BITS)) * _SECOND
+    home = (code ^ (code >> _BITS)) & mask
+    return np.int64(probe(home, mask, _ends_at, ngrams, (np.int32(context), np.int32(word))))
 
 
 @njit

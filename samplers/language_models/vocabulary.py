@@ -59,16 +59,6 @@ def _joined(words: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 @njit_inline
-def _home(text, start, end, mask):
-    """Return the slot where the search for a word starts: FNV-1a over its bytes, mixed."""
-    value = _BASIS
-    for k in range(start, end):
-        value = (value ^ np.uint64(text[k])) * _PRIME
-    value = (value ^ (value >> _HALF)) * _MIX
-    return (value ^ (value >> _HALF)) & mask
-
-
-@njit_inline
 def _ends_at(vocabulary, slot, word):
     """Check if the slot holds the word or is free."""
     text, start, end = word
@@ -88,7 +78,13 @@ def _ends_at(vocabulary, slot, word):
 def find(vocabulary, text, start, end):
     """Return the slot of the word text[start:end], text uint8[n], or the free slot where it belongs."""
     mask = table_mask(vocabulary.slots)
-    return np.int64(probe(_home(text, start, end, mask), mask, _ends_at, vocabulary, (text, start, end)))
+    # FNV-1a over its bytes, mixed.
+    value = _BASIS
+    for k in range(start, end):
+        value = (value ^ np.uint64(text[k])) * _PRIME
+    value = (value ^ (value >> _HALF)) * _MIX
+    home = (value ^ (value >> _HALF)) & mask
+    return np.int64(probe(home, mask, _ends_at, vocabulary, (text, start, end)))
 
 
 @njit

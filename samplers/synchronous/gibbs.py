@@ -27,8 +27,6 @@ from hierogram.samplers.synchronous.resampling import (
     write_rules,
 )
 
-_ONCE = 1
-
 
 @njit_inline
 def begin_credits(averaged, work):
@@ -67,7 +65,7 @@ def credit(number, v, probability, context):
 @njit_inline
 def _is_shared(number, context):
     """Return 1 if the rule's count over all derivations is at least 2, else 0."""
-    return np.int32(context.work.rule[number]["count"] > _ONCE)
+    return np.int32(context.work.rule[number]["count"] > 1)
 
 
 @njit
@@ -116,18 +114,8 @@ def _compose(v, context):
 
 
 @njit_inline
-def _compose_up_to(v, head, context):
-    x = v
-    while True:
-        _compose(x, context)
-        if x == head:
-            break
-        x = np.int64(context.work.summary[x]["parent"])
-
-
-@njit_inline
-def _compose_inside(v, head, context):
-    """Recompute the summaries that later steps read: v and its uncut ancestors, excluding `head`."""
+def _compose_below(head, v, context):
+    """Recompute the summaries of v and its ancestors below `head`."""
     x = v
     while x != head:
         _compose(x, context)
@@ -145,7 +133,8 @@ def _lay_out_options(v, head, context):
         pair.edge[v] = j
         list_below(v, context)
         if j != present:
-            _compose_up_to(v, head, context)
+            _compose_below(head, v, context)
+            _compose(head, context)
             work.top[j] = assign_number(head, context)
             summed_up = j
     return summed_up
@@ -191,7 +180,7 @@ def sample_edge(v, u, context):
     work.statistics[0]["edges_changed"] += 1 if choice != present else 0
     work.summary[head]["rule"] = work.top[choice]
     if choice != summed_up:
-        _compose_inside(v, head, context)
+        _compose_below(head, v, context)
 
 
 @njit_inline
@@ -210,7 +199,8 @@ def _lay_out_cut(v, head, present, context):
     _sum_up(v, context)
     lower = assign_number(v, context)
     context.pair.cut[v] = 1 - present
-    _compose_up_to(np.int64(context.work.summary[v]["parent"]), head, context)
+    _compose_below(head, np.int64(context.work.summary[v]["parent"]), context)
+    _compose(head, context)
     flipped_rule = assign_number(head, context)
     read_counts(context)
     if present:
@@ -250,15 +240,12 @@ def sample_cut(v, u, context):
         work.summary[v]["rule"] = lower
         work.summary[v]["rule_made"] = np.uint32(work.registers[0]["epoch"])
     if choice == present:
-        _compose_inside(parent, head, context)
+        _compose_below(head, parent, context)
 
 
 @njit_inline
 def sweep_pair(random, stage, context):
-    """Sweep once top-down over a pair's current derivation, skipping nodes above level `stage`.
-
-    `random` is the state of the pair's random stream. Each variable with a choice consumes exactly one number.
-    """
+    """Sweep once top-down over a pair's derivation up to level `stage`; each variable uses one number of `random`."""
     pair, work = context.pair, context.work
     begin_pair(work)
     root = len(pair.node) - 1

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import probe, table_mask
+from hierogram.samplers.compiled.probing import capacity_for, probe, table_mask
 from hierogram.samplers.counts.models import Model, is_long, log_probability, more_tables, probability
 from hierogram.samplers.counts.table import COUNT, LENGTH, CountTable, add, add_row, fetch, find, look_up
 from hierogram.samplers.forests.derivations import Batch, make_summary
@@ -140,19 +140,14 @@ class Workspace(NamedTuple):
     fragments: NDArray[np.uint8]
 
 
-def power_of_two(least: int) -> int:
-    """Return the smallest power of two >= `least`."""
-    return 1 << max(0, (int(least) - 1).bit_length())
-
-
 def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_read: NDArray[np.uint32]) -> Workspace:
     """Return a workspace for a batch, for `overlay_rules` count changes of a block and `logged_rules` of a round."""
-    overlay = power_of_two(2 * overlay_rules + 2)
+    overlay = capacity_for(overlay_rules + 1, 1)
     nodes, options = batch.max_nodes, max(2, batch.max_options)
     return Workspace(
         summary=make_summaries(nodes),
         rule=np.zeros(batch.max_rules, RULE),
-        places=np.zeros(power_of_two(2 * batch.max_rules), np.uint64),
+        places=np.zeros(capacity_for(batch.max_rules, 1), np.uint64),
         by_length=np.zeros(batch.longest_rule + 1, LENGTH),
         used=np.zeros(nodes + 1, np.int32),
         current=np.zeros(nodes + 1, np.int32),
@@ -247,10 +242,7 @@ def find_number(source_hash, target_hash, context):
 
 @njit_inline
 def assign_number(v, context):
-    """Return the local number of the rule summarized at v, and assign one if the rule is new.
-
-    A new rule's table row is prefetched; `read_counts` reads its count later.
-    """
+    """Return the local number of the rule summarized at v. The row of a new rule is prefetched for `read_counts`."""
     work = context.work
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
@@ -307,10 +299,7 @@ def add_rules(rules, size, context):
 
 @njit_inline
 def remove_rules(rules, size, context):
-    """Remove a customer from each of the first `size` rules.
-
-    Leaves a rule without customers unchanged, as in a table that does not match the derivations, and records this.
-    """
+    """Remove a customer from each of the first `size` rules; records if a rule had none, which stays unchanged."""
     for k in range(size):
         rule = context.work.rule[np.int64(rules[k])]
         count = rule["count"]
@@ -446,10 +435,9 @@ def _list_node(x, first, last, context):
 
 @njit
 def list_rules(v, context):
-    """Ensure that the rules of v's derivation are listed, with v's own rule first if v is cut.
+    """Ensure that the rules of v's derivation are listed in `work.lists`, v's own first if v is cut.
 
-    Also summarizes all nodes of the derivation and counts their joint values. A sweep changes nothing below the sampled
-    node, so each node is listed once, from its tails' lists. `work.lists` stores the lists consecutively.
+    A sweep changes nothing below the sampled node, so each node is listed once, from its tails' lists.
     """
     work = context.work
     epoch = np.uint32(work.registers[0]["epoch"])
@@ -511,10 +499,7 @@ def remember_rows(first, room, work):
 
 @njit_inline
 def fetch_rows(first, room, table, work):
-    """Prefetch the table rows that a pair read when it was last resampled.
-
-    Most rules of a pair stay the same from sweep to sweep. A moved or missing row only makes the prefetch useless.
-    """
+    """Prefetch the table rows that a pair read in its last sweep; most of its rules stay the same."""
     mask = np.uint32(table.rows.shape[0] - 1)
     for k in range(first, first + room):
         row = work.rows_read[k]

@@ -187,8 +187,7 @@ def sweep_pairs(block, batch, state, averages, plan, table, model, work):
 def merge(changes, table, model):
     """Add the count changes of a round to the table. Returns False if a count fell below zero.
 
-    `changes` uint64[n, 4] has the columns of the table's rows, with the change instead of the count. Counts are
-    integers, so the order of workers and blocks does not matter.
+    `changes` uint64[n, 4] has the columns of the table's rows, with the change instead of the count.
     """
     sound = True
     for k in range(len(changes)):
@@ -199,7 +198,7 @@ def merge(changes, table, model):
     return sound
 
 
-_STAMPS = 1 << 31
+_MAX_STAMP = 1 << 31
 _PAIRS_PER_CALL = 1024
 _MIN_PAIRS = 1024
 
@@ -219,7 +218,7 @@ class Blocks:
         return cls(min(32, pairs // 1024), 64)
 
 
-_ONE_AT_PER_TIME = Blocks(_PAIRS_PER_CALL, 1)
+_SEQUENTIAL = Blocks(_PAIRS_PER_CALL, 1)
 """Pairs per kernel call in sequential mode, in which each pair sees the changes of the previous pairs."""
 _BELOW_ZERO = "the count of a rule fell below zero, so state and counts do not match: run `hierogram repair`"
 
@@ -258,13 +257,10 @@ class PhraseKernel:
     def step(
         self, key: int, state: ChainState, plan: SweepPlan, report: Report | None = None
     ) -> tuple[ChainState, SweepInfo]:
-        """Run one sweep and return the new state. Consumes `state`: its arrays change in place.
-
-        The result does not depend on the number of workers. Raises `CountsError` if derivations and counts do not
-        match.
-        """
+        """Run one sweep and return the new state. Consumes `state`. Raises `CountsError` if counts do not match it."""
         self.begin()
-        pairs_a_round = self.pairs_a_round
+        blocks = self.blocks or _SEQUENTIAL
+        pairs_a_round = blocks.pairs_a_block * blocks.blocks_a_round
         for start in range(0, self.batch.size, pairs_a_round):
             end = min(start + pairs_a_round, self.batch.size)
             max_new = int(self.batch.derivation_rules[end] - self.batch.derivation_rules[start])
@@ -276,16 +272,17 @@ class PhraseKernel:
                 report(end)
         return state, self.info()
 
-    @property
-    def pairs_a_round(self) -> int:
-        """Number of pairs between two updates of the shared table."""
-        blocks = self.blocks or _ONE_AT_PER_TIME
-        return blocks.pairs_a_block * blocks.blocks_a_round
-
     def begin(self) -> None:
         """Start a sweep and reset the counters of `info`."""
         for work in self.workers:
-            _rest_stamps(work)
+            if work.registers[0]["stamp"] > _MAX_STAMP or work.registers[0]["epoch"] > _MAX_STAMP:
+                work.registers["stamp"] = 0
+                work.registers["epoch"] = 0
+                work.places[:] = 0
+                work.credits["stamp"] = 0
+                work.summary["made"] = 0
+                work.summary["rule_made"] = 0
+                work.summary["list_made"] = 0
             work.statistics[0] = 0
 
     def sample(self, key: int, state: ChainState, plan: SweepPlan, pairs: tuple[int, int]) -> None:
@@ -294,9 +291,8 @@ class PhraseKernel:
         With blocks, the table is unchanged and `changes` returns the count changes. Raises `CountsError` for a negative
         count.
         """
-        start, end = pairs
-        blocks = self.blocks or _ONE_AT_PER_TIME
-        round_ = Round(key, start, end, blocks.pairs_a_block, np.zeros(1, np.int64), self.blocks is None)
+        pairs_a_block = (self.blocks or _SEQUENTIAL).pairs_a_block
+        round_ = Round(key, *pairs, pairs_a_block, np.zeros(1, np.int64), self.blocks is None)
         derivations, table, averages = state
 
         def work_off(worker: int) -> bool:
@@ -353,17 +349,6 @@ def _max_changes(batch: Batch, pairs: int) -> int:
     starts = np.arange(batch.size)
     ends = np.minimum(starts + pairs, batch.size)
     return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))
-
-
-def _rest_stamps(work: Workspace) -> None:
-    if work.registers[0]["stamp"] > _STAMPS or work.registers[0]["epoch"] > _STAMPS:
-        work.registers["stamp"] = 0
-        work.registers["epoch"] = 0
-        work.places[:] = 0
-        work.credits["stamp"] = 0
-        work.summary["made"] = 0
-        work.summary["rule_made"] = 0
-        work.summary["list_made"] = 0
 
 
 def compile_sweep() -> None:

@@ -140,18 +140,6 @@ class SiteRules:
         return bool((self.keys[UPPER] == self.keys[LOWER]).all())
 
 
-class TypeInfo(NamedTuple):
-    """Statistics: pivots at sites, moves of at least two sites, changed cuts, and rejected draws.
-
-    Draws are rejected if they would change the sites of the move.
-    """
-
-    pivots: int
-    moves: int
-    changed: int
-    reverted: int
-
-
 def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: int, sites: int) -> NDArray[np.float64]:
     """Return log weights of m = 0..n split sites: ln of C(n, m) times the probability of one such choice.
 
@@ -207,8 +195,8 @@ class TypeSampler:
         self._space = SiteSpace(walk_space(batch), np.zeros((3, 2), np.uint64), np.zeros(3, np.uint64))
         self._free = np.flatnonzero(batch.forests.node["free"])
 
-    def step(self, key: int, state: ChainState, number: int, pivots: int) -> tuple[ChainState, TypeInfo]:
-        """Run `pivots` moves with one pivot each. Consumes `state`.
+    def step(self, key: int, state: ChainState, number: int, pivots: int) -> tuple[ChainState, int]:
+        """Run `pivots` moves with one pivot each; returns also the number of changed cuts. Consumes `state`.
 
         Move i of step n uses the random stream of sweep n * MAX_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
         Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice does not
@@ -216,13 +204,13 @@ class TypeSampler:
         """
         derivations, table, averages = state
         self._note(derivations, np.arange(self._batch.size))
-        totals = np.zeros(4, np.int64)
+        changed = 0
         for pivot in range(pivots if len(self._free) else 0):
             draws = _Draws(key, int(self._batch.pairs[0]), number * MAX_TYPE_MOVES + pivot)
             node = int(self._free[int(draws.uniform() * len(self._free))])
             table = with_room(table, 3)
-            totals += self._move(node, draws, derivations, table)
-        return ChainState(derivations, table, averages), TypeInfo(*totals.tolist())
+            changed += self._move(node, draws, derivations, table)
+        return ChainState(derivations, table, averages), changed
 
     def _note(self, derivations: State, pairs: NDArray[np.int64]) -> None:
         _note_pairs(pairs, self._batch, derivations, self._sites, self._space)
@@ -230,7 +218,7 @@ class TypeSampler:
     def _pairs_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.unique(np.searchsorted(self._batch.forests.node_offset, nodes, "right") - 1)
 
-    def _taken(self, pivot: int, derivations: State) -> NDArray[np.int64]:
+    def _select_sites(self, pivot: int, derivations: State) -> NDArray[np.int64]:
         """Return the sites of a move: the pivot, then sites of its type, ascending, that share no rule."""
         types, heads = self._sites
         alike = np.flatnonzero(types == types[pivot])
@@ -251,28 +239,28 @@ class TypeSampler:
         self._note(derivations, np.array([pair]))
         return rules
 
-    def _move(self, pivot: int, draws: _Draws, derivations: State, table: CountTable) -> NDArray[np.int64]:
-        """Run one move and return its statistics in the order of `TypeInfo`."""
+    def _move(self, pivot: int, draws: _Draws, derivations: State, table: CountTable) -> int:
+        """Run one move; returns the number of changed cuts. Rejects a draw that would change the sites of the move."""
         if self._sites.types[pivot] == 0:
-            return np.zeros(4, np.int64)
-        sites = self._taken(pivot, derivations)
+            return 0
+        sites = self._select_sites(pivot, derivations)
         if len(sites) < 2:
-            return np.array([1, 0, 0, 0])
+            return 0
         rules = self._rules(pivot, derivations)
         before = derivations.cut[sites].copy()
         after = self._draw(rules, before, draws, table)
         changed = int((before != after).sum())
         if not changed:
-            return np.array([1, 1, 0, 0])
+            return 0
         pairs = self._pairs_of(sites[before != after])
         derivations.cut[sites] = after
         self._note(derivations, pairs)
-        if not np.array_equal(self._taken(pivot, derivations), sites):
+        if not np.array_equal(self._select_sites(pivot, derivations), sites):
             derivations.cut[sites] = before
             self._note(derivations, pairs)
-            return np.array([1, 1, 0, 1])
+            return 0
         self._count(rules, int(after.sum()) - int(before.sum()), table)
-        return np.array([1, 1, changed, 0])
+        return changed
 
     def _draw(self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: CountTable) -> NDArray[np.uint8]:
         """Draw the number of split sites, then the sites, and return the new cuts."""

@@ -37,10 +37,8 @@ class LabelProcesses(NamedTuple):
 
 
 class TreeModel(NamedTuple):
-    """Model parameters for the kernels, and the log probabilities of the E edges of a batch."""
+    """Constants for the kernels: log probabilities of the E edges of a batch, and the process without discount."""
 
-    # Current processes.
-    labels: LabelProcesses
     # int64[N+1], float64[E]: edge j of node v has natural log probability `log_expansion[edge_offset[v] + j]`.
     edge_offset: NDArray[np.int64]
     log_expansion: NDArray[np.float64]
@@ -107,14 +105,14 @@ def label_processes(strength: NDArray[np.float64], expansion_probability: NDArra
     return labels
 
 
-def build_tree_model(base: str, expansions: Expansions, labels: LabelProcesses) -> TreeModel:
-    """Return the kernels' model with the initial processes of a chain."""
+def build_tree_model(base: str, expansions: Expansions) -> TreeModel:
+    """Return the model of a batch for the kernels."""
     by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
     by_count["tables"][1:] = int(TABLE_UNIT)
     by_count["more_tables"][0] = int(TABLE_UNIT)
     by_count["cached"] = np.arange(_KNOWN_COUNTS)
     log_expansion = log_expansions(base, expansions)[expansions.number]
-    return TreeModel(labels, expansions.edge_offset, log_expansion, by_count, 0.0)
+    return TreeModel(expansions.edge_offset, log_expansion, by_count, 0.0)
 
 
 @njit_inline
@@ -135,8 +133,8 @@ def _take_logs(labels):
 
 @njit_inline
 def log_base(v, context):
-    """Return ln P0 of the fragment rooted at v, given ln P0 of its uncut tails in `at.space.below`."""
-    view, model, labels = context.tree, context.model, context.model.labels
+    """Return ln P0 of the fragment rooted at v, given ln P0 of its uncut tails in `context.space.below`."""
+    view, model, labels = context.tree, context.model, context.labels
     total = model.log_expansion[model.edge_offset[context.first_node + v] + np.int64(view.edge[v])]
     first, last = tail_range(v, view)
     for i in range(first, last):

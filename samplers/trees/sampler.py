@@ -72,11 +72,12 @@ class TreeSpace(NamedTuple):
 
 
 class TreeResampling(NamedTuple):
-    """Tree being resampled: its view, the batch number of its first node, and the table, model and scratch memory."""
+    """Tree being resampled: its view, its first node in the batch, the state of its chain, model and scratch memory."""
 
     tree: PairView
     first_node: int
     table: CountTable
+    labels: LabelProcesses
     model: TreeModel
     space: TreeSpace
     key_mask: np.uint64
@@ -111,6 +112,7 @@ def tree_at(batch, state, tree, model, space):
         view_pair(batch, state.derivations, tree),
         batch.forests.node_offset[tree],
         state.table,
+        state.labels,
         model,
         space,
         batch.words.key_mask,
@@ -167,19 +169,11 @@ def log_mass(count, log_fresh):
     return math.log(count + math.exp(log_fresh))
 
 
-@njit
-def count_tree(context, change):
-    """Add `change` to the count of each fragment of the current tree. Returns False if a count fell below 0."""
-    view, space = context.tree, context.space
-    size = lay_out(context)
-    root = len(view.node) - 1
-    sound = True
-    for k in range(size):
-        v = np.int64(space.order[k])
-        if v == root or view.cut[v]:
-            high, low = summary_key(space.summary, v, context.key_mask)
-            sound &= add(context.table, context.model, high, low, np.uint64(node_label(v, view)), change)
-    return sound
+@njit_inline
+def _add_fragment(k, change, context):
+    """Add `change` to the count of fragment k of the option. Returns False if it fell below 0."""
+    fragment = context.space.option[k]
+    return add(context.table, context.model, fragment["high"], fragment["low"], fragment["label"], change)
 
 
 @njit
@@ -187,9 +181,13 @@ def add_option(size, context, change):
     """Add `change` to the counts of the option's first `size` fragments. Returns False if a count fell below 0."""
     sound = True
     for k in range(size):
-        fragment = context.space.option[k]
-        sound &= add(context.table, context.model, fragment["high"], fragment["low"], fragment["label"], change)
+        sound &= _add_fragment(k, change, context)
     return sound
+
+
+@njit_inline
+def _fragment_count(fragment, table):
+    return np.int64(table.rows[find(table.rows, fragment["high"], fragment["low"]), COUNT])
 
 
 @njit_inline
@@ -243,12 +241,12 @@ def list_option(v, head, context):
 @njit
 def score_option(size, context):
     """Return ln ∏ P(fragment | rest and earlier fragments) over the option's first `size` fragments."""
-    table, option, labels = context.table, context.space.option, context.model.labels
+    table, option, labels = context.table, context.space.option, context.labels
     total = 0.0
     for k in range(size):
         fragment = option[k]
         label = np.int64(fragment["label"])
-        count = np.int64(table.rows[find(table.rows, fragment["high"], fragment["low"]), COUNT])
+        count = _fragment_count(fragment, table)
         tokens = table.by_length[label]["tokens"]
         for j in range(k):
             if option[j]["label"] == fragment["label"]:
@@ -258,32 +256,6 @@ def score_option(size, context):
         total += log_mass(count, labels.log_strength[label] + fragment["log_base"])
         total -= math.log(tokens + labels.strength[label])
     return total
-
-
-class Fragment(NamedTuple):
-    """Fragment at a cut: key, root label, ln P0."""
-
-    high: np.uint64
-    low: np.uint64
-    label: int
-    log_base: float
-
-
-@njit_inline
-def _fragment_at(v, context):
-    high, low = summary_key(context.space.summary, v, context.key_mask)
-    return Fragment(high, low, node_label(v, context.tree), context.space.below[v])
-
-
-@njit_inline
-def _fragment_count(fragment, table):
-    return np.int64(table.rows[find(table.rows, fragment.high, fragment.low), COUNT])
-
-
-@njit_inline
-def _add_fragment(fragment, context, change):
-    """Add `change` to a fragment's count. Returns False if it fell below 0."""
-    return add(context.table, context.model, fragment.high, fragment.low, np.uint64(fragment.label), change)
 
 
 @njit_inline
@@ -302,22 +274,29 @@ def _sum_up_to(v, head, context):
         x = np.int64(space.parent[x])
 
 
+_JOINED, _UPPER, _LOWER = range(3)
+"""Fragments of a cut in `TreeSpace.option`: without the cut, and above and below it."""
+
+
 @njit_inline
-def _log_odds(joined, upper, lower, present, context):
+def _log_odds(present, context):
     """Return ln (P(upper) P(lower) / P(joined)), excluding the current fragments from the counts."""
-    labels, table = context.model.labels, context.table
-    is_same = 1 if upper.low == lower.low and upper.high == lower.high else 0
+    labels, table, option = context.labels, context.table, context.space.option
+    joined, upper, lower = option[_JOINED], option[_UPPER], option[_LOWER]
+    # The cut's fragments above it have the same root.
+    upper_label, lower_label = np.int64(upper["label"]), np.int64(lower["label"])
+    is_same = 1 if upper["low"] == lower["low"] and upper["high"] == lower["high"] else 0
     joined_count = _fragment_count(joined, table) - (1 - present)
     upper_count = _fragment_count(upper, table) - present * (1 + is_same)
     # The upper fragment is drawn first, so the lower one's counts include it.
     lower_count = _fragment_count(lower, table) - present
-    lower_tokens = np.int64(table.by_length[lower.label]["tokens"]) - present
+    lower_tokens = np.int64(table.by_length[lower_label]["tokens"]) - present
     if present == 0:
         lower_count += is_same
-    joined_log = log_mass(joined_count, labels.log_strength[joined.label] + joined.log_base)
-    split_log = log_mass(upper_count, labels.log_strength[upper.label] + upper.log_base)
-    split_log += log_mass(lower_count, labels.log_strength[lower.label] + lower.log_base)
-    split_log -= math.log(lower_tokens + labels.strength[lower.label])
+    joined_log = log_mass(joined_count, labels.log_strength[upper_label] + joined["log_base"])
+    split_log = log_mass(upper_count, labels.log_strength[upper_label] + upper["log_base"])
+    split_log += log_mass(lower_count, labels.log_strength[lower_label] + lower["log_base"])
+    split_log -= math.log(lower_tokens + labels.strength[lower_label])
     return split_log - joined_log
 
 
@@ -327,13 +306,12 @@ def sample_cut(v, u, temperature, context):
     view, space = context.tree, context.space
     present = np.int64(view.cut[v])
     head = find_head(v, context)
-    now = _fragment_at(head, context)
+    _enter_fragment(_UPPER if present else _JOINED, head, context)
     view.cut[v] = 1 - present
     steps = _sum_up_to(v, head, context)
-    other = _fragment_at(head, context)
-    lower = _fragment_at(v, context)
-    upper, joined = (now, other) if present else (other, now)
-    log_odds = _log_odds(joined, upper, lower, present, context)
+    _enter_fragment(_JOINED if present else _UPPER, head, context)
+    _enter_fragment(_LOWER, v, context)
+    log_odds = _log_odds(present, context)
     choice = 0 if 1.0 / (1.0 + math.exp(log_odds / temperature)) > u else 1
     space.statistics[0]["cuts_sampled"] += 1
     if choice == present:
@@ -346,9 +324,9 @@ def sample_cut(v, u, temperature, context):
         return True
     space.statistics[0]["cuts_changed"] += 1
     change = 1 - 2 * present
-    sound = _add_fragment(joined, context, -change)
-    sound &= _add_fragment(upper, context, change)
-    sound &= _add_fragment(lower, context, change)
+    sound = _add_fragment(_JOINED, -change, context)
+    sound &= _add_fragment(_UPPER, change, context)
+    sound &= _add_fragment(_LOWER, change, context)
     return sound
 
 
@@ -476,7 +454,7 @@ def _add_decisions(v, context, tables, draws):
 
 
 @njit
-def draw_tables(count, strength, log_fresh, state):
+def draw_tables(count, log_fresh, state):
     """Sample the base draws (tables) among a fragment's uses; e^log_fresh = α P0. Returns (tables, stream state)."""
     fresh = math.exp(log_fresh)
     tables = 1
@@ -490,7 +468,7 @@ def draw_tables(count, strength, log_fresh, state):
 @njit
 def _list_fragments(batch, state, model, space, seen, draws, fragments):
     """Fill `fragments` with the distinct fragments and sum their base decisions. Returns the number of fragments."""
-    table, labels = state.table, model.labels
+    table, labels = state.table, state.labels
     random = draws.random
     size = 0
     for tree in range(len(batch.pairs)):
@@ -514,7 +492,7 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
             fragments.log_base[size] = space.below[v]
             size += 1
             if draws.drawn:
-                tables, random = draw_tables(n, labels.strength[c], labels.log_strength[c] + space.below[v], random)
+                tables, random = draw_tables(n, labels.log_strength[c] + space.below[v], random)
                 _add_decisions(v, context, tables, draws)
     return size
 
@@ -558,8 +536,7 @@ def _log_likelihood_of_label(c, strength, log_strength, grouped):
 
 
 @njit
-def _move_strengths(key, sweep, grouped, labels, variance):
-    accepted = 0
+def _move_strengths(key, sweep, grouped, labels):
     _, starts = grouped
     for c in range(1, len(labels.strength)):
         if starts[c + 1] == starts[c]:
@@ -567,7 +544,7 @@ def _move_strengths(key, sweep, grouped, labels, variance):
         random = stream(key, np.int64(_STRENGTHS << 32) + c, sweep)
         noise, random = draw_normal(random)
         now = labels.log_strength[c]
-        new = now + math.sqrt(variance) * noise
+        new = now + math.sqrt(PROPOSAL_VARIANCE) * noise
         random = advance(random)
         if new < math.log(MIN_STRENGTH):
             continue
@@ -577,8 +554,6 @@ def _move_strengths(key, sweep, grouped, labels, variance):
         ratio -= _log_likelihood_of_label(c, math.exp(now), now, grouped)
         if math.log(1.0 - uniform(random)) < ratio:
             set_label(labels, c, math.exp(new), labels.expansion_probability[c])
-            accepted += 1
-    return accepted
 
 
 @njit
@@ -589,13 +564,12 @@ def _move_expansions(key, sweep, draws, labels):
         set_label(labels, c, labels.strength[c], beta)
 
 
-def move_strengths(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> int:
-    """Run a Metropolis-Hastings step for α_c of each label with fragments, in place; returns the number of acceptances.
+def move_strengths(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
+    """Run a Metropolis-Hastings step for α_c of each label with fragments, in place.
 
     Draws are functions of (key, label number in the batch, sweep).
     """
-    grouped = _grouped(batch, state, model, space)
-    return int(_move_strengths(key, sweep, grouped, state.labels, PROPOSAL_VARIANCE))
+    _move_strengths(key, sweep, _grouped(batch, state, model, space), state.labels)
 
 
 def move_expansions(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
@@ -629,11 +603,17 @@ class TreePlan(NamedTuple):
 
 
 @njit
-def _count(first, last, batch, state, model, space, change):
-    sound = True
+def _count(first, last, batch, state, model, space):
+    """Count the fragments of all trees."""
     for tree in range(first, last):
-        sound &= count_tree(tree_at(batch, state, tree, model, space), change)
-    return sound
+        context = tree_at(batch, state, tree, model, space)
+        view = context.tree
+        root = len(view.node) - 1
+        for k in range(lay_out(context)):
+            v = np.int64(space.order[k])
+            if v == root or view.cut[v]:
+                high, low = summary_key(space.summary, v, context.key_mask)
+                add(context.table, model, high, low, np.uint64(node_label(v, view)), 1)
 
 
 @njit
@@ -659,26 +639,20 @@ class TreeKernel:
         """Return the state with the given derivations and a copy of the given label processes."""
         table = empty_table(len(labels.strength))
         state = TreeState(derivations, table, LabelProcesses(*(values.copy() for values in labels)))
-        model = self._model_of(state)
         for first in range(0, self.batch.size, _TREES_PER_CALL):
             last = min(first + _TREES_PER_CALL, self.batch.size)
             new = int(self.batch.derivation_rules[last] - self.batch.derivation_rules[first])
             state = state._replace(table=with_room(state.table, new))
-            _count(first, last, self.batch, state, model, self.space, 1)
+            _count(first, last, self.batch, state, self.model, self.space)
         return state
 
     def step(
         self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
-        """Sweep over the trees with temperature above 0, then sample the parameters of all labels.
-
-        Consumes `state` (changes its arrays in place) and returns the new state. `report` receives the number of
-        finished trees. Raises `CountsError` if derivations and counts do not match.
-        """
+        """Sweep over the trees, then sample the parameters of all labels. Consumes `state`. Raises `CountsError`."""
         state, info = self.sweep(key, state, plan, report)
-        model = self._model_of(state)
-        move_strengths(key, plan.number, self.batch, state, model, self.space)
-        move_expansions(key, plan.number, self.batch, state, model, self.space)
+        move_strengths(key, plan.number, self.batch, state, self.model, self.space)
+        move_expansions(key, plan.number, self.batch, state, self.model, self.space)
         return state, info
 
     def sweep(
@@ -686,12 +660,11 @@ class TreeKernel:
     ) -> tuple[TreeState, SweepInfo]:
         """Sweep like `step`, but keep the label parameters."""
         self.space.statistics[0] = 0
-        model = self._model_of(state)
         for first in range(0, self.batch.size, _TREES_PER_CALL):
             last = min(first + _TREES_PER_CALL, self.batch.size)
             # A cut change adds up to two fragments, an edge change up to one per node of an option.
             state = state._replace(table=with_room(state.table, _room(self.batch, first, last)))
-            if not _sweep(key, first, last, self.batch, state, plan, model, self.space):
+            if not _sweep(key, first, last, self.batch, state, plan, self.model, self.space):
                 raise CountsError("the count of a fragment fell below zero: state and counts do not match")
             if report:
                 report(last)
@@ -700,11 +673,8 @@ class TreeKernel:
 
     def log_likelihood(self, state: TreeState) -> float:
         """Return ln P of all fragments of all derivations, given the label parameters."""
-        grouped = _grouped(self.batch, state, self._model_of(state), self.space)
+        grouped = _grouped(self.batch, state, self.model, self.space)
         return float(_log_likelihood(grouped, state.labels))
-
-    def _model_of(self, state: TreeState) -> TreeModel:
-        return self.model._replace(labels=state.labels)
 
 
 def build(model: TreeModel, batch: Batch) -> TreeKernel:

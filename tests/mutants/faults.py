@@ -891,8 +891,8 @@ FAULTS = (
     Fault(
         "flat slices prune what the derivation emits",
         "itg/slices.py",
-        "to.pairs[i, x] = _keep(0.0, weights.pairs[i, x], shape)",
-        "to.pairs[i, x] = _keep(cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)",
+        "to.pairs[i, x] = _keep(shape, 0.0, weights.pairs[i, x])",
+        "to.pairs[i, x] = _keep(shape, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])",
         (_ITG, "-k", "flat"),
     ),
     Fault(
@@ -939,9 +939,9 @@ FAULTS = (
     ),
     Fault(
         "children of an inverted rule are swapped",
-        "itg/slices.py",
-        "            low, high = (x, z) if rule == STRAIGHT else (z, y)\n            depth",
-        "            low, high = (x, z)\n            depth",
+        "itg/charts.py",
+        "    low, high = (x, z) if rule == STRAIGHT else (z, y)\n    depth",
+        "    low, high = (x, z)\n    depth",
         _ITG_SLICE,
     ),
     Fault(
@@ -1031,8 +1031,8 @@ FAULTS = (
     Fault(
         "the beam of M1 remains after the start",
         "itg/slices.py",
-        "_cut(slices, cell_uniform(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x])",
-        "_cut(slices, cell_uniform(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x]) * (abs(i - x) < 2)",
+        "weigh(parameters, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])",
+        "weigh(parameters, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x]) * (abs(i - x) < 2)",
         _ITG_SLICE,
     ),
     Fault(
@@ -1060,21 +1060,21 @@ FAULTS = (
     Fault(
         "phrases one word too long are emitted",
         "itg/batch.py",
-        "target_offset, longest_phrase, len(words))",
-        "target_offset, longest_phrase + (longest_phrase > 1), len(words))",
+        "cell_offset, longest_phrase, len(words))",
+        "cell_offset, longest_phrase + (longest_phrase > 1), len(words))",
         ("tests/samplers/itg/test_phrases.py",),
     ),
     Fault(
         "a phrase off the derivation has no slice variable",
         "itg/slices.py",
-        "to.phrases[i, x, phrase] = _cut(slices, unit, weights.phrases[i, x, phrase])",
+        "to.phrases[i, x, phrase] = weigh(parameters, unit, weights.phrases[i, x, phrase])",
         "to.phrases[i, x, phrase] = weights.phrases[i, x, phrase]",
         _ITG_PHRASES,
     ),
     Fault(
         "a phrase off the derivation has no flat slice variable",
         "itg/slices.py",
-        "to.phrases[i, x, phrase] = _keep(unit, weights.phrases[i, x, phrase], shape)",
+        "to.phrases[i, x, phrase] = weigh(parameters, unit, weights.phrases[i, x, phrase])",
         "to.phrases[i, x, phrase] = weights.phrases[i, x, phrase]",
         _ITG_FLAT_PHRASES,
     ),
@@ -1088,7 +1088,7 @@ FAULTS = (
     Fault(
         "a phrase that the derivation emits can be pruned",
         "itg/slices.py",
-        "to.phrases[i, x, phrase] = _keep(0.0, weights.phrases[i, x, phrase], shape)",
+        "to.phrases[i, x, phrase] = _keep(shape, 0.0, weights.phrases[i, x, phrase])",
         "to.phrases[i, x, phrase] = to.phrases[i, x, phrase]",
         _ITG_FLAT_PHRASES,
     ),
@@ -1130,8 +1130,8 @@ FAULTS = (
     Fault(
         "a table of phrases does not count as a draw of their target words",
         "itg/model.py",
-        "tables.target[batch.target[at]] += draws",
-        "tables.target[batch.target[at]] += 0.0 * draws",
+        "tables.target[batch.target[at]] += SHARE * number",
+        "tables.target[batch.target[at]] += 0.0 * number",
         _ITG_TABLES,
     ),
     Fault(
@@ -1470,15 +1470,15 @@ FAULTS = (
     Fault(
         "every place has the margin of a rule with the best items",
         "decoding/cubes.py",
-        "(MARGIN if candidate.grown == 0 else NEAR_MARGIN)",
-        "(MARGIN if candidate.grown >= 0 else NEAR_MARGIN)",
+        "(MARGIN if axis == 0 else NEAR_MARGIN)",
+        "(MARGIN if axis >= 0 else NEAR_MARGIN)",
         _PRUNING,
     ),
     Fault(
         "estimates of places omit the gains of neighbors",
         "decoding/cubes.py",
-        "    return candidate.apart + INHERITED * gained + margin\n",
-        "    return candidate.apart + 0.0 * gained + margin\n",
+        "    promise = apart + INHERITED * gained + margin\n",
+        "    promise = apart + 0.0 * gained + margin\n",
         _PRUNING,
     ),
     Fault(

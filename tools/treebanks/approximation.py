@@ -17,7 +17,7 @@ import numpy as np
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.treebanks.trees import Node, Tree, preorder
-from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, Sorted, make_grammar, sort_rules
+from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, SortedRules, make_grammar, sort_rules
 from hierogram.samplers.charts.derivations import BINARY_EDGE, LEXICAL_EDGE, UNARY_EDGE, FragmentMasses, Productions
 from hierogram.samplers.grammar.settings import PCFG, UNIFORM
 from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, node_production
@@ -52,7 +52,7 @@ class Approximation(NamedTuple):
     maps words to ids. `root` is the symbol of whole sentences.
     """
 
-    chart: Sorted
+    chart: SortedRules
     rules: tuple[list[FragmentRule], list[FragmentRule], list[FragmentRule]]
     productions: Productions
     production_list: list[Production]

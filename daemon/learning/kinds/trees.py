@@ -146,7 +146,7 @@ class TreeChain:
         self.seed = seed
         parameters = np.array([(priors or {}).get(label, FIRST_PRIOR) for label in loaded.labels])
         labels = label_processes(parameters[:, 0].copy(), parameters[:, 1].copy())
-        self.kernel = build(build_tree_model(base, loaded.expansions, labels), loaded.batch)
+        self.kernel = build(build_tree_model(base, loaded.expansions), loaded.batch)
         self.chain: TreeState = self.kernel.resume(state, labels)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import Key
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _WIDE = 4
@@ -70,34 +70,15 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
     return following
 
 
+@njit_allocating
 def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDArray[np.bool_]:
     """Return a selection, bool[V], of all but `free` variables.
 
     The free ones are drawn without replacement, with probability proportional to their doubts, float64[V] > 0.
     """
     selected = np.ones(len(doubts), np.bool_)
-    free_some(doubts, free, key, selected)
-    return selected
-
-
-def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
-    """Return the selection of step `plan` of a long chain, bool[V]; see `free_size`.
-
-    The first wide step frees the most doubtful variables, the first of ties.
-    """
-    free = free_size(doubts, branching, plan)
-    if plan != _WIDE:
-        return doubtful_selection(doubts, free, key)
-    selected = np.ones(len(doubts), np.bool_)
-    selected[np.argsort(-doubts, kind="stable")[:free]] = False
-    return selected
-
-
-@njit
-def free_some(doubts, number, key, selected):
-    """Deselect `number` of the selected variables by their doubts."""
     random = stream(key.seed, key.number, key.step)
-    for _ in range(number):
+    for _ in range(free):
         total = 0.0
         for v in range(len(doubts)):
             if selected[v]:
@@ -112,6 +93,17 @@ def free_some(doubts, number, key, selected):
                 if threshold < 0.0:
                     break
         selected[chosen] = False
+    return selected
+
+
+def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
+    """Return the selection of step `plan` of a long chain, bool[V]; the first wide step frees the most doubtful."""
+    free = free_size(doubts, branching, plan)
+    if plan != _WIDE:
+        return doubtful_selection(doubts, free, key)
+    selected = np.ones(len(doubts), np.bool_)
+    selected[np.argsort(-doubts, kind="stable")[:free]] = False
+    return selected
 
 
 @njit

@@ -14,7 +14,7 @@ from tests.samplers.synchronous.kernel_chain import SALT, KernelChain
 from hierogram.samplers.counts.table import fill_table
 from hierogram.samplers.grammar.keys import pack_size, rule_key
 from hierogram.samplers.grammar.rules import Rule
-from hierogram.samplers.synchronous.type_moves import TypeInfo, TypeSampler
+from hierogram.samplers.synchronous.type_moves import TypeSampler
 
 MODELS: dict[str, Model] = {
     "DP": Dirichlet(strength=1.0, source_words=4, target_words=5),
@@ -36,18 +36,16 @@ def test_type_moves_and_sweeps_in_turn(name: str, model: str, span_limit: int) -
     kernel = KernelChain(forests, MODELS[model], seed=3, span_limit=span_limit)
     sampler = TypeSampler(kernel.model, kernel.batch)
     twin = TypeMoves(forests, MODELS[model], span_limit)
-    done = np.zeros(len(TypeInfo._fields), np.int64)
+    changed = 0
     for number in range(1, 9):
         kernel.sweep()
         joint = twin.step(kernel.variables(), 3, number, 12)
-        kernel.chain, info = sampler.step(3, kernel.chain, number, 12)
+        kernel.chain, cuts = sampler.step(3, kernel.chain, number, 12)
         assert kernel.variables() == joint
-        done += np.array(info)
+        changed += cuts
         expected = MODELS[model].log_likelihood(RuleCounts(twin.rules(joint)))
         assert kernel.log_likelihood() == pytest.approx(expected, rel=1e-9)
-    found = TypeInfo(*done.tolist())
-    assert found.pivots >= found.moves > 0
-    assert found.changed > 0
+    assert changed > 0
 
 
 def test_a_process_that_is_not_exchangeable_is_refused() -> None:

@@ -187,7 +187,7 @@ def log_joint(twin: Treebank, counts: Counter[tuple[object, ...]], strength: flo
 def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     twin, counts = counts_of(grown)
     label = grown.loaded.labels.index("A")
-    model = grown.kernel.model._replace(labels=grown.chain.labels)
+    model = grown.kernel.model
     drawn = []
     for number in range(1, 15_001):
         move_strengths(5, number, grown.loaded.batch, grown.chain, model, grown.kernel.space)
@@ -207,7 +207,7 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     set_priors(grown, {label: (STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
     twin, counts = counts_of(grown)
     label = grown.loaded.labels.index("A")
-    model = grown.kernel.model._replace(labels=grown.chain.labels)
+    model = grown.kernel.model
     drawn = []
     for number in range(1, 6001):
         move_expansions(6, number, grown.loaded.batch, grown.chain, model, grown.kernel.space)
@@ -240,7 +240,7 @@ def test_expansions_are_drawn_given_every_table_of_a_likely_fragment() -> None:
     label = kernels.loaded.labels.index("A")
     strength = {"S": 30.0, "A": 60.0, "B": 20.0}
     set_priors(kernels, {name: (strength[name], EXPANDED[name]) for name in strength})
-    model = kernels.kernel.model._replace(labels=kernels.chain.labels)
+    model = kernels.kernel.model
     drawn = []
     for number in range(1, 6001):
         move_expansions(7, number, kernels.loaded.batch, kernels.chain, model, kernels.kernel.space)
@@ -276,7 +276,7 @@ def test_tables_have_the_distribution_of_a_chinese_restaurant(count: int, fresh:
     found = np.zeros(count)
     state = np.uint64(stream(5, count, 1))
     for _ in range(draws):
-        tables, state = draw_tables(count, 1.0, log(fresh), np.uint64(state))
+        tables, state = draw_tables(count, log(fresh), np.uint64(state))
         found[tables - 1] += 1
     assert np.abs(found / draws - exact).max() < 5 * 0.5 / draws**0.5
     assert found.sum() == draws
