@@ -80,29 +80,27 @@ def concordance(
 ) -> ConcordancePage:
     """Return the first pairs above id `after` whose derivations use the rule (its id or None, and sides)."""
     settings = transaction.settings()
-    rule_id, *sides = rule
+    rule_id, source, target = rule
     last = details.last_pair(transaction)
     lines: list[ConcordanceRow] = []
     indexed = rule_id is not None and bool(details.indexed_supporting_pairs(transaction, rule_id, 0, 1))
     deadline = time.monotonic() + SEARCH_SECONDS
     position = after
-    while position < last:
+    while position < last and time.monotonic() <= deadline:
         if indexed and rule_id is not None:
             ids = details.indexed_supporting_pairs(transaction, rule_id, position, _CANDIDATES)
             reached = ids[-1] if len(ids) == _CANDIDATES else last
         elif TWO_SIDES in find_notation(settings.grammar).offers:
-            ids, reached = details.likely_supporting_pairs(transaction, (sides[0], sides[1]), position, _CANDIDATES)
+            ids, reached = details.likely_supporting_pairs(transaction, (source, target), position, _CANDIDATES)
         else:
             return ConcordancePage([], None, indexed, 0, last)
         for row in pairs_by_id(transaction.connection, ids):
-            line = make_concordance_row(row, settings, sides[0], sides[1])
+            line = make_concordance_row(row, settings, source, target)
             if line is not None:
                 lines.append(line)
                 if len(lines) == limit:
                     return ConcordancePage(lines, row.id, indexed, row.id, last)
         position = reached
-        if time.monotonic() > deadline:
-            break
     return ConcordancePage(lines, position if position < last else None, indexed, min(position, last), last)
 
 

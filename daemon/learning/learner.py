@@ -33,11 +33,7 @@ def holding_lease(
     command: str,
     report: Callable[[str | None], None] = lambda _problem: None,
 ) -> Iterator[None]:
-    """Hold the lease on the grammar for this store object within the context. A thread renews it.
-
-    `report` receives the reason if a renewal fails, and None after a renewal. If the lease is lost, every commit raises
-    `LeaseLostError`. Raises `StoreHeldError` if another process holds the lease.
-    """
+    """Hold the lease on the grammar; `report` receives the reason if a renewal fails. Raises `StoreHeldError`."""
     store.take_lease(command, LEASE_SECONDS)
     stopped = threading.Event()
 

@@ -83,11 +83,7 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
 
 
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
-    """Return the run to continue, or record and return a new run of `sweeps` sweeps (None: `Kind.sweeps`).
-
-    A caller that aligns first calls this before aligning, so that the number of sweeps is recorded even after an
-    interruption. Raises `StoreHeldError` if another process writes this store's grammar.
-    """
+    """Return the run to continue, or a new one (None: of `Kind.sweeps`). Raises `StoreHeldError`."""
     run = find_interrupted_run(store, sweeps)
     if run is None:
         run = store.begin_run(find_kind(store.settings()).sweeps if sweeps is None else sweeps)
@@ -244,10 +240,7 @@ def index_occurrences(
 ) -> int:
     """Index every pair whose current derivation is not indexed; return (and `report`) their number."""
     indexed = after = 0
-    while not stop():
-        chunk = _index_chunk(store, after, _PAIRS_PER_TRANSACTION)
-        if chunk is None:
-            break
+    while not stop() and (chunk := _index_chunk(store, after, _PAIRS_PER_TRANSACTION)):
         after = chunk[0]
         indexed += chunk[1]
         if report:

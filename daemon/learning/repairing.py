@@ -7,14 +7,13 @@ import numpy as np
 
 from hierogram.daemon.learning.kinds.stored import ALIGNMENT, DERIVATION, TEXTS
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.verifying import Name, RulePart, open_recount
+from hierogram.daemon.learning.stored_links import DIRECTIONS
+from hierogram.daemon.learning.verifying import WORD_COUNT_COLUMNS, Name, RulePart, open_recount
 from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.aligner import AlignerChange, WordCounts
 from hierogram.storage.store import Store
-
-_WORD_COUNT_COLUMNS = WordCounts._fields[2:]
 
 
 @dataclass(slots=True)
@@ -75,10 +74,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report:
 
 
 def _repair_counts(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report: Steps | None) -> bool:
-    """Set the counts of rules and links to a recount.
-
-    Returns False if there are damaged links or alignments: these are deleted instead, and a recount has to follow.
-    """
+    """Set counts to a recount. Returns False if damaged links or alignments were deleted, so a recount must follow."""
     with open_recount(snapshot, report) as recount:
         links = [damage.pair_id for damage in recount.damaged_links]
         alignments = [damage.pair_id for damage in recount.damaged_pairs if damage.part == ALIGNMENT]
@@ -118,20 +114,16 @@ def _repair_rules(repairs: Repair, part: RulePart, repaired: RepairReport) -> li
 
 
 def _count_difference(links: dict[Name, tuple[int, int]]) -> AlignerChange:
-    lexicon: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    words: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    lexicon: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    words: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(WORD_COUNT_COLUMNS))
     change = AlignerChange()
     for (first, second, third), (stored, counted) in links.items():
-        difference = counted - stored
         if first == "jump":
-            change.jumps.append((second, int(str(third)), difference))
-        elif first in ("forward", "backward"):
-            lexicon[second, str(third)][first] = difference
+            change.jumps.append((second, int(str(third)), counted - stored))
+        elif first in DIRECTIONS:
+            lexicon[second, str(third)][DIRECTIONS.index(first)] = counted - stored
         else:
-            words[first, second][str(third)] = difference
-    change.lexicon = [(*pair, counts.get("forward", 0), counts.get("backward", 0)) for pair, counts in lexicon.items()]
-    change.words = [
-        WordCounts._make((*word, *(counts.get(column, 0) for column in _WORD_COUNT_COLUMNS)))
-        for word, counts in words.items()
-    ]
+            words[first, second][WORD_COUNT_COLUMNS.index(str(third))] = counted - stored
+    change.lexicon = [(*pair, forward, backward) for pair, (forward, backward) in lexicon.items()]
+    change.words = [WordCounts(*word, *counts) for word, counts in words.items()]
     return change

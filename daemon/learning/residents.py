@@ -164,16 +164,15 @@ class RealignedPairs:
 
     def updates(self) -> PairUpdates:
         """Return the updates with the new derivations. The pairs restart the schedule."""
-        rows = self.before.rows
-        size = len(rows)
+        size = len(self.before.rows)
         return PairUpdates(
-            ids=np.array([row.id for row in rows], np.int64),
+            ids=self.before.ids,
             states=self.after.loaded.encode(self.after.state),
             averages=empty_blobs(size),
             burned_in=np.zeros(size, np.bool_),
             stages=np.ones(size, np.int64),
             sweeps=np.zeros(size, np.int64),
-            since=np.array([row.sweep for row in rows], np.int64),
+            since=self.before.committed_sweeps,
         )
 
     def deltas(self) -> RuleDeltas:

@@ -17,7 +17,6 @@ from hierogram.samplers.alignment.bitext import Direction, Side, make_direction,
 from hierogram.samplers.alignment.chain import MAX_FERTILITY, first_width, jump_events
 from hierogram.samplers.alignment.prior_counts import (
     MAX_EVENTS,
-    BothCounts,
     LearnedCounts,
     PriorCounts,
     count_direction_links,
@@ -34,23 +33,23 @@ DIRECTIONS = ("forward", "backward")
 _WORD, _STEM = "", " "
 """Suffixes of the names of words and of stems."""
 
+Units = Sequence[tuple[Side, Side]]
+"""Both sides as words and as stems."""
 Names = tuple[list[str], list[str]]
 """Names of both sides' words or stems, by number. The last entry is the null word."""
 
 
-def words_and_stems(source: Side, target: Side) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
+def words_and_stems(source: Side, target: Side) -> Units:
     """Return both sides as words and as stems."""
     return (source, target), (stem_side(source), stem_side(target))
 
 
-def unit_names(words: tuple[Side, Side], stems: tuple[Side, Side]) -> tuple[Names, Names]:
-    """Return the names of both sides' words and stems, given the result of `words_and_stems`."""
-    return _names(words, _WORD), _names(stems, _STEM)
-
-
-def _names(sides: tuple[Side, Side], suffix: str) -> Names:
-    source_names, target_names = ([word + suffix for word in side.vocabulary] + [suffix] for side in sides)
-    return source_names, target_names
+def unit_names(units: Units) -> list[Names]:
+    """Return the names of words and of stems."""
+    return [
+        ([*(word + end for word in source.vocabulary), end], [*(word + end for word in target.vocabulary), end])
+        for (source, target), end in zip(units, (_WORD, _STEM), strict=True)
+    ]
 
 
 _UNCOUNTED = (0,) * (MAX_FERTILITY + 2)
@@ -74,12 +73,11 @@ class NamedCounts:
             is_backward = np.array([direction == DIRECTIONS[1] for direction in directions])
             self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
 
-    def select(self, names: tuple[Names, Names], vocabulary: tuple[int, int]) -> LearnedCounts:
+    def select(self, names: Iterable[Names], vocabulary: tuple[int, int]) -> LearnedCounts:
         """Return the counts among the given words and stems by number, given both vocabulary sizes."""
-        word_counts, stem_counts = (self._select_unit(unit, vocabulary) for unit in names)
-        return word_counts, stem_counts
+        return [self._select_unit(unit, vocabulary) for unit in names]
 
-    def _select_unit(self, names: Names, vocabulary: tuple[int, int]) -> BothCounts:
+    def _select_unit(self, names: Names, vocabulary: tuple[int, int]) -> list[PriorCounts]:
         target_numbers = {name: number for number, name in enumerate(names[1])}
         rows = [
             (source, target_numbers[target], forward, backward)
@@ -105,29 +103,34 @@ class NamedCounts:
                     vocabulary[1 - k],
                 )
             )
-        return directions[0], directions[1]
+        return directions
 
 
 def _is_plausible(counts: AlignerCounts) -> bool:
+    events = jump_events(np.array([width for _, width, _ in counts.jumps], np.int64)).tolist()
     return (
         all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
         and all(min(word_counts) >= 0 for _, _, *word_counts in counts.words)
         and all(
-            direction in DIRECTIONS and _is_stored_width(width) and count >= 0
-            for direction, width, count in counts.jumps
+            # The width of an event is its smallest one.
+            direction in DIRECTIONS and abs(event) <= MAX_EVENTS and first_width(event) == width and count >= 0
+            for event, (direction, width, count) in zip(events, counts.jumps, strict=True)
         )
     )
 
 
-def _is_stored_width(width: int) -> bool:
-    """Check if the width is the smallest width of an event."""
-    event = int(jump_events(np.array([width]))[0])
-    return abs(event) <= MAX_EVENTS and first_width(event) == width
+def load_counts(store: Store, units: Units) -> LearnedCounts:
+    """Return the store's counts of words and of stems of some pairs, which need not be stored."""
+    names = unit_names(units)
+    source, target = (
+        max(size, len(side.vocabulary)) for size, side in zip(store.vocabulary_sizes(), units[0], strict=True)
+    )
+    return NamedCounts(store.aligner_counts(*names)).select(names, (source, target))
 
 
-def add_link_counts(change: AlignerChange, learned: LearnedCounts, source: Side, target: Side) -> None:
+def add_link_counts(change: AlignerChange, learned: LearnedCounts, units: Units) -> None:
     """Add the counts of words and stems, in both directions, to a change of the store."""
-    for both, names in zip(learned, unit_names(*words_and_stems(source, target)), strict=True):
+    for both, names in zip(learned, unit_names(units), strict=True):
         _add_unit_counts(change, both, names)
     # Words and stems have the same links, and so the same jumps.
     for direction, direction_counts in zip(DIRECTIONS, learned[0], strict=True):
@@ -138,7 +141,7 @@ def add_link_counts(change: AlignerChange, learned: LearnedCounts, source: Side,
         ]
 
 
-def _add_unit_counts(change: AlignerChange, both: BothCounts, words: Names) -> None:
+def _add_unit_counts(change: AlignerChange, both: Sequence[PriorCounts], words: Names) -> None:
     forward, backward = both
     lexicon: dict[tuple[str, str], list[int]] = {}
     for conditioning, emitted, count in _rows(forward):
@@ -170,7 +173,7 @@ class LinkedTexts(NamedTuple):
 
     source: Side
     target: Side
-    units: tuple[tuple[Direction, Direction], tuple[Direction, Direction]]
+    directions: Sequence[tuple[Direction, Direction]]
 
     @classmethod
     def from_rows(cls, rows: Sequence[PairRow | LinkRow]) -> "LinkedTexts":
@@ -180,32 +183,35 @@ class LinkedTexts(NamedTuple):
     @classmethod
     def from_sides(cls, source: Side, target: Side) -> "LinkedTexts":
         """Return both directions between the sides."""
-        words, stems = (
+        directions = [
             (make_direction(target_side, source_side), make_direction(source_side, target_side))
             for source_side, target_side in words_and_stems(source, target)
-        )
-        return cls(source, target, (words, stems))
+        ]
+        return cls(source, target, directions)
 
-    def counts(self, links: Links, weight: NDArray[np.int64]) -> LearnedCounts:
-        """Return the counts of both directions' links, with the pairs weighted."""
-        word_counts, stem_counts = (_count_links(both, links, weight) for both in self.units)
-        return word_counts, stem_counts
+    @property
+    def units(self) -> Units:
+        """Both sides as words and as stems."""
+        return [(forward.conditioning, forward.emitted) for forward, _ in self.directions]
+
+    def counts(self, links: Links, weight: NDArray[np.int64] | None = None) -> LearnedCounts:
+        """Return the counts of both directions' links. `weight` of each pair: 1 if None."""
+        weights = np.ones(len(self.source.offset) - 1, np.int64) if weight is None else weight
+        return [
+            [
+                count_direction_links(direction.sides, of_direction, weights, len(direction.conditioning.vocabulary))
+                for direction, of_direction in zip(both, links, strict=True)
+            ]
+            for both in self.directions
+        ]
 
     def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:
         """Return both directions' links of each pair in the store's format."""
         columns = []
-        for direction, direction_links in zip(self.units[0], links, strict=True):
+        for direction, direction_links in zip(self.directions[0], links, strict=True):
             content, bounds = direction_links.astype(_LINK).tobytes(), (2 * direction.sides.emitted_offset).tolist()
             columns.append([content[start:stop] for start, stop in pairwise(bounds)])
         return list(zip(columns[0], columns[1], strict=True))
-
-
-def _count_links(both: tuple[Direction, Direction], links: Links, weight: NDArray[np.int64]) -> BothCounts:
-    forward, backward = (
-        count_direction_links(direction.sides, direction_links, weight, len(direction.conditioning.vocabulary))
-        for direction, direction_links in zip(both, links, strict=True)
-    )
-    return forward, backward
 
 
 def read_blobs(rows: Sequence[LinkRow]) -> Links:
@@ -263,14 +269,13 @@ def _alignments_fit(rows: Sequence[LinkRow | PairRow]) -> bool:
 def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
     """Return the aligner change that removes the pairs, for the transaction that deletes them."""
     rows = store.links_by_id(ids)
-    change = AlignerChange(withdrawn=[row.id for row in rows])
-    if rows:
-        count_links(rows, change, -1)
+    change = count_links(rows, -1)
+    change.withdrawn = [row.id for row in rows]
     return change
 
 
-def count_links(rows: Sequence[LinkRow], change: AlignerChange, weight: int = 1) -> None:
-    """Add the counts of the pairs' stored links, times `weight`, to a change. Keys may occur more than once."""
-    texts = LinkedTexts.from_rows(rows)
-    counts = texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64))
-    add_link_counts(change, counts, texts.source, texts.target)
+def count_links(rows: Sequence[LinkRow], weight: int = 1) -> AlignerChange:
+    """Return a change by the counts of the pairs' stored links, times `weight`. Keys may occur more than once."""
+    texts, change = LinkedTexts.from_rows(rows), AlignerChange()
+    add_link_counts(change, texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64)), texts.units)
+    return change

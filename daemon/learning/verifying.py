@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import nsmallest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.stored import UNREADABLE, Damage, DamagedPairsError, find_damage, load_stored
+from hierogram.daemon.learning.kinds.stored import UNREADABLE, Damage, DamagedPairsError, find_damage, load_undamaged
 from hierogram.daemon.learning.stored_links import DIRECTIONS, count_links
 from hierogram.daemon.prefetch import map_in_threads
 from hierogram.daemon.progress import Steps
@@ -25,10 +25,9 @@ from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_b
 from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_keys
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, LinkRow, WordCounts
+from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, WordCounts
 from hierogram.storage.records.columns import NUMBERS, RuleDeltas, StoredRules
 from hierogram.storage.records.pairs import PairRow
-from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 _PAIRS_PER_READ = 2_000
@@ -62,16 +61,6 @@ class VerifyReport:
     human_links: int = 0
 
 
-def _recount_readable(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[Damage]]:
-    try:
-        return [load_stored(rows, settings).rules(settings)], []
-    except DamagedPairsError as error:
-        damaged = list(error.damaged)
-    damaged_ids = {damage.pair_id for damage in damaged}
-    readable = [row for row in rows if row.id not in damaged_ids]
-    return ([load_stored(readable, settings).rules(settings)] if readable else []), damaged
-
-
 _RULE = np.dtype(
     [
         ("number", np.int64), ("keys", np.uint64, 2), ("lengths", np.int32), ("scopes", np.int32),
@@ -82,19 +71,14 @@ _RULE = np.dtype(
 )  # fmt: skip
 """Spilled rule: its id, or its index among all recounted rules, and its columns except the sides."""
 _COLUMNS = [name for name in _RULE.names or () if name != "number"]
-_WORD_COUNT_COLUMNS = WordCounts._fields[2:]
-_LINKS = np.dtype([("stored", np.bool_), ("counts", np.int64, len(_WORD_COUNT_COLUMNS))])
+WORD_COUNT_COLUMNS = WordCounts._fields[2:]
+_LINKS = np.dtype([("stored", np.bool_), ("counts", np.int64, len(WORD_COUNT_COLUMNS))])
 """Spilled row of an aligner table, stored or recounted. The row's key is its text."""
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
 
 
-class SpilledRules(NamedTuple):
-    """Rules in the form of `Spill`: by slices, with their sides."""
-
-    slices: NDArray[np.int64]
-    rows: NDArray[Any]
-    sources: Blobs
-    targets: Blobs
+SpilledRules = tuple[NDArray[np.int64], NDArray[Any], Blobs, Blobs]
+"""Rules in the form of `Spill`: slices, rows, source and target sides."""
 
 
 def _to_spilled(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SpilledRules:
@@ -104,9 +88,7 @@ def _to_spilled(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SpilledRules:
     rows["number"] = numbers[order]
     for name in _COLUMNS:
         rows[name] = getattr(rules, name)[order]
-    return SpilledRules(
-        slices[order], rows, *(Blobs(*take_texts(side, order)) for side in (rules.sources, rules.targets))
-    )
+    return slices[order], rows, Blobs(*take_texts(rules.sources, order)), Blobs(*take_texts(rules.targets, order))
 
 
 def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
@@ -179,18 +161,16 @@ class Recount:
             recounted = _from_spilled(self._counted, first, last)
             counted, numbers = recounted.rules, recounted.ids
             firsts = first_rows_by_key(counted.keys)
-            later = np.flatnonzero(firsts != np.arange(len(firsts)))
+            is_first = firsts == np.arange(len(firsts))
+            later = np.flatnonzero(~is_first)
             same_sides = same_texts(counted.sources, later, counted.sources, firsts[later])
             same_sides &= same_texts(counted.targets, later, counted.targets, firsts[later])
-            collisions = {
-                int(
-                    numbers[row]
-                ): f"rules {_format_rule(counted, firsts[row])} and {_format_rule(counted, row)} have the same key"
-                for row in later[~same_sides].tolist()
-            }
-            rows = np.flatnonzero(firsts == np.arange(len(firsts)))
+            collisions = {}
+            for row in later[~same_sides].tolist():
+                both = f"{_format_rule(counted, firsts[row])} and {_format_rule(counted, row)}"
+                collisions[int(numbers[row])] = f"rules {both} have the same key"
             stored = _from_spilled(self._stored, first, last)
-            yield RulePart(stored, counted.added_up(firsts), numbers, rows, collisions)
+            yield RulePart(stored, counted.added_up(firsts), numbers, np.flatnonzero(is_first), collisions)
 
     def link_parts(self) -> Iterator[dict[Name, tuple[int, int]]]:
         """Yield the aligner counts that differ, in parts, as (stored, recounted)."""
@@ -198,7 +178,7 @@ class Recount:
             rows, [texts] = self._links.read(first, last)
             row_by_key: dict[bytes, int] = {}
             key_rows = np.array([row_by_key.setdefault(name, len(row_by_key)) for name in split_blobs(texts)], np.int64)
-            totals = np.zeros((2, len(row_by_key), len(_WORD_COUNT_COLUMNS)), np.int64)
+            totals = np.zeros((2, len(row_by_key), len(WORD_COUNT_COLUMNS)), np.int64)
             np.add.at(totals, (rows["stored"].astype(np.int64), key_rows), rows["counts"])
             counted, stored = totals
             keys = list(row_by_key)
@@ -224,17 +204,18 @@ def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report:
     total = sum(snapshot.state().pairs().values())
     rules_counted = 0
 
-    def count(rows: list[PairRow]) -> tuple[int, list[SpilledRules], list[Damage]]:
-        spilled_rules, damaged_pairs = _recount_readable(rows, settings)
-        return len(rows), [_to_spilled(rules, np.arange(len(rules))) for rules in spilled_rules], damaged_pairs
+    def count(rows: list[PairRow]) -> tuple[int, SpilledRules, list[Damage]]:
+        readable, loaded = load_undamaged(rows, settings)
+        rules = loaded.rules(settings)
+        damaged_pairs = find_damage(rows, settings) if len(readable) < len(rows) else []
+        return len(rows), _to_spilled(rules, np.arange(len(rules))), damaged_pairs
 
-    for pairs, spilled_rules, damaged_pairs in map_in_threads(
+    for pairs, (slices, spilled_rows, *sides), damaged_pairs in map_in_threads(
         snapshot.iterate_derivations(_PAIRS_PER_READ), count, os.cpu_count() or 1
     ):
-        for spilled in spilled_rules:
-            spilled.rows["number"] += rules_counted
-            rules_counted += len(spilled.rows)
-            counted.add(*spilled)
+        spilled_rows["number"] += rules_counted
+        rules_counted += len(spilled_rows)
+        counted.add(slices, spilled_rows, *sides)
         recount.damaged_pairs += damaged_pairs
         recount.pairs += pairs
         if report:
@@ -246,26 +227,17 @@ def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report:
 def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
     for rows in snapshot.iterate_links(_LINKS_PER_READ):
         try:
-            change = _count_sound_links(rows, recount.damaged_links)
+            change = count_links(rows)
+        except DamagedPairsError as error:
+            recount.damaged_links += error.damaged
+            damaged_ids = {damage.pair_id for damage in error.damaged}
+            change = count_links([row for row in rows if row.id not in damaged_ids])
         except UNREADABLE as error:
             recount.unreadable_links.append(f"pairs {rows[0].id} to {rows[-1].id}: the links cannot be read: {error}")
             continue
         _spill_counts(links, change, stored=False)
     for counts in snapshot.aligner_counts():
         _spill_counts(links, counts, stored=True)
-
-
-def _count_sound_links(rows: list[LinkRow], damaged: list[Damage]) -> AlignerChange:
-    change = AlignerChange()
-    try:
-        count_links(rows, change)
-    except DamagedPairsError as error:
-        damaged += error.damaged
-        damaged_ids = {damage.pair_id for damage in error.damaged}
-        change = AlignerChange()
-        if sound_rows := [row for row in rows if row.id not in damaged_ids]:
-            count_links(sound_rows, change)
-    return change
 
 
 def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored: bool) -> None:
@@ -277,9 +249,9 @@ def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored
     rows = np.zeros(len(keys), _LINKS)
     rows["stored"] = stored
     first = 0
-    for table, key_columns in ((counts.lexicon, 2), (counts.words, 2), (counts.jumps, 2)):
+    for table in (counts.lexicon, counts.words, counts.jumps):
         if table:
-            numbers = np.array([row[key_columns:] for row in table], np.int64)
+            numbers = np.array([row[2:] for row in table], np.int64)
             rows["counts"][first : first + len(table), : numbers.shape[1]] = numbers
             first += len(table)
     links.add(slices[order], rows[order], join_blobs([keys[k].encode() for k in order.tolist()]))
@@ -291,7 +263,7 @@ def _describe_count(key: bytes, column: int) -> Name:
         return (*DIRECTIONS, "")[column], first, second[0]
     if table == _JUMP:
         return _JUMP, first, int(second[0])
-    return table, first, _WORD_COUNT_COLUMNS[column]
+    return table, first, WORD_COUNT_COLUMNS[column]
 
 
 def _format_rule(rules: RuleDeltas, row: int) -> str:
@@ -316,7 +288,7 @@ class _Problems:
         self.add(kind, range(len(lines)), lines.__getitem__)
 
     def first(self) -> list[str]:
-        return [line for _, _, line in self._first]
+        return [line for *_, line in self._first]
 
 
 _TABLES, _UNREADABLE_LINKS, _ALIGNER, _DAMAGED_PAIRS, _COLLISIONS, _UNUSED, _DIFFERENT, _MISSING = range(8)

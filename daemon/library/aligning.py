@@ -73,13 +73,6 @@ def open_sentences(lines: PathLike | Iterable[str]) -> Iterable[str]:
 
 
 def _counts_loader(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
-    from hierogram.daemon.learning.stored_links import NamedCounts, unit_names, words_and_stems
+    from hierogram.daemon.learning.stored_links import load_counts, words_and_stems
 
-    def load_counts(source: Side, target: Side) -> LearnedCounts:
-        names = unit_names(*words_and_stems(source, target))
-        counts = NamedCounts(priors.store.aligner_counts(*names))
-        stored = priors.store.vocabulary_sizes()
-        sizes = max(stored[0], len(source.vocabulary)), max(stored[1], len(target.vocabulary))
-        return counts.select(names, sizes)
-
-    return load_counts
+    return lambda source, target: load_counts(priors.store, words_and_stems(source, target))

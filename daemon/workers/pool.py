@@ -6,6 +6,7 @@ collected the pairs' variables. A lost shard restarts from these variables on an
 worker, which restores the table of that time and repeats the shard's part of each round.
 """
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,26 +87,23 @@ class WorkerPool:
     def distribute(self, table: CountTable, in_sync: frozenset[int] = frozenset()) -> None:
         """Distribute the batch over the available workers; those not `in_sync` get the table. Raises `DaemonError`."""
         self._table = table
-        self._in_sync = in_sync
         for _ in range(_MAX_LOSSES):
-            try:
-                self._try_to_distribute()
-            except WorkerLostError:
-                self._in_sync = frozenset()
-            else:
+            with suppress(WorkerLostError):
+                self._try_to_distribute(in_sync)
                 return
+            in_sync = frozenset()
         raise DaemonError(f"{_MAX_LOSSES} workers were lost in a row: check why they died")
 
-    def _try_to_distribute(self) -> None:
+    def _try_to_distribute(self, in_sync: frozenset[int]) -> None:
         workers = usable_workers(self._cluster, self._setup.blocks.blocks_a_round)
         if not workers:
             raise DaemonError("cannot start a worker: no free CPU in the cluster")
         work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
         self._plans = plan_shards(work, self._setup.blocks, len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
-        rules = None if self._in_sync.issuperset(workers) else self._cluster.put(list_rules(self._table))
+        rules = None if in_sync.issuperset(workers) else self._cluster.put(list_rules(self._table))
         calls = [
-            self._cluster.call(worker, "reset", self._setup, None if worker in self._in_sync else rules)
+            self._cluster.call(worker, "reset", self._setup, None if worker in in_sync else rules)
             for worker in workers
         ]
         calls += [

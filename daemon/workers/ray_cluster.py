@@ -28,11 +28,6 @@ _ray: Any = ray
 _OBJECT_BYTES = 512 << 20
 """Size of the shared object store, in bytes, of a cluster started here. Further objects spill to disk."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-_CONFIG = {
-    # By default workers would run at low priority and yield to other processes, unlike threads.
-    "worker_niceness": 0
-}
-"""Configuration of a cluster started here."""
 _SIGACTION_BYTES = 512
 """Buffer size in bytes, larger than `struct sigaction` on any system."""
 _SECONDS_TO_START = 120.0
@@ -87,7 +82,11 @@ class RayCluster:
         actor = _ray.remote(num_cpus=self.threads)(Worker).remote()
         worker, self._next_number = self._next_number, self._next_number + 1
         try:
-            self._await(actor.ready.remote())
+            ready, deadline = actor.ready.remote(), time.monotonic() + _SECONDS_TO_START
+            while not _ray.wait([ready], timeout=_CHECK_SECONDS)[0] and time.monotonic() < deadline:
+                if not any(node["Alive"] for node in _ray.nodes()):
+                    raise ClusterLostError("lost the cluster: no nodes left")
+            _ray.get(ready, timeout=0)
         except _LOST:
             with suppress(Exception):
                 _ray.kill(actor)
@@ -96,15 +95,6 @@ class RayCluster:
             raise ClusterLostError(f"lost the cluster: {error}") from error
         self._actors[worker] = actor
         return worker
-
-    @staticmethod
-    def _await(ready: Any) -> None:
-        """Wait until a worker has started. Raises Ray's errors and `ClusterLostError`."""
-        until = time.monotonic() + _SECONDS_TO_START
-        while not _ray.wait([ready], timeout=_CHECK_SECONDS)[0] and time.monotonic() < until:
-            if not any(node["Alive"] for node in _ray.nodes()):
-                raise ClusterLostError("lost the cluster: no nodes left")
-        _ray.get(ready, timeout=0)
 
     def put(self, value: object) -> Any:
         """Put a value into the cluster's object store, to pass it to calls of many workers."""
@@ -203,9 +193,10 @@ def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
     constants: Any = ray_constants
     constants.ENABLE_RAY_CLUSTER = False
     try:
+        # By default workers would run at low priority and yield to other processes, unlike threads.
         _ray.init(
             "local", num_cpus=processors, include_dashboard=False, object_store_memory=object_bytes,
-            _system_config=_CONFIG, **_QUIET,
+            _system_config={"worker_niceness": 0}, **_QUIET,
         )  # fmt: skip
     except Exception as error:
         with suppress(Exception):

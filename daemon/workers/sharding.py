@@ -56,13 +56,8 @@ def entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArr
     return _ranges(offsets[pairs], offsets[pairs + 1] - offsets[pairs])
 
 
-class PairTexts(NamedTuple):
-    """Words and links of pairs from which a batch can be made: stream numbers, bitext, word hashes."""
-
-    pairs: NDArray[np.int64]
-    bitext: Bitext
-    source_hashes: NDArray[np.uint64]
-    target_hashes: NDArray[np.uint64]
+PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
+"""Pairs from which a batch can be made: stream numbers, words and links, hashes of source and of target words."""
 
 
 def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
@@ -79,7 +74,7 @@ def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
         bitext.link_target[links],
         _offsets(bitext.link_offset, pairs),
     )
-    return PairTexts(batch.pairs[pairs], chosen, _hashes(words.source, source), _hashes(words.target, target))
+    return batch.pairs[pairs], chosen, _hashes(words.source, source), _hashes(words.target, target)
 
 
 def _hashes(prefix_hashes: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.keys import numbering
 
@@ -125,19 +124,9 @@ def make_direction(emitted: Side, conditioning: Side) -> Direction:
     return Direction(make_sides(emitted, conditioning), emitted, conditioning)
 
 
-@njit_allocating
-def _bigrams(words, offset, start):
-    keys = np.empty(len(words), np.int64)
-    for pair in range(len(offset) - 1):
-        before = start
-        for g in range(offset[pair], offset[pair + 1]):
-            keys[g] = np.int64(before) << 32 | np.int64(words[g])
-            before = words[g]
-    return keys
-
-
 def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
     """Assign numbers to the (previous word, word) bigrams of emitted positions, int32[N]; returns also their count."""
-    keys = _bigrams(emitted.words, emitted.offset, len(emitted.vocabulary))
-    distinct, numbers = np.unique(keys, return_inverse=True)
+    before = np.roll(emitted.words, 1).astype(np.int64)
+    before[emitted.offset[:-1][np.diff(emitted.offset) > 0]] = len(emitted.vocabulary)
+    distinct, numbers = np.unique(before << 32 | emitted.words, return_inverse=True)
     return numbers.astype(np.int32), len(distinct)

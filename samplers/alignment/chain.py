@@ -1,7 +1,6 @@
 """State of an aligner's chain (links, collocations, counts), and operations shared by the sweeps of all models."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,10 +27,7 @@ class LinkEvidence(NamedTuple):
     positions: NDArray[np.int16]
 
 
-@lru_cache
-def no_evidence() -> LinkEvidence:
-    """Return the empty constraints. The arrays are shared: do not modify them."""
-    return LinkEvidence(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int16))
+NO_EVIDENCE = LinkEvidence(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int16))
 
 
 def make_evidence(sides: Sides, known_links: Mapping[int, KnownLinks], emitted_is_target: bool) -> LinkEvidence:
@@ -41,7 +37,7 @@ def make_evidence(sides: Sides, known_links: Mapping[int, KnownLinks], emitted_i
     forbidden.
     """
     if not known_links:
-        return no_evidence()
+        return NO_EVIDENCE
     words = len(sides.emitted)
     meaning = np.zeros(words, np.uint8)
     of_word: dict[int, list[int]] = {}
@@ -161,10 +157,7 @@ def group_tokens(sides: Sides, words: int) -> Tokens:
     )
 
 
-@lru_cache
-def no_tokens() -> Tokens:
-    """Return no occurrences."""
-    return Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int16))
+NO_TOKENS = Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int16))
 
 
 class AlignmentChain(NamedTuple):
@@ -274,12 +267,6 @@ def jump_share(jumps, event):
     if further <= 0 or event > 2 * middle:
         return 1.0
     return 1.0 / (SINGLE_WIDTHS << (further - 1))
-
-
-@njit_inline
-def all_jumps(jumps):
-    """Return the index of the total number of jumps."""
-    return len(jumps) - 1
 
 
 @njit_inline

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.bitext import Side, Sides
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR
-from hierogram.samplers.alignment.symmetrization import LinkList, symmetrize, trim
+from hierogram.samplers.alignment.symmetrization import LinkList, make_link_grid, symmetrize, trim
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 CELL = np.float32
@@ -61,20 +61,11 @@ class DirectionLinks(NamedTuple):
     posterior: NDArray[np.float32]
 
 
-@njit
-def _count_most_cells(emitted_offset, conditioning_offset):
-    most = 0
-    for pair in range(len(emitted_offset) - 1):
-        length = conditioning_offset[pair + 1] - conditioning_offset[pair]
-        most = max(most, (emitted_offset[pair + 1] - emitted_offset[pair]) * (length + 1))
-    return most
-
-
 def empty_marginals(sides: Sides) -> Marginals:
     """Return marginals without samples."""
     words = len(sides.emitted)
     slots = min(max(_SLOTS_OF_ALL // max(words, 1), _MIN_SLOTS), _MAX_SLOTS)
-    largest = _count_most_cells(sides.emitted_offset, sides.conditioning_offset)
+    largest = int((np.diff(sides.emitted_offset) * (np.diff(sides.conditioning_offset) + 1)).max(initial=0))
     entries = np.zeros(slots * words, np.uint32)
     return Marginals(entries, np.zeros(1, np.int64), np.zeros(largest, CELL), np.zeros(largest, np.int32), slots)
 
@@ -168,9 +159,8 @@ def add_conditional(marginals, row, scratch, number):
 def pair_posteriors(sides: Sides, pair: int, marginals: Marginals) -> NDArray[np.float32]:
     """Return the posteriors of a pair's links, float32[emitted words, conditioning words]."""
     load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
-    words, length = (
-        int(offset[pair + 1] - offset[pair]) for offset in (sides.emitted_offset, sides.conditioning_offset)
-    )
+    words = sides.emitted_offset[pair + 1] - sides.emitted_offset[pair]
+    length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
     posteriors = marginals.cells[: words * (length + 1)].reshape(words, length + 1)
     return posteriors[:, 1:].copy()
 
@@ -249,27 +239,19 @@ FIXED = Thresholds(LIKELY_IN_MEAN, LIKELY_BESIDE)
 """Thresholds of stores, whose grammars were measured with them: they keep more links than human annotators."""
 
 
-class _Means(NamedTuple):
-    """One pair's `mean` over both directions, float32[source words x target words], and unlinked words, uint8."""
-
-    mean: NDArray[np.float32]
-    source_free: NDArray[np.uint8]
-    target_free: NDArray[np.uint8]
+@njit_inline
+def _is_likely(work, height, width, s, t, likely):
+    return 0 <= s < height and 0 <= t < width and work.cells[s * width + t] > likely
 
 
 @njit_inline
-def _is_likely(means, height, width, s, t, likely):
-    return 0 <= s < height and 0 <= t < width and means.mean[s * width + t] > likely
-
-
-@njit_inline
-def _grows(means, height, width, s, t, likely, beside):
+def _grows(work, height, width, s, t, likely, beside):
     """Check if one word of the link is unlinked and the other has an adjacent likely link."""
-    if means.mean[s * width + t] <= beside or not (means.source_free[s] or means.target_free[t]):
+    if work.cells[s * width + t] <= beside or not (work.source_free[s] or work.target_free[t]):
         return False
-    if _is_likely(means, height, width, s - 1, t, likely) or _is_likely(means, height, width, s + 1, t, likely):
+    if _is_likely(work, height, width, s - 1, t, likely) or _is_likely(work, height, width, s + 1, t, likely):
         return True
-    return _is_likely(means, height, width, s, t - 1, likely) or _is_likely(means, height, width, s, t + 1, likely)
+    return _is_likely(work, height, width, s, t - 1, likely) or _is_likely(work, height, width, s, t + 1, likely)
 
 
 @njit
@@ -298,24 +280,24 @@ def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginal
 
 
 @njit
-def _decode_mean(source_offset, target_offset, forward, backward, likely, beside, means, links):
+def _decode_mean(source_offset, target_offset, forward, backward, likely, beside, work, links):
     written = 0
     for pair in range(len(source_offset) - 1):
         _load_both(source_offset, target_offset, pair, forward, backward)
         height = source_offset[pair + 1] - source_offset[pair]
         width = target_offset[pair + 1] - target_offset[pair]
-        means.source_free[:height] = 1
-        means.target_free[:width] = 1
+        work.source_free[:height] = 1
+        work.target_free[:width] = 1
         for s in range(height):
             for t in range(width):
-                means.mean[s * width + t] = _mean_at(forward, backward, height, width, s, t)
-                if _is_likely(means, height, width, s, t, likely):
-                    means.source_free[s] = 0
-                    means.target_free[t] = 0
+                work.cells[s * width + t] = _mean_at(forward, backward, height, width, s, t)
+                if _is_likely(work, height, width, s, t, likely):
+                    work.source_free[s] = 0
+                    work.target_free[t] = 0
         for s in range(height):
             for t in range(width):
-                is_linked = _is_likely(means, height, width, s, t, likely)
-                if is_linked or _grows(means, height, width, s, t, likely, beside):
+                is_linked = _is_likely(work, height, width, s, t, likely)
+                if is_linked or _grows(work, height, width, s, t, likely, beside):
                     links.source[written] = s
                     links.target[written] = t
                     written += 1
@@ -323,22 +305,14 @@ def _decode_mean(source_offset, target_offset, forward, backward, likely, beside
 
 
 def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED) -> LinkList:
-    """Decode the links that are likely in the mean over both directions, and adjacent ones.
-
-    An adjacent link needs a word without a likely link, and a likely link of the other word next to it.
-    """
+    """Decode links that are likely in the mean, and adjacent links of words without a likely link."""
     # A word's posteriors sum to at most 1 in either direction, except for rounding, which bounds the number of links.
     max_links = int((len(source.words) + len(target.words)) / (1.9 * thresholds.beside)) + 1
     output = LinkList(
         np.zeros(max_links, np.int16), np.zeros(max_links, np.int16), np.zeros(len(source.offset), np.int64)
     )
-    heights, widths = np.diff(source.offset), np.diff(target.offset)
-    means = _Means(
-        np.zeros(int((heights * widths).max(initial=0)), np.float32),
-        np.zeros(int(heights.max(initial=0)), np.uint8),
-        np.zeros(int(widths.max(initial=0)), np.uint8),
-    )
-    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, means, output)
+    work = make_link_grid(source.offset, target.offset, np.float32)
+    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, work, output)
     return trim(output)
 
 
@@ -350,10 +324,7 @@ def join_directions(
     target: Side,
     thresholds: Thresholds | None = None,
 ) -> LinkList:
-    """Combine both directions' links by a symmetrization. Raises `AlignmentInputError`.
-
-    `thresholds` replace those that maximize the expected F-score of these pairs.
-    """
+    """Combine both directions' links; `thresholds` replace those with the highest expected F-score of these pairs."""
     if symmetrization == EXPECTED:
         return decode_mean(source, target, marginals, thresholds or expected_thresholds(source, target, marginals))
     if symmetrization == POSTERIOR:

@@ -31,30 +31,14 @@ class AlignmentPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlignerOptions:
-    """All options of a run of one direction.
+    """All options of a run of one direction. Raises `AlignmentInputError` if no sample would be taken.
 
-    Attributes
-    ----------
-    sweeps, chains, burn_in, thinning
-        Sweeps of each chain; a sample every `thinning` sweeps after `burn_in`.
-    candidates
-        Number of positions that a link is drawn from; 0: all.
-    lexical, jump, collocation, fertility
-        Strengths of the Dirichlet priors: β, α, γ, and the strength of fertilities.
-    unlinked
-        Prior probability of an unlinked word (bhmm-f).
-    similarity
-        Prior for words with the same spelling, and proportionally for similar ones.
-    warming
-        bhmm-f: sweeps with words only, then as many with words and jumps; bhmm: sweeps in which β and α fall to their
-        values.
-    stems
-        Two of three chains use stems instead of words.
-
-    Raises
-    ------
-    AlignmentInputError
-        No sample would be taken.
+    A sample is taken every `thinning` sweeps after `burn_in`. `candidates`: number of positions that a link is drawn
+    from (0: all). `lexical`, `jump`, `collocation`, `fertility`: strengths of the Dirichlet priors β, α, γ, and of
+    fertilities. `similarity`: prior for words with the same spelling, and proportionally for similar ones. `warming`:
+    for bhmm-f, sweeps with words only, then as many with words and jumps; for bhmm, sweeps in which β and α fall to
+    their values. `unlinked`: prior probability of an unlinked word (bhmm-f). With `stems`, two of three chains use
+    stems instead of words.
     """
 
     model: str

@@ -38,10 +38,7 @@ class Letters(NamedTuple):
 
 @lru_cache(maxsize=4)
 def letters(vocabulary: tuple[str, ...], other_vocabulary: tuple[str, ...]) -> Letters:
-    """Return the letters of all words, romanized if the other vocabulary has another script.
-
-    The letters are cached, since both directions share the vocabularies.
-    """
+    """Return the letters of all words, romanized if the other vocabulary has another script. Cached: used twice."""
     # Letters of one script are compared as they are, because romanized letters such as sh count twice.
     is_foreign = find_script(vocabulary) != find_script(other_vocabulary)
     spellings = list(map(romanize, vocabulary)) if is_foreign else vocabulary
@@ -115,10 +112,7 @@ def _favor(first, sides, emitted, others, strength, pairs, conditioning):
 
 
 def favor_similar(direction: Direction, strength: float, pairs: WordPairs, conditioning: NDArray[np.void]) -> WordPairs:
-    """Add every similar co-occurring word pair, with `strength` times its similarity as prior.
-
-    The table must be empty; `conditioning` CONDITIONING[V] is changed in place.
-    """
+    """Add every similar word pair to an empty table, with `strength` times its similarity as prior."""
     sides = direction.sides
     both = direction.emitted.vocabulary, direction.conditioning.vocabulary
     emitted, conditioning_letters = letters(*both), letters(*both[::-1])

@@ -3,14 +3,16 @@
 Words are numbered as in the direction; the number after the last conditioning word is the empty word.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import MAX_WORDS, Sides
+from hierogram.samplers.alignment.bitext import MAX_WORDS, Side, Sides
 from hierogram.samplers.alignment.chain import MAX_FERTILITY, furthest_event, jump_events
 from hierogram.samplers.alignment.counts import SHIFT, find_pair, pair_key, take_row
+from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -36,11 +38,8 @@ class PriorCounts(NamedTuple):
     emitted_words: int
 
 
-BothCounts = tuple[PriorCounts, PriorCounts]
-"""Counts of the forward and the backward direction."""
-
-LearnedCounts = tuple[BothCounts, BothCounts]
-"""Counts of words and of stems."""
+LearnedCounts = Sequence[Sequence[PriorCounts]]
+"""Counts of words and of stems, each of the forward and the backward direction."""
 
 
 @njit
@@ -56,10 +55,7 @@ def enter_pairs(conditioning, emitted, count, pairs):
 def count_direction_links(
     sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_words: int
 ) -> PriorCounts:
-    """Return the counts of links, weighted by each pair's `weight` int64[P]; `emitted_words` is 0.
-
-    Word pairs are sorted by (conditioning, emitted); those with a count of 0 are omitted.
-    """
+    """Return the counts of links, times each pair's `weight` int64[P]; sorted word pairs, without counts of 0."""
     middle = sides.pairs // 2
     if middle and len(links) > _WORDS_AT_ONCE:
         # Counting takes a hundred bytes per word.
@@ -73,7 +69,7 @@ def count_direction_links(
                 sides.conditioning[conditioning[0] : conditioning[-1]], conditioning - conditioning[0],
             )  # fmt: skip
             halves.append(count_direction_links(half, links[words], weight[first:last], conditioning_words))
-        return _add_counts(*halves)
+        return add_counts(halves[0], halves[1])
     lengths = np.diff(sides.emitted_offset)
     pair = np.repeat(np.arange(sides.pairs), lengths)
     linked = links >= 0
@@ -102,20 +98,21 @@ def count_direction_links(
     )
 
 
-def _add_counts(one: PriorCounts, other: PriorCounts) -> PriorCounts:
-    keys = [counts.conditioning.astype(np.int64) << 32 | counts.emitted for counts in (one, other)]
+def add_counts(first: PriorCounts, second: PriorCounts, sign: int = 1) -> PriorCounts:
+    """Return the sum of counts, or with `sign` -1 their difference, without word pairs whose count is 0."""
+    keys = [counts.conditioning.astype(np.int64) << 32 | counts.emitted for counts in (first, second)]
     distinct, which = np.unique(np.concatenate(keys), return_inverse=True)
     count = np.zeros(len(distinct), np.int64)
-    np.add.at(count, which, np.concatenate([one.counts, other.counts]))
+    np.add.at(count, which, np.concatenate([first.counts, sign * second.counts]))
     nonzero = count != 0
     return PriorCounts(
         (distinct[nonzero] >> 32).astype(np.int32),
         (distinct[nonzero] & 0xFFFFFFFF).astype(np.int32),
         count[nonzero],
-        one.links + other.links,
-        one.fertility + other.fertility,
-        one.jumps + other.jumps,
-        0,
+        first.links + sign * second.links,
+        first.fertility + sign * second.fertility,
+        first.jumps + sign * second.jumps,
+        first.emitted_words,
     )
 
 
@@ -141,45 +138,28 @@ def _count_jumps(
     return jumps
 
 
-def subtract_counts(prior: PriorCounts, subtracted: PriorCounts) -> PriorCounts:
-    """Subtract the counts of given pairs; word pairs without remaining counts are omitted."""
-    keys = prior.conditioning.astype(np.int64) << 32 | prior.emitted
-    own_keys = subtracted.conditioning.astype(np.int64) << 32 | subtracted.emitted
-    count = prior.counts.copy()
-    if len(own_keys):
-        order = np.argsort(keys)
-        rows = order[np.minimum(np.searchsorted(keys, own_keys, sorter=order), len(keys) - 1)]
-        if not np.array_equal(keys[rows], own_keys):
-            raise AlignmentInputError("the counts of the aligner do not match its links: run `hierogram verify`")
-        count[rows] -= subtracted.counts
-    positive = count > 0
-    return PriorCounts(
-        prior.conditioning[positive],
-        prior.emitted[positive],
-        count[positive],
-        prior.links - subtracted.links,
-        prior.fertility - subtracted.fertility,
-        prior.jumps - subtracted.jumps,
-        prior.emitted_words,
-    )
+def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
+    """Return the counts without a part of them. Raises `AlignmentInputError` if they do not contain the part."""
+    others = add_counts(counts, own, -1)
+    if (others.counts < 0).any():
+        raise AlignmentInputError("the counts of the aligner do not match its links: run `hierogram verify`")
+    return others
 
 
-def select_links(
-    words: NDArray[np.int64], partners: NDArray[np.int64], offset: NDArray[np.int64], own_offset: NDArray[np.int64],
-    partner_offset: NDArray[np.int64],
-) -> NDArray[np.int16]:  # fmt: skip
-    """Return one partner of each word from a many-to-many alignment, the nearest to the diagonal, or -1.
-
-    `words` and `partners` are positions of all links, with `offset` int64[P + 1]; `own_offset` and `partner_offset`
-    int64[P + 1] are the sentence offsets of both sides.
-    """
-    pair = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
-    own_length, other_length = np.diff(own_offset)[pair], np.diff(partner_offset)[pair]
+def split_directions(
+    links: LinkList, source: Side, target: Side
+) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+    """Return both directions of an alignment: one partner of each word, the nearest to the diagonal, or -1."""
+    pair = np.repeat(np.arange(len(links.offset) - 1), np.diff(links.offset))
+    s, t = links.source.astype(np.int64), links.target.astype(np.int64)
     # Distance between relative positions in exact integers: both sides are scaled by the lengths.
-    distance = np.abs((2 * words + 1) * other_length - (2 * partners + 1) * own_length)
-    word_rows = own_offset[pair] + words
-    order = np.lexsort((partners, distance, word_rows))
-    linked_rows, first = np.unique(word_rows[order], return_index=True)
-    links = np.full(int(own_offset[-1]), -1, np.int16)
-    links[linked_rows] = partners[order][first]
-    return links
+    distance = np.abs((2 * s + 1) * np.diff(target.offset)[pair] - (2 * t + 1) * np.diff(source.offset)[pair])
+    directions = []
+    for words, partners, offset in ((t, s, target.offset), (s, t, source.offset)):
+        word_rows = offset[pair] + words
+        order = np.lexsort((partners, distance, word_rows))
+        linked_rows, first = np.unique(word_rows[order], return_index=True)
+        selected = np.full(int(offset[-1]), -1, np.int16)
+        selected[linked_rows] = partners[order][first]
+        directions.append(selected)
+    return directions[0], directions[1]

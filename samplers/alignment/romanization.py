@@ -73,17 +73,10 @@ def _romanize(character: str) -> str:
     if found is None:
         return character
     sound = _IRREGULAR.get(f"{found['script']} {found['sound']}")
-    if sound is None:
-        whole = not _WHOLE_SOUNDS.isdisjoint((found["script"], found["kind"]))
-        sound = _whole_sound(found["sound"]) if whole else _first_sound(found["sound"])
+    if sound is None and not _WHOLE_SOUNDS.isdisjoint((found["script"], found["kind"])):
+        # Names have long vowels twice, such as AA.
+        sound = re.sub(r"(.)\1", r"\1", found["sound"]).lower()
+    elif sound is None:
+        # The consonants at the start, otherwise the first vowel.
+        sound = (re.match("[BCDFGHJKLMNPQRSTVWXYZ]+|.", found["sound"]) or found)[0].lower()
     return sound.capitalize() if character.isupper() else sound
-
-
-def _whole_sound(name: str) -> str:
-    """Return the sound of a syllable or vowel. Long vowels are written twice in names, such as AA."""
-    return re.sub(r"(.)\1", r"\1", name).lower()
-
-
-def _first_sound(name: str) -> str:
-    """Return the consonants that the name of a letter begins with, otherwise its first vowel."""
-    return (name[: len(name) - len(name.lstrip("BCDFGHJKLMNPQRSTVWXYZ"))] or name[0]).lower()

@@ -1,6 +1,6 @@
 """Symmetrization of both directions' links: intersection, union, and the grow-diag family (Koehn et al. 2003)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +27,27 @@ class LinkList(NamedTuple):
     offset: NDArray[np.int64]
 
 
-class _Workspace(NamedTuple):
-    """One pair's links: `grid` uint8[source words x target words], and each side's unlinked words, uint8."""
+class LinkGrid(NamedTuple):
+    """One pair's `cells` of source words x target words, and each side's unlinked words, uint8."""
 
-    grid: NDArray[np.uint8]
+    cells: NDArray[Any]
     source_free: NDArray[np.uint8]
     target_free: NDArray[np.uint8]
 
 
+def make_link_grid(source_offset: NDArray[np.int64], target_offset: NDArray[np.int64], dtype: type[Any]) -> LinkGrid:
+    """Allocate memory for the largest pair."""
+    heights, widths = np.diff(source_offset), np.diff(target_offset)
+    return LinkGrid(
+        np.zeros(int((heights * widths).max(initial=0)), dtype),
+        np.zeros(int(heights.max(initial=0)), np.uint8),
+        np.zeros(int(widths.max(initial=0)), np.uint8),
+    )
+
+
 @njit_inline
 def _keep(s, t, width, work):
-    work.grid[s * width + t] |= _KEPT
+    work.cells[s * width + t] |= _KEPT
     work.source_free[s] = 0
     work.target_free[t] = 0
 
@@ -50,13 +60,13 @@ def _grow(height, width, work):
         grown = False
         for s in range(height):
             for t in range(width):
-                if not work.grid[s * width + t] & _KEPT:
+                if not work.cells[s * width + t] & _KEPT:
                     continue
                 for step in _NEIGHBORS:
                     y, x = s + step[0], t + step[1]
                     if y < 0 or x < 0 or y >= height or x >= width or not (work.source_free[y] or work.target_free[x]):
                         continue
-                    cell = work.grid[y * width + x]
+                    cell = work.cells[y * width + x]
                     if cell != 0 and not cell & _KEPT:
                         _keep(y, x, width, work)
                         grown = True
@@ -67,7 +77,7 @@ def _finish(direction, both_free, height, width, work):
     """Add a direction's links if a word (`both_free`: both words) is unlinked."""
     for s in range(height):
         for t in range(width):
-            cell = work.grid[s * width + t]
+            cell = work.cells[s * width + t]
             if not cell & direction or cell & _KEPT:
                 continue
             source_is_free, target_is_free = work.source_free[s], work.target_free[t]
@@ -82,18 +92,18 @@ def _symmetrize(method, forward, backward, source_offset, target_offset, work, l
         s_start, t_start = source_offset[pair], target_offset[pair]
         height, width = source_offset[pair + 1] - s_start, target_offset[pair + 1] - t_start
         for k in range(height * width):
-            work.grid[k] = 0
+            work.cells[k] = 0
         for s in range(height):
             work.source_free[s] = 1
             if backward[s_start + s] >= 0:
-                work.grid[s * width + backward[s_start + s]] |= _BACKWARD
+                work.cells[s * width + backward[s_start + s]] |= _BACKWARD
         for t in range(width):
             work.target_free[t] = 1
             if forward[t_start + t] >= 0:
-                work.grid[forward[t_start + t] * width + t] |= _FORWARD
+                work.cells[forward[t_start + t] * width + t] |= _FORWARD
         for s in range(height):
             for t in range(width):
-                cell = work.grid[s * width + t]
+                cell = work.cells[s * width + t]
                 if cell == (_FORWARD | _BACKWARD) or (method == UNION and cell != 0):
                     _keep(s, t, width, work)
         if method >= GROW_DIAG:
@@ -104,7 +114,7 @@ def _symmetrize(method, forward, backward, source_offset, target_offset, work, l
             _finish(_BACKWARD, both_free, height, width, work)
         for s in range(height):
             for t in range(width):
-                if work.grid[s * width + t] & _KEPT:
+                if work.cells[s * width + t] & _KEPT:
                     links.source[written] = s
                     links.target[written] = t
                     written += 1
@@ -118,23 +128,14 @@ def symmetrize(
     source_offset: NDArray[np.int64],
     target_offset: NDArray[np.int64],
 ) -> LinkList:
-    """Combine both directions. Raises `AlignmentInputError` if the method is not in METHODS.
-
-    `forward` int16 is the source position of each target word, or -1; `backward` int16 the target position of each
-    source word, or -1.
-    """
+    """Combine the positions int16 linked to each target and to each source word. Raises `AlignmentInputError`."""
     if method not in METHODS:
         raise AlignmentInputError(f"unknown symmetrization {method!r}: expected {', '.join(METHODS)}")
     max_links = len(forward) + len(backward)
     links = LinkList(
         np.zeros(max_links, np.int16), np.zeros(max_links, np.int16), np.zeros(len(source_offset), np.int64)
     )
-    heights, widths = np.diff(source_offset), np.diff(target_offset)
-    work = _Workspace(
-        np.zeros(int((heights * widths).max(initial=0)), np.uint8),
-        np.zeros(int(heights.max(initial=0)), np.uint8),
-        np.zeros(int(widths.max(initial=0)), np.uint8),
-    )
+    work = make_link_grid(source_offset, target_offset, np.uint8)
     _symmetrize(METHODS[method], forward, backward, source_offset, target_offset, work, links)
     return trim(links)
 
@@ -144,39 +145,3 @@ def trim(padded: LinkList) -> LinkList:
     for positions in (padded.source, padded.target):
         positions.resize(padded.offset[-1], refcheck=False)
     return padded
-
-
-@njit
-def _list_forward(forward, source_offset, target_offset, order, output):
-    written = 0
-    for pair in range(len(source_offset) - 1):
-        height = source_offset[pair + 1] - source_offset[pair]
-        begin = written
-        # Counting sort by source position; targets stay in order.
-        for s in range(height + 1):
-            order[s] = 0
-        for t in range(target_offset[pair], target_offset[pair + 1]):
-            if forward[t] >= 0:
-                order[forward[t] + 1] += 1
-        for s in range(height):
-            order[s + 1] += order[s]
-        for t in range(target_offset[pair], target_offset[pair + 1]):
-            s = forward[t]
-            if s >= 0:
-                output.source[begin + order[s]] = s
-                output.target[begin + order[s]] = t - target_offset[pair]
-                order[s] += 1
-                written += 1
-        output.offset[pair + 1] = written
-
-
-def list_links(
-    links: NDArray[np.int16], conditioning_offset: NDArray[np.int64], emitted_offset: NDArray[np.int64]
-) -> LinkList:
-    """Return one direction's links as a sorted list of conditioning (`source`) and emitted (`target`) positions."""
-    listed = LinkList(
-        np.zeros(len(links), np.int16), np.zeros(len(links), np.int16), np.zeros(len(conditioning_offset), np.int64)
-    )
-    order = np.zeros(int(np.diff(conditioning_offset).max(initial=0)) + 1, np.int64)
-    _list_forward(links, conditioning_offset, emitted_offset, order, listed)
-    return trim(listed)

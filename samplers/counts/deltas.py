@@ -55,10 +55,11 @@ class WeightedTrees(NamedTuple):
 
 
 @njit
-def _same(content, a, a_end, b, b_end):
+def same_slices(first, a, a_end, second, b, b_end):
+    """Check if `first[a:a_end]` equals `second[b:b_end]`."""
     if a_end - a != b_end - b:
         return False
-    while a < a_end and content[a] == content[b]:
+    while a < a_end and first[a] == second[b]:
         a += 1
         b += 1
     return a == a_end
@@ -73,7 +74,8 @@ def _merge_equal(weighted, kept):
         if trees.pairs[k] != trees.pairs[first]:
             first = k
         for earlier in range(first, k):
-            if _same(trees.content, trees.starts[earlier], trees.ends[earlier], trees.starts[k], trees.ends[k]):
+            start, end = trees.starts[earlier], trees.ends[earlier]
+            if same_slices(trees.content, start, end, trees.content, trees.starts[k], trees.ends[k]):
                 weighted.counts[earlier] += weighted.counts[k]
                 weighted.sampled[earlier] += weighted.sampled[k]
                 weighted.variances[earlier] += weighted.variances[k]
@@ -117,10 +119,7 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
 
 @njit
 def source_symbols(v, view, words, symbols, position, space):
-    """Write the source side of the rule at v and number its nonterminals in `space.numbers`.
-
-    Returns the position after the symbols and the number of nonterminals.
-    """
+    """Write the source side of the rule at v; returns the position after it and the number of nonterminals."""
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
     depth = 1
@@ -165,10 +164,7 @@ def source_symbols(v, view, words, symbols, position, space):
 
 @njit
 def target_symbols(v, view, words, symbols, position, space):
-    """Write the target side of the rule at v after `source_symbols`. Returns the position after it.
-
-    Tails are ordered by target start, then source order. A node without target words has no target side.
-    """
+    """Write the target side of the rule at v after `source_symbols`, by target start. Returns the position after it."""
     numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
     stack[0] = v
@@ -417,10 +413,7 @@ def add_state(
     weights: Weights = (1, 0, 0, 0),
     pairs: NDArray[np.int64] | None = None,
 ) -> CountDeltas:
-    """Return the deltas with `weights` added for each rule use in the derivations of `pairs` (all if None).
-
-    Consumes `deltas`. Raises `KeyCollisionError` if two different rules have the same key.
-    """
+    """Return the deltas with `weights` added for each rule use in `pairs` (all if None). Raises `KeyCollisionError`."""
     pairs = np.arange(batch.size) if pairs is None else pairs
     space = _counting_space(batch)
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
@@ -432,10 +425,7 @@ def add_state(
 
 
 def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> CountDeltas:
-    """Return the deltas with the weights of each tree added for each of its rule uses. Consumes `deltas`.
-
-    Raises `KeyCollisionError`, or `DerivationError` if a tree does not match its pair's forest.
-    """
+    """Return the deltas with each tree's weights added. Raises `KeyCollisionError` and `DerivationError`."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)
@@ -452,10 +442,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
 
 
 def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
-    """Return the deltas with `weight` added to the minimal uses of each rule use in the pairs' minimal derivations.
-
-    In a minimal derivation, every node is cut and has its first edge. Consumes `deltas`; raises like `add_state`.
-    """
+    """Return the deltas with `weight` added to minimal uses: of derivations with all nodes cut and first edges."""
     all_cut = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
     return add_state(deltas, batch, all_cut, (0, 0, 0, weight), pairs)
 
@@ -533,10 +520,7 @@ def count_rules(
     change: int = 1,
     skipped: NDArray[np.bool_] | None = None,
 ) -> CountTable:
-    """Return the table with `change` added for each rule use of the pairs that are not in `skipped` bool[P].
-
-    Consumes `table`. Raises `ValueError` if a count falls below zero.
-    """
+    """Return the table with `change` added for each rule use of pairs not in `skipped` bool[P]. Raises `ValueError`."""
     work = walk_space(batch)
     counted = np.arange(batch.size) if skipped is None else np.flatnonzero(~skipped)
     for first in range(0, len(counted), _PAIRS_PER_CALL):

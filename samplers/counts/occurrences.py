@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.deltas import ENTRY, CountDeltas
+from hierogram.samplers.counts.deltas import ENTRY, CountDeltas, same_slices
 from hierogram.samplers.counts.table import find
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import decode_fragment
@@ -211,10 +211,7 @@ def _room(uses: int, links: int) -> RuleLinks:
 
 
 def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
-    """Return the links inside each rule use of the chosen pairs' derivations (all if None).
-
-    The deltas must contain all these rules, and the links of each pair must be sorted, as in canonical Pharaoh lines.
-    """
+    """Return the links inside each rule use of chosen pairs (all if None), whose links must be sorted."""
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
     links = _room(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
@@ -233,18 +230,6 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
 
 
 @njit
-def _same_links(of_rules, k, other):
-    start, first = of_rules.offset[k], of_rules.offset[other]
-    size = of_rules.offset[k + 1] - start
-    if of_rules.offset[other + 1] - first != size:
-        return False
-    position = 0
-    while position < size and of_rules.links[start + position] == of_rules.links[first + position]:
-        position += 1
-    return position == size
-
-
-@njit
 def _gather_uses(of_rules, kinds, weights, latest, before, uses):
     """Add the weight of each use to its rule's first use with the same links, in the column of its kind.
 
@@ -253,7 +238,10 @@ def _gather_uses(of_rules, kinds, weights, latest, before, uses):
     for k in range(len(of_rules.entries)):
         entry = of_rules.entries[k]
         other = latest[entry]
-        while other >= 0 and not _same_links(of_rules, k, other):
+        start, end = of_rules.offset[k], of_rules.offset[k + 1]
+        while other >= 0 and not same_slices(
+            of_rules.links, start, end, of_rules.links, of_rules.offset[other], of_rules.offset[other + 1]
+        ):
             other = before[other]
         if other < 0:
             before[k] = latest[entry]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating
-from hierogram.samplers.counts.deltas import CountDeltas
+from hierogram.samplers.counts.deltas import CountDeltas, same_slices
 from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks
 from hierogram.samplers.grammar.columns import Texts
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
@@ -164,11 +164,7 @@ def same_texts(
     for k in range(len(rows)):
         a, a_end = first_texts.offsets[rows[k]], first_texts.offsets[rows[k] + 1]
         b, b_end = second_texts.offsets[other_rows[k]], second_texts.offsets[other_rows[k] + 1]
-        equal[k] = a_end - a == b_end - b
-        while equal[k] and a < a_end:
-            equal[k] = first_texts.content[a] == second_texts.content[b]
-            a += 1
-            b += 1
+        equal[k] = same_slices(first_texts.content, a, a_end, second_texts.content, b, b_end)
     return equal
 
 
@@ -268,36 +264,27 @@ def take_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
 
 def render_fragments(
     deltas: CountDeltas, chosen: NDArray[np.int64], labels: Sequence[str], words: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Return root labels and fragments such as `(NP (DT the) (NN))` of the chosen entries int64[n] of the deltas.
-
-    `labels` is indexed by label number, `words` by word number.
-    """
+) -> tuple[list[str], list[str], list[int]]:
+    """Return root labels, fragments such as `(NP (DT the) (NN))` and numbers of expansions of entries int64[n]."""
     roots: list[str] = []
     texts: list[str] = []
+    expansions: list[int] = []
     starts = deltas.starts[chosen].tolist()
     sizes = deltas.source_sizes[chosen].tolist()
     for start, size in zip(starts, sizes, strict=True):
         symbols = deltas.symbols[start : start + size].tolist()
         pieces: list[str] = []
+        expanded = 0
         for symbol in symbols:
             if symbol >= 0:
                 pieces.append(" " + words[symbol])
             elif symbol <= OPEN_LABEL:
                 label, closing = divmod(OPEN_LABEL - symbol, 2)
                 pieces.append(")" if closing else f" ({labels[label]}")
+                expanded += not closing
             else:
                 pieces.append(f" ({labels[-symbol // LABEL_STEP]})")
         roots.append(labels[(OPEN_LABEL - symbols[0]) // 2])
         texts.append("".join(pieces)[1:])
-    return roots, texts
-
-
-def internal_nodes(deltas: CountDeltas, chosen: NDArray[np.int64]) -> list[int]:
-    """Return the number of expansions (opening brackets) in each of the chosen fragments."""
-    ends = (deltas.starts[chosen] + deltas.source_sizes[chosen]).tolist()
-    opening = deltas.symbols <= OPEN_LABEL
-    opening &= (OPEN_LABEL - deltas.symbols) % 2 == 0
-    cumulated = np.concatenate(([0], np.cumsum(opening)))
-    starts = deltas.starts[chosen].tolist()
-    return [int(cumulated[end] - cumulated[start]) for start, end in zip(starts, ends, strict=True)]
+        expansions.append(expanded)
+    return roots, texts, expansions

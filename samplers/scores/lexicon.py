@@ -138,16 +138,21 @@ def _counted(codes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
 
 
 @njit
-def _times(codes, times, code):
-    """Return the count of a code."""
-    low, high = 0, len(codes)
+def _look_up(values, times, low, high, value):
+    """Return the count of a value in the sorted values from low to high."""
+    end = high
     while low < high:
         middle = (low + high) // 2
-        if codes[middle] < code:
+        if values[middle] < value:
             low = middle + 1
         else:
             high = middle
-    return np.int64(times[low]) if low < len(codes) and codes[low] == code else np.int64(0)
+    return np.int64(times[low]) if low < end and values[low] == value else np.int64(0)
+
+
+@njit
+def _times(codes, times, code):
+    return _look_up(codes, times, 0, len(codes), code)
 
 
 @njit
@@ -155,15 +160,7 @@ def linked_times(links, source, target):
     """Return the link count of two words; -1 is an unknown word."""
     if source < 0 or target < 0:
         return np.int64(0)
-    low, high = links.first[source], links.first[source + 1]
-    end = high
-    while low < high:
-        middle = (low + high) // 2
-        if links.target[middle] < target:
-            low = middle + 1
-        else:
-            high = middle
-    return np.int64(links.times[low]) if low < end and links.target[low] == target else np.int64(0)
+    return _look_up(links.target, links.times, links.first[source], links.first[source + 1], target)
 
 
 @njit
@@ -270,10 +267,7 @@ def _around(words, k, base):
 
 @njit
 def _weigh_neighbors(side, words, own_words, counts, facts):
-    """Fill `neighbors` of one side: natural log ratios of each word's probability to its unigram probability.
-
-    The ratios are given the previous word, given the next word, and given both.
-    """
+    """Fill `neighbors`: ln P(word | previous word, next word, both) / P(word)."""
     base = np.uint64(counts.base)
     for k in range(len(words)):
         left, middle, right = _around(words, k, counts.base)

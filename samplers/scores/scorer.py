@@ -233,10 +233,7 @@ def _fill_factors(rules, pairs, pair, scratch):
 
 @njit
 def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
-    """Return the mean log probability of a derivation's rules given the other pairs.
-
-    Rules that no other pair uses count as the rarest.
-    """
+    """Return the mean log probability of a derivation's rules; rules that no other pair uses count as the rarest."""
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new_mass / max(total_uses, 1.0)
     summed, uses = 0.0, 0.0
@@ -410,10 +407,7 @@ def _scale_piece(piece, factor, words):
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
-    """Return the natural log of the scaled sum of a pair, the base's words, and the number of pieces.
-
-    The number of pieces is 0 if seats lack room.
-    """
+    """Return ln of a pair's scaled sum, the base's words, and the number of pieces, 0 if seats lack room."""
     log_total, emitted = 0.0, 0.0
     number = 0
     _put(scratch.pieces, 0, 0, n, 0, m)
@@ -531,10 +525,7 @@ def score_pairs(
     scored: Scored,
     links: int,
 ) -> tuple[int, int]:
-    """Score pairs from index `begin`, and write links from index `links`; returns the next indices.
-
-    The next pair is the first one whose seats lack room, or the number of pairs.
-    """
+    """Score pairs from index `begin`, links from index `links`; returns the next pair (if seats lack room) and link."""
     for pair in range(begin, len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]

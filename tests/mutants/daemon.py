@@ -39,8 +39,8 @@ DAEMON_FAULTS = (
     Fault(
         "a pair's own links stay in the stem counts used for its alignment",
         "daemon/learning/alignment/incremental.py",
-        "return map_both_directions(first[0], second[0]), map_both_directions(first[1], second[1])",
-        "return map_both_directions(first[0], second[0]), first[1]",
+        "[[combine(a, b) for a, b in zip(*both, strict=True)] for both in zip(first, second, strict=True)]",
+        "[[combine(a, b) for a, b in zip(first[0], second[0], strict=True)], first[1]]",
         (_STEMS, "-k", "being_aligned"),
     ),
     Fault(

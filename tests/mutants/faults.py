@@ -125,9 +125,9 @@ FAULTS = (
     ),
     Fault(
         "uses of a rule with different links after the first are merged",
-        "counts/occurrences.py",
-        "    return position == size\n",
-        "    return position > 0 or size == 0\n",
+        "counts/deltas.py",
+        "    while a < a_end and first[a] == second[b]:\n        a += 1\n        b += 1\n    return a == a_end\n",
+        "    return a == a_end or first[a] == second[b]\n",
         ("tests/samplers/counts/test_occurrences.py", "-k", "same_links"),
     ),
     Fault(
@@ -834,22 +834,22 @@ FAULTS = (
     Fault(
         "a link grows between words that are already linked",
         "alignment/marginals.py",
-        "not (means.source_free[s] or means.target_free[t])",
+        "not (work.source_free[s] or work.target_free[t])",
         "False",
         (DECODING,),
     ),
     Fault(
         "a link grows if neither neighbor is likely",
         "alignment/marginals.py",
-        "s - 1, t, likely) or _is_likely(means, height, width, s + 1, t, likely)",
-        "s - 1, t, likely) or _is_likely(means, height, width, s, t, likely) or means.source_free[s]",
+        "s - 1, t, likely) or _is_likely(work, height, width, s + 1, t, likely)",
+        "s - 1, t, likely) or _is_likely(work, height, width, s, t, likely) or work.source_free[s]",
         (DECODING,),
     ),
     Fault(
         "every target word is linked before decoding",
         "alignment/marginals.py",
-        "        means.target_free[:width] = 1\n",
-        "        means.target_free[:width] |= 0\n",
+        "        work.target_free[:width] = 1\n",
+        "        work.target_free[:width] |= 0\n",
         (DECODING,),
     ),
     # Inversion transduction grammars.

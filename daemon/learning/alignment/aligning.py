@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +33,17 @@ from hierogram.samplers.alignment.marginals import (
     link_posteriors,
     mean_posterior,
 )
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, MODELS, list_models
+from hierogram.samplers.alignment.models.registry import ALL_MODELS, DEFAULT_MODEL, JOINT_MODELS, MODELS
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, SYMMETRIZATIONS, AlignerOptions
-from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, select_links
-from hierogram.samplers.alignment.symmetrization import LinkList, list_links
+from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts, split_directions
+from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.parts import index_words
 
-_INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0}
-_TEXT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1}
-_REALIGNMENT_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0}
+INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0, "thinning": 1}
+"""Options for pairs that are aligned given many others: few sweeps."""
 _PAIRS_AT_ONCE = 10_000
 _COMPUTING_STEMS = threading.Lock()
 _WORDS_OF_LANES = 20_000_000
@@ -157,26 +156,13 @@ def _pharaoh_line(links: Iterable[tuple[int, int, float]]) -> str:
 
 def corpus_options(request: AlignOptions, pairs: int) -> AlignerOptions:
     """Return the sampler options for a corpus of `pairs` pairs. Raises `UsageError` if the model does not exist."""
-    if request.model not in list_models():
-        raise UsageError(f"unknown model {request.model!r}: expected {', '.join(list_models())}")
-    return model_options(
-        request.model,
-        pairs,
-        request.sweeps,
-        chains=request.chains,
-        seed=request.seed,
-    )
+    if request.model not in ALL_MODELS:
+        raise UsageError(f"unknown model {request.model!r}: expected {', '.join(ALL_MODELS)}")
+    return model_options(request.model, pairs, request.sweeps, chains=request.chains, seed=request.seed)
 
 
-def incremental_options(pairs: int, request: AlignOptions, *, linked: bool = False) -> AlignerOptions:
-    """Return options with few sweeps, for pairs aligned given many others; `linked`: starting from their links."""
-    return replace(corpus_options(request, pairs), thinning=1, **(_REALIGNMENT_SWEEPS if linked else _INCREMENTAL))
-
-
-@lru_cache
-def text_options(request: AlignOptions) -> AlignerOptions:
-    """Return options for a pair in a request, which is not stored: fewer sweeps, but with warm-up."""
-    return replace(corpus_options(request, 1), thinning=1, **_TEXT_SWEEPS)
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
 
 
 class _SweepCounter:
@@ -196,6 +182,16 @@ class _SweepCounter:
             self._done += 1
             if self._report is not None:
                 self._report(self._done, self._total)
+
+    def run_all(self, run: Callable[[_Job], _Result], jobs: Sequence[_Job], threads: int | None) -> list[_Result]:
+        """Run jobs in threads. If one fails, the others end after their current sweep."""
+        with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(jobs)), "align") as pool:
+            try:
+                return list(pool.map(run, jobs))
+            except BaseException:
+                self.stopped = True
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 class DirectionTask(NamedTuple):
@@ -229,7 +225,6 @@ def _make_direction(number: int, source: Side, target: Side) -> Direction:
 def make_direction_tasks(
     source: Side,
     target: Side,
-    options: AlignerOptions,
     prior: LearnedCounts | None = None,
     links: Links | None = None,
     stems: tuple[Side, Side] | None = None,
@@ -299,10 +294,7 @@ def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side
 def _align_robustly(
     sides: list[Side], request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
 ) -> AlignedCorpus:
-    """Align the counted pairs together, then the uncounted pairs given the counts of the former or the `prior`.
-
-    Clears `sides`, since it copies them.
-    """
+    """Align the counted pairs, then the others given their counts or the `prior`. Clears `sides`, which it copies."""
     roles = assign_roles(*sides)
     source, target = sides
     uncounted = some_pairs(source, roles.uncounted), some_pairs(target, roles.uncounted)
@@ -315,7 +307,7 @@ def _align_robustly(
         if MODELS[request.model].prior_counts:
             if prior is None:
                 prior = _count_part_links(*counted, links, request.direction)
-            options = replace(options, thinning=1, **_INCREMENTAL)
+            options = replace(options, **INCREMENTAL)
         aligned = aligned.concatenate(_align_subset(*uncounted, request, options, None, prior, thresholds)[0])
     if len(roles.counted) == len(roles.same_as):
         return aligned
@@ -334,7 +326,7 @@ def _align_subset(
     thresholds: Thresholds | None = None,
 ) -> tuple[AlignedCorpus, Thresholds | None, list[NDArray[np.int16]]]:
     """Align some pairs; return also the thresholds and each sampled direction's links, forward first."""
-    tasks = make_direction_tasks(source, target, options, prior)
+    tasks = make_direction_tasks(source, target, prior)
     if request.direction != BOTH:
         tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
     marginals = _sample(tasks, options, request.threads, report)
@@ -358,16 +350,10 @@ def _count_part_links(source: Side, target: Side, links: Sequence[NDArray[np.int
     elif direction != BOTH:
         links = [np.full(len(target.words), UNLINKED, np.int16), *links]
     texts = LinkedTexts.from_sides(source, target)
-    link_counts = texts.counts((links[0], links[1]), np.ones(len(source.offset) - 1, np.int64))
-
-    def set_vocabulary_sizes(both: BothCounts, units: tuple[Direction, Direction]) -> BothCounts:
-        forward, backward = (
-            direction_counts._replace(emitted_words=len(unit.emitted.vocabulary))
-            for direction_counts, unit in zip(both, units, strict=True)
-        )
-        return forward, backward
-
-    return set_vocabulary_sizes(link_counts[0], texts.units[0]), set_vocabulary_sizes(link_counts[1], texts.units[1])
+    return [
+        [counts._replace(emitted_words=len(unit.emitted.vocabulary)) for counts, unit in zip(*both, strict=True)]
+        for both in zip(texts.counts((links[0], links[1])), texts.directions, strict=True)
+    ]
 
 
 def _sample_jointly(
@@ -379,14 +365,12 @@ def _sample_jointly(
     prior: LearnedCounts | None = None,
 ) -> LinkSamples:
     """Sample from a joint model of both directions, each chain started from links of the default model."""
-    word_priors = prior[0] if prior is not None else (None, None)
-    sampler = JOINT_MODELS[options.model].sampler()(source, target, options, word_priors)
+    sampler = JOINT_MODELS[options.model].load()(source, target, options, prior[0] if prior else ())
     first_options = model_options(
         DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity, stems=False
     )
-    tasks = make_direction_tasks(source, target, first_options, prior)
+    tasks = make_direction_tasks(source, target, prior)
     sweeps = _SweepCounter(options.chains * (len(tasks) * first_options.sweeps + options.sweeps), report)
-    workers = min(threads or os.cpu_count() or 1, options.chains)
 
     def run(chain: int) -> LinkSamples:
         key = chain_seed(options.seed, 0, chain)
@@ -398,15 +382,11 @@ def _sample_jointly(
         directions = [task.direction for task in tasks]
         decoded = _decode_links(directions, first_options, marginals)
         links = join_directions(GDFA, decoded, marginals, source, target)
-        return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.count_sweep)
+        posterior = mean_posterior(links, source, target, marginals)
+        samples: LinkSamples = sampler.sample(key, links, posterior, sweeps.count_sweep)
+        return samples
 
-    with ThreadPoolExecutor(workers, "align") as pool:
-        try:
-            first, *others = pool.map(run, range(options.chains))
-        except BaseException:
-            sweeps.stopped = True
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    first, *others = sweeps.run_all(run, range(options.chains), threads)
     for samples in others:
         first = first.joined(samples)
     return first
@@ -423,17 +403,17 @@ def align_sides(
     known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = POSTERIOR,
 ) -> tuple[Links, AlignedCorpus]:
-    """Align in both directions; return their links (of target words, of source words) and the symmetrized alignment.
-
-    Optional inputs besides the texts: `prior` counts of other pairs, initial `links` of both directions, and `known`
-    links of some pairs by index. A joint model uses neither symmetrization nor initial links, and samples without the
-    known links, which are then imposed on its result.
-    """
+    """Align both directions, given counts, initial and `known` links if any; return their links and the alignment."""
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
-        aligned = _decode_samples(samples, source, target, known or {})
-        return split_directions(aligned.links, source, target), aligned
-    tasks = make_direction_tasks(source, target, options, prior, links)
+        # Joint models sample without known links, which are imposed on the result, and without initial links.
+        joined, posterior = decode_links(samples, source, target, implied=True)
+        if known:
+            joined = _apply_known_links(joined, known, exclusive=True)
+            posterior = link_posteriors(samples, joined, source, target)
+            _set_fixed(posterior, joined, known)
+        return split_directions(joined, source, target), AlignedCorpus(joined, posterior)
+    tasks = make_direction_tasks(source, target, prior, links)
     if known:
         tasks = [task._replace(evidence=make_evidence(task.direction.sides, known, task.number == 0)) for task in tasks]
     marginals = _sample(tasks, options, threads, report)
@@ -454,37 +434,22 @@ def _decode_links(
 
 def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], exclusive: bool = False) -> LinkList:
     """Add fixed and remove forbidden links. With `exclusive`, a word with a fixed link keeps only its fixed links."""
-    parts: list[LinkList] = []
-    bounds = links.offset.tolist()
+    sources, targets = [], []
     lengths = np.diff(links.offset)
     copied = 0
     for pair in sorted(known):
-        pair_slice = slice(bounds[pair], bounds[pair + 1])
-        pair_links = zip(links.source[pair_slice].tolist(), links.target[pair_slice].tolist(), strict=True)
+        first, last = int(links.offset[pair]), int(links.offset[pair + 1])
+        pair_links = zip(links.source[first:last].tolist(), links.target[first:last].tolist(), strict=True)
         corrected = known[pair].impose(known[pair].without_fixed_words(pair_links) if exclusive else pair_links)
         positions = np.array(corrected, np.int16).reshape(-1, 2)
-        parts += [
-            LinkList(links.source[copied : pair_slice.start], links.target[copied : pair_slice.start], links.offset[:0])
-        ]
-        parts += [LinkList(positions[:, 0], positions[:, 1], links.offset[:0])]
+        sources += [links.source[copied:first], positions[:, 0]]
+        targets += [links.target[copied:first], positions[:, 1]]
         lengths[pair] = len(corrected)
-        copied = pair_slice.stop
-    parts.append(LinkList(links.source[copied:], links.target[copied:], links.offset[:0]))
-    offset = np.zeros(len(links.offset), np.int64)
-    np.cumsum(lengths, out=offset[1:])
-    return LinkList(
-        np.concatenate([part.source for part in parts]), np.concatenate([part.target for part in parts]), offset
-    )
-
-
-def _decode_samples(samples: LinkSamples, source: Side, target: Side, known: Mapping[int, KnownLinks]) -> AlignedCorpus:
-    links, posterior = decode_links(samples, source, target, implied=True)
-    if not known:
-        return AlignedCorpus(links, posterior)
-    links = _apply_known_links(links, known, exclusive=True)
-    posterior = link_posteriors(samples, links, source, target)
-    _set_fixed(posterior, links, known)
-    return AlignedCorpus(links, posterior)
+        copied = last
+    sources.append(links.source[copied:])
+    targets.append(links.target[copied:])
+    offset = np.concatenate([links.offset[:1], np.cumsum(lengths)])
+    return LinkList(np.concatenate(sources), np.concatenate(targets), offset)
 
 
 def _set_fixed(posterior: NDArray[np.float32], links: LinkList, known: Mapping[int, KnownLinks]) -> None:
@@ -495,27 +460,15 @@ def _set_fixed(posterior: NDArray[np.float32], links: LinkList, known: Mapping[i
                 posterior[link] = 1
 
 
-def split_directions(links: LinkList, source: Side, target: Side) -> Links:
-    """Return the links of an alignment by direction, with at most one link per target word and per source word."""
-    source_positions, target_positions = links.source.astype(np.int64), links.target.astype(np.int64)
-    return (
-        select_links(target_positions, source_positions, links.offset, target.offset, source.offset),
-        select_links(source_positions, target_positions, links.offset, source.offset, target.offset),
-    )
-
-
 def run_direction(
     task: DirectionTask,
     options: AlignerOptions,
     chain: int,
-    report: Callable[[], None] | None = None,
+    report: Callable[[], None],
     key: int | None = None,
     marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run all sweeps of a direction's chain, numbered from 0, with the given `key` or the chain's own.
-
-    Samples are added to `marginals` of earlier chains if given.
-    """
+    """Run a direction's chain, numbered from 0, and add its samples to `marginals` of earlier chains if given."""
     direction, prior = task.view(options.knows_stems(chain))
     key = chain_seed(options.seed, task.number, chain) if key is None else key
     return run_chain(build(options, direction, prior, task.evidence), key, task.links, report, marginals)
@@ -527,11 +480,8 @@ def _sample(
     threads: int | None,
     report: Steps | None,
 ) -> list[Marginals]:
-    """Run all chains of the directions in lanes. A lane runs its chains one after another and adds up their samples.
-
-    Lanes run in parallel. Their number depends only on the corpus: a large one has one for each direction, since
-    their counts and samples are the largest objects.
-    """
+    """Run all chains in lanes, in parallel. A lane runs its chains one after another and adds up their samples."""
+    # The number of lanes must not depend on threads. Counts and samples are the largest objects of a large corpus.
     words = sum(len(task.direction.sides.emitted) for task in tasks)
     lanes = min(options.chains, max(1, _WORDS_OF_LANES // max(words, 1)))
     jobs = [(task, lane) for lane in range(lanes) for task in tasks]
@@ -544,13 +494,7 @@ def _sample(
             run_direction(task, options, chain, sweeps.count_sweep, marginals=marginals)
         return marginals
 
-    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(jobs)), "align") as pool:
-        try:
-            sampled = list(pool.map(run, jobs))
-        except BaseException:
-            sweeps.stopped = True
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    sampled = sweeps.run_all(run, jobs, threads)
     totals = sampled[: len(tasks)]
     for number in range(len(tasks), len(jobs)):
         k = number % len(tasks)
@@ -559,15 +503,13 @@ def _sample(
 
 
 def _one_direction(name: str, direction: Direction, decoded: DirectionLinks) -> AlignedCorpus:
-    emitted_offset, conditioning_offset = direction.sides.emitted_offset, direction.sides.conditioning_offset
+    offset = direction.sides.emitted_offset
+    linked = np.flatnonzero(decoded.links >= 0)
+    pair = np.searchsorted(offset, linked, side="right") - 1
+    conditioning, emitted = decoded.links[linked], (linked - offset[pair]).astype(np.int16)
+    link_offset = np.searchsorted(linked, offset).astype(np.int64)
     if name == FORWARD:
-        links = list_links(decoded.links, conditioning_offset, emitted_offset)
-        emitted = np.repeat(emitted_offset[:-1], np.diff(links.offset)) + links.target
-    else:
-        # Emitted words are the source words in order, so the list is already sorted.
-        linked = np.flatnonzero(decoded.links >= 0)
-        pair = np.searchsorted(emitted_offset, linked, side="right") - 1
-        offset = np.searchsorted(linked, emitted_offset).astype(np.int64)
-        links = LinkList((linked - emitted_offset[pair]).astype(np.int16), decoded.links[linked], offset)
-        emitted = linked
-    return AlignedCorpus(links, decoded.posterior[emitted])
+        order = np.argsort(pair << 16 | conditioning, kind="stable")
+        links = LinkList(conditioning[order], emitted[order], link_offset)
+        return AlignedCorpus(links, decoded.posterior[linked[order]])
+    return AlignedCorpus(LinkList(emitted, conditioning, link_offset), decoded.posterior[linked])

@@ -7,17 +7,17 @@ import pickle
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from hierogram.daemon.learning.alignment.aligning import (
+    INCREMENTAL,
     AlignedCorpus,
     align_sides,
     corpus_options,
-    incremental_options,
-    split_directions,
 )
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.kinds.pairs import read_links
@@ -26,17 +26,21 @@ from hierogram.daemon.learning.residents import RealignedPairs
 from hierogram.daemon.learning.stored_links import (
     LinkedTexts,
     Links,
-    NamedCounts,
     add_link_counts,
     check_alignments,
+    load_counts,
     read_blobs,
-    unit_names,
-    words_and_stems,
 )
 from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.options import AlignerOptions
-from hierogram.samplers.alignment.prior_counts import BothCounts, LearnedCounts, PriorCounts, subtract_counts
+from hierogram.samplers.alignment.prior_counts import (
+    LearnedCounts,
+    PriorCounts,
+    add_counts,
+    split_directions,
+    subtract_counts,
+)
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.aligner import AlignerChange, LinkCorrection, LinkRow, PairAlignment, PairLinks, PairSize
@@ -61,21 +65,8 @@ _PAIRS_PER_COMMIT = 8_192
 _STORED_DECIMALS = 2
 """Decimals of stored link probabilities: their calibration error is 0.02 or more."""
 _SEED_STEP = 1_000_003
-
-
-class AlignmentBatch(NamedTuple):
-    """Pairs that are aligned together, by id, and their cells. `realign`: whether they already have links."""
-
-    ids: list[int]
-    cells: int
-    realign: bool
-
-
-class AlignedBatch(NamedTuple):
-    """Result of aligning a batch: changes of the store, and the materially changed alignments by pair id."""
-
-    changes: list[AlignerChange]
-    changed: dict[int, str]
+_REALIGNMENT: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0, "thinning": 1}
+"""Options for pairs that start from their links, given many others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +110,10 @@ class IncrementalAligner:
         self.train()
         others = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
         batches = _make_batches(pairs, others, max_batches, realign=False)
-        for result in self._align_batches(batches, report):
-            for change in result.changes:
+        for changes in self._align_batches(align_new_batch, batches, report):
+            for change in changes:
                 self._store.align(change)
-        return sum(len(batch.ids) for batch in batches)
+        return sum(map(len, batches))
 
     def train(self) -> int:
         """Train the aligner on given alignments that it has not seen yet; return their number."""
@@ -132,11 +123,8 @@ class IncrementalAligner:
             texts = LinkedTexts.from_rows(rows)
             input_links = LinkList(*read_links([row.alignment for row in rows]))
             links = split_directions(input_links, texts.source, texts.target)
-            change = AlignerChange()
-            change.links = [
-                PairLinks(row.id, *blobs, 0, None) for row, blobs in zip(rows, texts.blobs(links), strict=True)
-            ]
-            add_link_counts(change, texts.counts(links, np.ones(len(rows), np.int64)), texts.source, texts.target)
+            change = AlignerChange(links=_make_pair_links(rows, texts, links, swept=False))
+            add_link_counts(change, texts.counts(links), texts.units)
             self._store.align(change)
             self._trained_up_to = rows[-1].id
             number += len(rows)
@@ -152,66 +140,57 @@ class IncrementalAligner:
     def realign_stale(
         self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1
     ) -> list[RealignReport]:
-        """Re-align up to `limit` aligned pairs, least often aligned first, in up to `max_batches` batches.
-
-        The pairs start from their present links if the counts of other pairs suffice, else like new pairs.
-
-        If an alignment changes materially, the pair's derivation restarts in the same transaction. A learner that holds
-        the store's rules in memory must apply `rebuilt` to its table.
-        """
+        """Re-align up to `limit` pairs, least often aligned first. A learner must apply `rebuilt` to its counts."""
         pairs = self._store.stalest_links(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
         batches = _make_batches(pairs, linked, max_batches, realign=True) if pairs else []
         reports = []
-        for batch, (changes, changed) in zip(batches, self._align_batches(batches, report), strict=True):
-            [change] = changes
-            rebuilt = _commit(self._store, change, self._store.pairs_by_id(list(changed)), changed)
-            reports.append(RealignReport(len(batch.ids), len(changed), rebuilt))
+        for batch, [change] in zip(batches, self._align_batches(realign_batch, batches, report), strict=True):
+            changed = {alignment.id: alignment.alignment for alignment in change.alignments}
+            rebuilt = _commit(self._store, change, changed)
+            reports.append(RealignReport(len(batch), len(changed), rebuilt))
         return reports
 
-    def _align_batches(self, batches: Sequence[AlignmentBatch], report: Steps | None) -> Iterator[AlignedBatch]:
-        """Align the batches.
+    def _align_batches(
+        self, align: "_AlignBatch", batches: Sequence[list[int]], report: Steps | None
+    ) -> Iterator[list[AlignerChange]]:
+        """Align the batches. All are aligned before the first is yielded, since the caller commits each result."""
+        pairs = sum(map(len, batches))
 
-        All batches are aligned before the first is yielded, since the caller commits each result.
-        """
-        pairs = sum(len(batch.ids) for batch in batches)
-
-        def report_done(done: int, total: int) -> None:
+        def report_part(number: int, done: int, total: int) -> None:
             if report is not None:
-                report(pairs * done // max(total, 1), pairs)
+                report(pairs * (number * total + done) // max(len(batches) * total, 1), pairs)
 
         results = (
-            align_batch(self._store, batch, self._threads, _partial_progress(report_done, number, len(batches)))
+            align(self._store, batch, self._threads, partial(report_part, number))
             for number, batch in enumerate(batches)
         )
         return results if len(batches) == 1 else _spool_results(results)
 
 
-def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, realign: bool) -> list[AlignmentBatch]:
-    """Return the batches of a round: consecutive pairs from the first on, as many per batch as fit in memory.
+_AlignBatch = Callable[[Store, Sequence[int], int | None, Steps | None], list[AlignerChange]]
+
+
+def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, realign: bool) -> list[list[int]]:
+    """Return the ids of each batch of a round: consecutive pairs from the first on, as many as fit in memory.
 
     There are up to `max_batches` batches. Beyond the first one, the round has no more pairs than the other pairs that
     have links: `linked`, minus the pairs themselves if they are re-aligned.
     """
     ends = np.cumsum([pair.cells for pair in pairs])
-    batches: list[AlignmentBatch] = []
+    batches: list[list[int]] = []
     first = 0
     while first < len(pairs) and len(batches) < min(max_batches, _MAX_BATCHES):
         before = int(ends[first - 1]) if first else 0
         last = max(int(np.searchsorted(ends, before + _CELLS_PER_BATCH, side="right")), first + 1)
         if batches and last > linked - realign * last:
             break
-        batches.append(AlignmentBatch([pair.id for pair in pairs[first:last]], int(ends[last - 1]) - before, realign))
+        batches.append([pair.id for pair in pairs[first:last]])
         first = last
     return batches
 
 
-def _partial_progress(report: Steps, number: int, parts: int) -> Steps:
-    """Return a progress callback for one of several equal parts, given the callback for the whole."""
-    return lambda done, total: report(number * total + done, parts * total)
-
-
-def _spool_results(results: Iterable[AlignedBatch]) -> Iterator[AlignedBatch]:
+def _spool_results(results: Iterable[list[AlignerChange]]) -> Iterator[list[AlignerChange]]:
     """Yield all results after the last is complete. Until then they are stored in a temporary file."""
     with tempfile.TemporaryFile() as file:
         number = 0
@@ -223,67 +202,64 @@ def _spool_results(results: Iterable[AlignedBatch]) -> Iterator[AlignedBatch]:
             yield pickle.load(file)
 
 
-def align_batch(
-    store: Store,
-    batch: AlignmentBatch,
-    threads: int | None = None,
-    report: Steps | None = None,
-) -> AlignedBatch:
-    """Align the pairs of a batch given the store's counts of all other pairs. Writes nothing."""
-
-    def align(texts: LinkedTexts, options: AlignerOptions, **inputs: Any) -> tuple[Links, AlignedCorpus]:
-        return align_sides(texts.source, texts.target, options, threads, report, **inputs)
-
-    return (_realign if batch.realign else _align_first_time)(store, batch.ids, align)
-
-
-_Align = Callable[..., tuple[Links, AlignedCorpus]]
-
-
-def _align_first_time(store: Store, ids: Sequence[int], align: _Align) -> AlignedBatch:
+def align_new_batch(
+    store: Store, ids: Sequence[int], threads: int | None = None, report: Steps | None = None
+) -> list[AlignerChange]:
+    """Align pairs without links given the counts of all other pairs; return changes of a few thousand pairs each."""
     rows = store.pairs_by_id(ids)
     texts = LinkedTexts.from_rows(rows)
-    prior = _prior(store, texts)
+    prior = load_counts(store, texts.units)
     options = _options(store.settings(), rows[0].id, 0, texts, prior)
     # Read the corrections before the links: corrections that arrive in between are handled later.
     corrected = {row.id: row.version for row in store.corrections_by_pair(ids)}
     known = _known_links(store, rows) if corrected else None
-    direction_links, aligned = align(texts, options, prior=prior, known=known)
+    links, aligned = align_sides(texts.source, texts.target, options, threads, report, prior=prior, known=known)
     alignments = _make_alignments(rows, aligned)
-    links = _make_pair_links(
-        rows, texts, direction_links, _SWEEP_ON_ARRIVAL if _is_prior_sufficient(texts, prior) else _SWEEP_IN_BATCH
-    )
+    sweep = _SWEEP_ON_ARRIVAL if _is_prior_sufficient(texts, prior) else _SWEEP_IN_BATCH
+    pair_links = [PairLinks(row.id, *both, sweep, None) for row, both in zip(rows, texts.blobs(links), strict=True)]
     changes = []
-    # Each change has a few thousand pairs and their counts.
     for first in range(0, len(rows), _PAIRS_PER_COMMIT):
         chunk = slice(first, first + _PAIRS_PER_COMMIT)
         weight = np.zeros(len(rows), np.int64)
         weight[chunk] = 1
-        change = AlignerChange(alignments[chunk], links[chunk])
+        change = AlignerChange(alignments[chunk], pair_links[chunk])
         change.corrected = [(row.id, corrected[row.id]) for row in rows[chunk] if row.id in corrected]
-        add_link_counts(change, texts.counts(direction_links, weight), texts.source, texts.target)
+        add_link_counts(change, texts.counts(links, weight), texts.units)
         changes.append(change)
-    return AlignedBatch(changes, {})
+    return changes
 
 
-def _realign(store: Store, ids: Sequence[int], align: _Align) -> AlignedBatch:
+def realign_batch(
+    store: Store,
+    ids: Sequence[int],
+    threads: int | None = None,
+    report: Steps | None = None,
+    *,
+    corrected: bool = False,
+) -> list[AlignerChange]:
+    """Re-align pairs; return a change with the materially changed alignments, all if users have `corrected` links."""
     by_id = {row.id: row for row in store.links_by_id(ids)}
-    rows = [by_id[pair_id] for pair_id in ids]
+    rows = [by_id[pair_id] for pair_id in ids if pair_id in by_id]
+    if not rows:
+        return [AlignerChange()]
     texts = LinkedTexts.from_rows(rows)
     before = read_blobs(rows)
-    own_counts = texts.counts(before, np.ones(len(rows), np.int64))
-    prior = _prior(store, texts, own_counts)
-    options = _options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=True)
-    initial_links = before if _is_prior_sufficient(texts, prior) else None
-    links, aligned = align(texts, options, prior=prior, links=initial_links, known=_known_links(store, rows))
+    own_counts = texts.counts(before)
+    prior = _map_counts(subtract_counts, load_counts(store, texts.units), own_counts)
+    options = _options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=not corrected)
+    links, aligned = align_sides(
+        texts.source, texts.target, options, threads, report, prior=prior,
+        links=None if corrected or not _is_prior_sufficient(texts, prior) else before,
+        known=_known_links(store, rows),
+    )  # fmt: skip
     alignments = [
         alignment
         for row, alignment in zip(rows, _make_alignments(rows, aligned), strict=True)
-        if is_material_change(row.alignment, alignment.alignment)
+        if corrected or is_material_change(row.alignment, alignment.alignment)
     ]
     change = AlignerChange(alignments, _make_pair_links(rows, texts, links))
     _replace_counts(change, texts, links, own_counts)
-    return AlignedBatch([change], {alignment.id: alignment.alignment for alignment in alignments})
+    return [change]
 
 
 def _make_alignments(rows: Sequence[PairRow | LinkRow], aligned: AlignedCorpus) -> list[PairAlignment]:
@@ -328,36 +304,19 @@ def is_material_change(old: str, new: str) -> bool:
 
 
 def _make_pair_links(
-    rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, links: Links, sweep: int = _SWEEP_ON_ARRIVAL
+    rows: Sequence[LinkRow], texts: LinkedTexts, links: Links, *, swept: bool = True
 ) -> list[PairLinks]:
-    """Return the links in the store's format, with sweep number `sweep`, or the previous number plus one."""
-    pair_links = []
-    for row, (forward, backward) in zip(rows, texts.blobs(links), strict=True):
-        previous_sweep = row.sweep if isinstance(row, LinkRow) else None
-        pair_links.append(
-            PairLinks(
-                row.id, forward, backward, sweep if previous_sweep is None else previous_sweep + 1, previous_sweep
-            )
-        )
-    return pair_links
-
-
-def _prior(store: Store, texts: LinkedTexts, excluded: LearnedCounts | None = None) -> LearnedCounts:
-    """Return the store's aligner counts of the words and stems, without the counts of the pairs themselves (`own`)."""
-    names = unit_names(*words_and_stems(texts.source, texts.target))
-    stored_counts = NamedCounts(store.aligner_counts(*names)).select(names, store.vocabulary_sizes())
-    return stored_counts if excluded is None else _map_counts(subtract_counts, stored_counts, excluded)
+    """Return the links in the store's format. The sweep number grows by 1 if they were `swept`."""
+    return [
+        PairLinks(row.id, *both, (row.sweep or 0) + swept, row.sweep)
+        for row, both in zip(rows, texts.blobs(links), strict=True)
+    ]
 
 
 def _map_counts(
-    change: Callable[[PriorCounts, PriorCounts], PriorCounts], first: LearnedCounts, second: LearnedCounts
+    combine: Callable[[PriorCounts, PriorCounts], PriorCounts], first: LearnedCounts, second: LearnedCounts
 ) -> LearnedCounts:
-    """Apply `change` to each pair of counts of `first` and `second`; return the results."""
-
-    def map_both_directions(a: BothCounts, b: BothCounts) -> BothCounts:
-        return change(a[0], b[0]), change(a[1], b[1])
-
-    return map_both_directions(first[0], second[0]), map_both_directions(first[1], second[1])
+    return [[combine(a, b) for a, b in zip(*both, strict=True)] for both in zip(first, second, strict=True)]
 
 
 def _is_prior_sufficient(texts: LinkedTexts, prior: LearnedCounts) -> bool:
@@ -371,41 +330,19 @@ def _options(
 ) -> AlignerOptions:
     request = AlignOptions(settings.aligner, seed=(settings.seed * _SEED_STEP + first) * _SEED_STEP + sweep)
     pairs = len(texts.source.offset) - 1
+    options = corpus_options(request, pairs)
     if _is_prior_sufficient(texts, prior):
-        return incremental_options(pairs, request, linked=linked)
-    return corpus_options(request, pairs)
+        return replace(options, **(_REALIGNMENT if linked else INCREMENTAL))
+    return options
 
 
 def _replace_counts(change: AlignerChange, texts: LinkedTexts, links: Links, old: LearnedCounts) -> None:
-    new = texts.counts(links, np.ones(len(texts.source.offset) - 1, np.int64))
-    add_link_counts(change, _map_counts(_difference, new, old), texts.source, texts.target)
+    add_link_counts(change, _map_counts(partial(add_counts, sign=-1), texts.counts(links), old), texts.units)
 
 
-def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
-    conditioning = np.concatenate([new.conditioning, old.conditioning])
-    emitted = np.concatenate([new.emitted, old.emitted])
-    keys, first_rows, key_rows = np.unique(
-        conditioning.astype(np.int64) << 32 | emitted, return_index=True, return_inverse=True
-    )
-    count = np.zeros(len(keys), np.int64)
-    np.add.at(count, key_rows, np.concatenate([new.counts, -old.counts]))
-    nonzero = count != 0
-    return PriorCounts(
-        conditioning[first_rows][nonzero],
-        emitted[first_rows][nonzero],
-        count[nonzero],
-        new.links - old.links,
-        new.fertility - old.fertility,
-        new.jumps - old.jumps,
-        0,
-    )
-
-
-def _commit(
-    store: Store, change: AlignerChange, rows: Sequence[PairRow], changed: Mapping[int, str]
-) -> RealignedPairs | None:
-    """Store a change and, in the same transaction, restart the derivations of the rows whose alignment is `changed`."""
-    derived = [row for row in rows if row.current is not None and row.id in changed]
+def _commit(store: Store, change: AlignerChange, changed: Mapping[int, str]) -> RealignedPairs | None:
+    """Store a change and, in the same transaction, restart the derivations of pairs with `changed` alignments."""
+    derived = [row for row in store.pairs_by_id(list(changed)) if row.current is not None]
     if not derived:
         store.align(change)
         return None
@@ -420,58 +357,42 @@ PAIRS_AT_ONCE = 200
 def apply_corrections(
     store: Store, pending: Sequence[LinkCorrection], threads: int | None = None
 ) -> list[RealignedPairs]:
-    """Make the alignments of these pairs consistent with the current human links.
-
-    Pairs with a given alignment get it back, with the human links applied. Other pairs are re-aligned given the counts
-    of all other pairs. If an alignment changes, the derivation restarts in the same transaction, with new random
-    streams. A learner that holds the store's rules in memory must apply the results to its table.
-    """
+    """Restore or re-align pairs to follow the current human links. A learner must apply the results to its counts."""
     results = []
-    for has_input_alignment in (True, False):
-        corrections = [
-            correction for correction in pending if (correction.input_alignment is not None) == has_input_alignment
-        ]
-        if not corrections:
-            continue
+    with_input = [correction for correction in pending if correction.input_alignment is not None]
+    others = [correction for correction in pending if correction.input_alignment is None]
+    for corrections in filter(None, (with_input, others)):
         ids = [correction.id for correction in corrections]
-        known, linked = store.human_links(ids), store.links_by_id(ids)
-        change = AlignerChange()
-        change.corrected = [(correction.id, correction.version) for correction in corrections]
-        new_alignments: list[PairAlignment] = []
-        for correction in corrections if has_input_alignment else ():
-            links = parse_links(correction.input_alignment or "")
-            corrected = known.get(correction.id, KnownLinks()).impose(links)
-            new_alignments.append(PairAlignment(correction.id, " ".join(f"{s}-{t}" for s, t in corrected)))
-        if linked:
-            texts = LinkedTexts.from_rows(linked)
-            own_counts = texts.counts(read_blobs(linked), np.ones(len(linked), np.int64))
-            if has_input_alignment:
-                lines = {alignment.id: alignment.alignment for alignment in new_alignments}
-                alignments = LinkList(*read_links([lines[row.id] for row in linked]))
-                direction_links = split_directions(alignments, texts.source, texts.target)
-            else:
-                prior = _prior(store, texts, own_counts)
-                options = _options(store.settings(), linked[0].id, linked[0].sweep or 0, texts, prior)
-                known_by_index = {index: known[row.id] for index, row in enumerate(linked) if row.id in known}
-                direction_links, aligned = align_sides(
-                    texts.source, texts.target, options, threads, prior=prior, known=known_by_index
-                )
-                new_alignments = _make_alignments(linked, aligned)
-            _replace_counts(change, texts, direction_links, own_counts)
-            change.links = [
-                PairLinks(row.id, *blobs, (row.sweep or 0) + (not has_input_alignment), row.sweep)
-                for row, blobs in zip(linked, texts.blobs(direction_links), strict=True)
-            ]
-        rows = store.pairs_by_id(ids)
-        stored = {row.id: row.alignment for row in rows}
-        changed = {pair_id: line for pair_id, line, _ in new_alignments if stored.get(pair_id, line) != line}
-        if has_input_alignment:
-            change.corrected_inputs = new_alignments
+        if corrections is with_input:
+            change = _restore_inputs(store, corrections)
         else:
-            change.alignments = new_alignments
-        rebuilt = _commit(store, change, rows, changed)
+            [change] = realign_batch(store, ids, threads, corrected=True)
+        change.corrected = [(correction.id, correction.version) for correction in corrections]
+        stored = {row.id: row.alignment for row in store.pairs_by_id(ids)}
+        new_alignments = {row.id: row.alignment for row in (*change.corrected_inputs, *change.alignments)}
+        changed = {pair_id: line for pair_id, line in new_alignments.items() if stored.get(pair_id, line) != line}
+        rebuilt = _commit(store, change, changed)
         results += [rebuilt] if rebuilt is not None else []
     return results
+
+
+def _restore_inputs(store: Store, corrections: Sequence[LinkCorrection]) -> AlignerChange:
+    """Return a change with the input alignments of the pairs, to which their human links are applied."""
+    ids = [correction.id for correction in corrections]
+    known, rows = store.human_links(ids), store.links_by_id(ids)
+    change = AlignerChange()
+    lines: dict[int, str] = {}
+    for correction in corrections:
+        links = known.get(correction.id, KnownLinks()).impose(parse_links(correction.input_alignment or ""))
+        lines[correction.id] = " ".join(f"{s}-{t}" for s, t in links)
+    change.corrected_inputs = [PairAlignment(pair_id, line) for pair_id, line in lines.items()]
+    if rows:
+        texts = LinkedTexts.from_rows(rows)
+        input_links = LinkList(*read_links([lines[row.id] for row in rows]))
+        both = split_directions(input_links, texts.source, texts.target)
+        change.links = _make_pair_links(rows, texts, both, swept=False)
+        _replace_counts(change, texts, both, texts.counts(read_blobs(rows)))
+    return change
 
 
 def apply_pending_corrections(store: Store, threads: int | None = None) -> int:

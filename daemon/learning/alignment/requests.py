@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.daemon.shared_options import Seed, Threads
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, list_models
+from hierogram.samplers.alignment.models.registry import ALL_MODELS, DEFAULT_MODEL
 from hierogram.samplers.alignment.options import EXPECTED, SYMMETRIZATIONS
 from hierogram.storage.options import Option
 
@@ -21,7 +21,7 @@ DIRECTIONS = {
 class AlignOptions:
     """Options of aligning; None takes the model's default."""
 
-    model: Annotated[str, Option("Model", values={model.name: model.summary for model in list_models().values()})] = (
+    model: Annotated[str, Option("Model", values={model.name: model.summary for model in ALL_MODELS.values()})] = (
         DEFAULT_MODEL
     )
     direction: Annotated[str, Option("Direction", values=DIRECTIONS)] = BOTH

@@ -38,16 +38,12 @@ def assign_roles(source: Side, target: Side) -> Roles:
     same_as = _copies(source, target)
     # Surplus copies must not change the median ratio.
     kept = np.flatnonzero(same_as == np.arange(len(same_as)))
-    extreme = _is_extreme(np.diff(source.offset)[kept], np.diff(target.offset)[kept])
+    lengths, target_lengths = np.diff(source.offset)[kept], np.diff(target.offset)[kept]
+    filled = (lengths > 0) & (target_lengths > 0)
+    scaled = lengths * (np.median(target_lengths[filled] / lengths[filled]) if filled.any() else 1.0)
+    extreme = np.maximum(scaled, target_lengths) > EXTREME_RATIO * np.minimum(scaled, target_lengths)
+    extreme |= ~filled
     return Roles(kept, kept[:0], same_as) if extreme.all() else Roles(kept[~extreme], kept[extreme], same_as)
-
-
-def _is_extreme(source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.bool_]:
-    filled = (source > 0) & (target > 0)
-    median_ratio = float(np.median(target[filled] / source[filled])) if filled.any() else 1.0
-    scaled = source * median_ratio
-    extreme: NDArray[np.bool_] = (np.maximum(scaled, target) > EXTREME_RATIO * np.minimum(scaled, target)) | ~filled
-    return extreme
 
 
 def _copies(source: Side, target: Side) -> NDArray[np.int64]:
@@ -75,10 +71,8 @@ def _sentences(side: Side) -> Iterator[bytes]:
 def empty_pairs(side: Side, pairs: Sequence[int]) -> Side:
     """Return the side without the words of some pairs."""
     lengths = np.diff(side.offset)
-    is_kept = np.ones(len(lengths), np.bool_)
-    is_kept[[pair for pair in pairs if pair < len(lengths)]] = False
-    offset = np.zeros_like(side.offset)
-    np.cumsum(lengths * is_kept, out=offset[1:])
+    is_kept = np.isin(np.arange(len(lengths)), pairs, invert=True)
+    offset = np.concatenate([side.offset[:1], np.cumsum(lengths * is_kept)])
     return Side(side.words[np.repeat(is_kept, lengths)], offset, side.vocabulary)
 
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
-from hierogram.daemon.learning.alignment.aligning import make_direction_tasks, text_options
+from hierogram.daemon.learning.alignment.aligning import corpus_options, make_direction_tasks
 from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.daemon.learning.stored_links import NamedCounts, Names, unit_names, words_and_stems
+from hierogram.daemon.learning.stored_links import NamedCounts, Names, Units, unit_names, words_and_stems
 from hierogram.daemon.text.texts import IN_REQUESTS, TextPipeline, make_pipeline, text_advice
-from hierogram.samplers.alignment.bitext import Side, read_side, split_tokens
+from hierogram.samplers.alignment.bitext import read_side, split_tokens
 from hierogram.samplers.alignment.chain import make_evidence
 from hierogram.samplers.alignment.marginals import (
     DirectionLinks,
@@ -32,6 +33,7 @@ from hierogram.storage.store import Store
 _DIGITS = 5
 _CHAINS = 6
 """Number of chains per request: fewer than for stored pairs, since a client waits."""
+_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1, "thinning": 1}
 
 Texts = tuple[str, str]
 """Source and target text."""
@@ -106,11 +108,8 @@ class TextAligner:
                         f"pair {number}: the {side} has {n:,} words, the limit of the store is {self._max_tokens:,}"
                     )
         units = [words_and_stems(read_side([source]), read_side([target])) for source, target in pairs]
-        names = [unit_names(*pair) for pair in units]
-        words, stems = (
-            _distinct_names(word_names for word_names, _ in names),
-            _distinct_names(stem_names for _, stem_names in names),
-        )
+        names = [unit_names(pair) for pair in units]
+        words, stems = map(_distinct_names, zip(*names, strict=True))
         stored = [(" ".join(split_tokens(source)), " ".join(split_tokens(target))) for source, target in pairs]
         counts_read = self._found = self._store.text_aligner_counts((words, stems), stored, self._found)
         if not counts_read.counts.jumps:
@@ -133,16 +132,13 @@ class TextAligner:
 
 def _distinct_names(names: Iterable[Names]) -> Names:
     """Return the distinct names of several pairs. Omits names with NUL, which Postgres rejects."""
-    batches = list(names)
-    source_names, target_names = (
-        sorted({name for batch in batches for name in batch[k] if "\0" not in name}) for k in (0, 1)
-    )
-    return source_names, target_names
+    source, target = (set[str]().union(*sides) for sides in zip(*names, strict=True))
+    return sorted(name for name in source if "\0" not in name), sorted(name for name in target if "\0" not in name)
 
 
 def _align_pair(
     texts: Texts,
-    units: tuple[tuple[Side, Side], tuple[Side, Side]],
+    units: Units,
     prior: LearnedCounts,
     human_links: KnownLinks,
     symmetrization: str = POSTERIOR,
@@ -150,20 +146,19 @@ def _align_pair(
 ) -> AlignedPair:
     """Sample the links of one pair, by words and stems, given the counts of other pairs and the human links."""
     (source, target), stems = units
-    options = text_options(AlignOptions(seed=seed, chains=_CHAINS))
+    options = replace(corpus_options(AlignOptions(seed=seed, chains=_CHAINS), 1), **_SWEEPS)
     marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
-    tasks = make_direction_tasks(source, target, options, prior, stems=stems)
+    tasks = make_direction_tasks(source, target, prior, stems=stems)
     for task in tasks:
         evidence = make_evidence(task.direction.sides, {0: human_links}, task.number == 0) if any(human_links) else None
         keys: tuple[list[int], list[int]] = ([], [])
         for chain in range(options.chains):
             keys[options.knows_stems(chain)].append(chain_seed(options.seed, task.number, chain))
-        total, *others = (
+        total, by_stems = (
             build(options, *task.view(with_stems), evidence).run(keys[with_stems]) for with_stems in (False, True)
         )
-        for marginals_of_other_kind in others:
-            add_marginals(task.direction.sides, total, marginals_of_other_kind)
+        add_marginals(task.direction.sides, total, by_stems)
         marginals.append(total)
         decoded.append(decode(task.direction, options.model, total))
     joined = join_directions(symmetrization, [word_links.links for word_links in decoded], marginals, source, target)
@@ -226,7 +221,7 @@ def warm_up() -> None:
     """Compile or load the kernels for an answer: align a pair in memory, with and without a fixed link."""
     texts = ("a b", "x y")
     units = words_and_stems(read_side([texts[0]]), read_side([texts[1]]))
-    prior = NamedCounts(AlignerCounts([], [], [])).select(unit_names(*units), (2, 2))
+    prior = NamedCounts(AlignerCounts([], [], [])).select(unit_names(units), (2, 2))
     for fixed in ((), ((0, 0),)):
         _align_pair(texts, units, prior, KnownLinks(frozenset(fixed)))
 
@@ -234,11 +229,9 @@ def warm_up() -> None:
 def as_plain(pair: AlignedPair, min_probability: float | None = None) -> dict[str, object]:
     """Return a pair as plain values for JSON. With `min_probability`, `links` are all links of at least this one."""
     posterior = pair.posterior
-    links = (
-        pair.links
-        if min_probability is None
-        else [(s, t) for s, t in np.argwhere(posterior >= min_probability).tolist()]
-    )
+    links = pair.links
+    if min_probability is not None:
+        links = [(s, t) for s, t in np.argwhere(posterior >= min_probability).tolist()]
     cells_of_links = tuple(np.array(links, np.intp).reshape(-1, 2).T)
     columns = [_rounded(cells[cells_of_links]) for cells in (posterior, pair.forward, pair.backward)]
     return {

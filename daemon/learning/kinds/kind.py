@@ -5,13 +5,12 @@ A new kind is a module that implements it, an entry in `registry.KINDS`, and one
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.counts.chain import SweepInfo
-from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import rule_key
@@ -19,12 +18,16 @@ from hierogram.samplers.grammar.rules import Rule, RuleUse, parse_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.records.columns import RuleCounts, RuleDeltas
+from hierogram.storage.records.columns import RuleCounts
 from hierogram.storage.records.grammar import LabelRow
 from hierogram.storage.records.operations import StoreStatus
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
+
+if TYPE_CHECKING:
+    from hierogram.daemon.learning.kinds.itg import LoadedRawPairs
+    from hierogram.daemon.learning.kinds.pairs import ForestPairs
 
 Key = tuple[int, int]
 """Key of a rule: its high and low 64 bits, unsigned."""
@@ -85,45 +88,8 @@ class StoredSamples(NamedTuple):
     chosen: NDArray[np.bool_] | None = None
 
 
-class LoadedBatch(Protocol):
-    """Pairs in memory: conversion of derivations and averages to and from bytes, and the rules that they use."""
-
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-
-    def encode(self, state: State) -> Blobs:
-        """Return each pair's derivation in the store's format, from which sampling can resume exactly."""
-
-    def decode(self, blobs: Blobs) -> State:
-        """Invert `encode`. Raises `DerivationError` if the bytes do not fit their pair."""
-
-    def trees(self, state: State) -> Blobs:
-        """Return each pair's derivation as bytes, without the variables that counting does not need."""
-
-    def check_averages(self, records: Blobs) -> None:
-        """Raise `DerivationError` if the bytes are not the averages of their pair."""
-
-    def read_averages(self, records: Blobs) -> Averages:
-        """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair."""
-
-    def write_averages(self, averages: Averages) -> Blobs:
-        """Return each pair's record, empty if it has no averages. Inverse of `read_averages`."""
-
-    def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
-        """Add the current derivations of the due pairs to the averages, in place."""
-
-    def rule_deltas(
-        self, before: StoredSamples | None, after: StoredSamples | None, settings: Settings, first: int = 0
-    ) -> RuleDeltas:
-        """Return the changes of rule counts as columns for the store, without unchanged rules.
-
-        None means no derivations. Pair 0 of `before` and `after` is pair `first` in memory. Raises `DerivationError`,
-        and `KeyCollisionError` if two rules have the same key.
-        """
-
-    def occurrences(self, state: State) -> Occurrences:
-        """Return the rules of every pair's derivation, by pair."""
+LoadedBatch: TypeAlias = "ForestPairs | LoadedRawPairs"
+"""Pairs in memory: derivations and averages as bytes, and the rules that they use. Add the class of a new kind here."""
 
 
 class SweepRequest(NamedTuple):
@@ -208,7 +174,7 @@ class Kind:
 
     name: str
     needs_all_pairs: bool
-    load: Callable[[Sequence[PairRow], Settings], LoadedBatch]
+    load: Callable[[Sequence[PairRow], Settings], KindBatch]
     draw_initial_state: Callable[[KindBatch, Settings, NDArray[np.bool_], str | None], State]
     schedule: Callable[[Settings], PairSchedules]
     chain: Callable[[InitialCounts, ChainConfig], Chain]

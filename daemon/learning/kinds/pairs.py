@@ -56,7 +56,7 @@ _DRAW = (ONE_USE, VARIANCE_PER_DRAW * ONE_SQUARE)
 
 
 class ForestPairs(ABC):
-    """`LoadedBatch` of pairs with forests. Subclasses define how rules are written."""
+    """Pairs in memory with forests. Subclasses define how rules are written."""
 
     batch: Batch
     counts_minimal: ClassVar[bool]
@@ -73,7 +73,7 @@ class ForestPairs(ABC):
         return self.batch.size
 
     def encode(self, state: State) -> Blobs:
-        """Return all variables of each pair's forest."""
+        """Return each pair's derivation in the store's format, from which sampling can resume exactly."""
         return encode_states(self.batch.forests, state)
 
     def decode(self, blobs: Blobs) -> State:
@@ -81,7 +81,7 @@ class ForestPairs(ABC):
         return decode_states(self.batch.forests, blobs)
 
     def trees(self, state: State) -> Blobs:
-        """Return only the variables of each pair's current tree."""
+        """Return each pair's derivation as bytes, without the variables that counting does not need."""
         return encode_trees(self.batch, state)
 
     def check_averages(self, records: Blobs) -> None:
@@ -93,7 +93,7 @@ class ForestPairs(ABC):
         return read_averages(self.batch, records)
 
     def write_averages(self, averages: Averages) -> Blobs:
-        """Return each pair's record."""
+        """Return each pair's record, empty if it has no averages. Inverse of `read_averages`."""
         return write_averages(averages)
 
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
@@ -103,7 +103,11 @@ class ForestPairs(ABC):
     def rule_deltas(
         self, before: StoredSamples | None, after: StoredSamples | None, settings: Settings, first: int = 0
     ) -> RuleDeltas:
-        """Return the changes of rule counts. Unchanged parts of trees are skipped."""
+        """Return the changes of rule counts as columns for the store, without unchanged rules.
+
+        None means no derivations. Pair 0 of `before` and `after` is pair `first` in memory. Raises `DerivationError`,
+        and `KeyCollisionError` if two rules have the same key.
+        """
         changes: list[Change] = []
         for samples, weight in ((after, 1), (before, -1)):
             if samples is not None:
@@ -153,10 +157,9 @@ def _derived_pairs(samples: StoredSamples | None) -> NDArray[np.int64]:
     return np.arange(samples.trees.size) if samples.chosen is None else np.flatnonzero(samples.chosen)
 
 
-def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments | None = None) -> CountDeltas:
+def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments) -> CountDeltas:
     """Return the changes of each rule's counts. Raises `KeyCollisionError` and `DerivationError`."""
-    deltas = count_trees(empty_deltas(), batch, weigh_trees(changes))
-    return deltas if fragments is None else add_fragments(deltas, batch, fragments)
+    return add_fragments(count_trees(empty_deltas(), batch, weigh_trees(changes)), batch, fragments)
 
 
 def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
@@ -193,7 +196,7 @@ _ID_BITS = 44
 
 @dataclass(frozen=True, slots=True)
 class LoadedPairs(ForestPairs):
-    """A batch, the spellings of its words in the batch's numbering, and the source rows."""
+    """A batch, and the spellings of its words in the batch's numbering."""
 
     counts_minimal = True
     mixes = True
@@ -201,7 +204,6 @@ class LoadedPairs(ForestPairs):
     batch: Batch
     source: Spellings
     target: Spellings
-    rows: Sequence[PairRow]
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
         """Return the chosen entries of rule-count deltas of these pairs, as columns for the store."""
@@ -233,10 +235,7 @@ def is_hiero(
     source_terminals: NDArray[np.int32],
     target_terminals: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
-    """Return a mask of the rules that meet the constraints of [Chiang 2007] visible in a rule's two sides.
-
-    `adjacent` int32[R] counts neighboring nonterminals on the source side.
-    """
+    """Return a mask of rules that meet the constraints of [Chiang 2007]; `adjacent`: adjacent source nonterminals."""
     admissible: NDArray[np.bool_] = (
         (nonterminals <= HIERO_MAX_NONTERMINALS)
         & (adjacent == 0)
@@ -304,4 +303,4 @@ def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
     )
     forests = build_forests(bitext, settings.span_limit)
     batch = make_batch(bitext, words, forests, stream_names(rows), longest_rule(settings))
-    return LoadedPairs(batch, spellings(source_words), spellings(target_words), rows)
+    return LoadedPairs(batch, spellings(source_words), spellings(target_words))

@@ -18,7 +18,7 @@ from hierogram.daemon.learning.kinds.pairs import ForestPairs, list_children, li
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.counts.table import CountTable
-from hierogram.samplers.counts.texts import internal_nodes, render_fragments
+from hierogram.samplers.counts.texts import render_fragments
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.derivations import Batch, State, initial_state, make_batch
@@ -56,14 +56,14 @@ class LoadedTrees(ForestPairs):
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
         """Return chosen entries of count deltas as rule columns. A rule's length is its number of expansions."""
-        labels, fragments = render_fragments(deltas, chosen, self.labels, self.words)
+        labels, fragments, expansions = render_fragments(deltas, chosen, self.labels, self.words)
         sides = zip(labels, fragments, strict=True)
         none = np.zeros(len(chosen), np.int32)
         return RuleDeltas(
             keys=np.array([fragment_key(*both, self.key_salt) for both in sides], np.uint64).reshape(-1, 2),
             sources=join_texts(labels),
             targets=join_texts(fragments),
-            lengths=np.array(internal_nodes(deltas, chosen), np.int32),
+            lengths=np.array(expansions, np.int32),
             scopes=none,
             nonterminals=deltas.nonterminals[chosen],
             source_terminals=none,

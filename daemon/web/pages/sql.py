@@ -9,7 +9,6 @@ from http import HTTPStatus
 from threading import BoundedSemaphore
 
 from fastapi import APIRouter
-from hierogram.storage.schema.views import relations
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -21,6 +20,7 @@ from hierogram.daemon.web.protocol.threads import Download
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.browsing.sql_runner import MAX_CELLS, SpooledResult, SqlRunner
 from hierogram.storage.exceptions import QueryError, SlowQueryError
+from hierogram.storage.schema.views import relations
 
 _MAX_CONCURRENT = 2
 """Maximum number of concurrent queries. The remaining threads serve other pages."""

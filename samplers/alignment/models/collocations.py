@@ -14,7 +14,7 @@ from hierogram.samplers.alignment.chain import AlignmentChain, choose_candidates
 from hierogram.samplers.alignment.counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
 from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import model1_links
-from hierogram.samplers.alignment.steps import Steps
+from hierogram.samplers.alignment.models.sampler import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.compiled.variates import slice_sample

@@ -14,7 +14,6 @@ from hierogram.samplers.alignment.chain import (
     MAX_FERTILITY,
     SINGLE_WIDTHS,
     UNLINKED,
-    all_jumps,
     apply_evidence,
     choose_candidates,
     jump_event,
@@ -38,8 +37,8 @@ from hierogram.samplers.alignment.counts import (
 )
 from hierogram.samplers.alignment.marginals import CELL, add_marginals, add_sample, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import random_links
+from hierogram.samplers.alignment.models.sampler import Steps
 from hierogram.samplers.alignment.options import AlignmentPlan
-from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.intrinsics import prefetch
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, advance, stream
@@ -73,14 +72,14 @@ def _move_fertility(word, i, change, chain, scratch):
 @njit_inline
 def _pass_over(before, after, change, jumps):
     jumps[jump_event(jumps, before, after)] += change
-    jumps[all_jumps(jumps)] += change
+    jumps[len(jumps) - 1] += change
 
 
 @njit_inline
 def _stop_at(before, i, after, change, jumps):
     jumps[jump_event(jumps, before, i)] += change
     jumps[jump_event(jumps, i, after)] += change
-    jumps[all_jumps(jumps)] += 2 * change
+    jumps[len(jumps) - 1] += 2 * change
 
 
 @njit_inline
@@ -92,7 +91,7 @@ def _weigh_unlinked(before, after, stage, chain, settings):
         event = jump_event(jumps, before, after)
         weight *= (jumps[event] + settings["jump"]) * jump_share(jumps, event)
         # Without the link there is one jump less, and its normalization factor is missing.
-        weight *= jumps[all_jumps(jumps)] + 1 + settings["jump"] * kinds
+        weight *= jumps[len(jumps) - 1] + 1 + settings["jump"] * kinds
     return weight
 
 
@@ -186,18 +185,6 @@ def _find_pairs(word, length, pairs, scratch):
 
 
 @njit_inline
-def _look_up_pairs(emitted_place, row_of_pair, sides, chain, settings, scratch):
-    """Set the lexical numerators of all links; only the first `row_of_pair` positions of `candidate` may have a row."""
-    symmetric = settings["lexical"]
-    for i in range(emitted_place.length):
-        scratch.weight[i + 1] = symmetric
-    for k in range(row_of_pair):
-        i = np.int64(scratch.candidate[k])
-        word = np.int64(sides.conditioning[emitted_place.start + i])
-        scratch.weight[i + 1] = known_weight(chain.pairs, pair_key(word, emitted_place.word)) + symmetric
-
-
-@njit_inline
 def _weigh_all(place, found, stage, sides, chain, settings, scratch):
     no_word = np.int64(len(chain.conditioning) - 1)
     symmetric = settings["lexical"]
@@ -205,7 +192,13 @@ def _weigh_all(place, found, stage, sides, chain, settings, scratch):
     key = pair_key(no_word, place.word)
     scratch.weight[0] = weight * lexical(chain.pairs, chain.conditioning, no_word, key, symmetric)
     linked = 1.0 - settings["unlinked"]
-    _look_up_pairs(place, found, sides, chain, settings, scratch)
+    for i in range(place.length):
+        scratch.weight[i + 1] = symmetric
+    # Only the first `found` positions of `candidate` may have a row.
+    for k in range(found):
+        i = np.int64(scratch.candidate[k])
+        word = np.int64(sides.conditioning[place.start + i])
+        scratch.weight[i + 1] = known_weight(chain.pairs, pair_key(word, place.word)) + symmetric
     for i in range(place.length):
         scratch.weight[i + 1] = linked * scratch.weight[i + 1] * scratch.factor[i]
     if stage >= JUMPS:

@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 
-from hierogram.samplers.alignment.bitext import Direction
 from hierogram.samplers.alignment.chain import (
     UNLINKED,
     AlignmentChain,
@@ -30,8 +29,8 @@ from hierogram.samplers.alignment.counts import (
 )
 from hierogram.samplers.alignment.marginals import add_conditional, add_sample, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import model1_links
+from hierogram.samplers.alignment.models.sampler import Steps
 from hierogram.samplers.alignment.options import AlignerOptions
-from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
@@ -253,13 +252,11 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
 
 @njit
 def _move_word(sides, chain, f, state):
-    """Move a word's links between two conditioning words by Metropolis–Hastings; returns the stream state.
-
-    The first conditioning word is a uniformly drawn token's, the second is one of its pair's options.
-    """
+    """Move a word's links between two conditioning words by Metropolis–Hastings; returns the stream state."""
     tokens = chain.tokens
     start, number = tokens.offset[f], tokens.offset[f + 1] - tokens.offset[f]
     state = advance(state)
+    # The first conditioning word is a uniformly drawn token's, the second is one of its pair's options.
     g = tokens.position[start + np.int64(uniform(state) * number)]
     e_start = sides.conditioning_offset[tokens.pair[g]]
     length = sides.conditioning_offset[tokens.pair[g] + 1] - e_start
@@ -289,10 +286,7 @@ def _move_word(sides, chain, f, state):
 
 @njit
 def move_words(first, sides, chain, key, plan):
-    """Move the links of each emitted word from `first`; returns the word where counts lack room, or their number.
-
-    Words that occur once are skipped, since sweeps move them.
-    """
+    """Move the links of each word from `first` that occurs again; returns the word without room, or their number."""
     tokens = chain.tokens
     words = len(tokens.offset) - 1
     for f in range(first, words):
@@ -322,17 +316,15 @@ def _warm_up(chain: AlignmentChain, options: AlignerOptions, sweep: int) -> None
     settings["lexical"], settings["jump"] = lexical, jump
 
 
-def _with_tokens(chain: AlignmentChain, direction: Direction) -> AlignmentChain:
-    return chain._replace(tokens=group_tokens(direction.sides, len(direction.emitted.vocabulary)))
-
-
 STEPS = Steps(
     start=lambda direction, options, seed: model1_links(direction.sides, len(direction.conditioning.vocabulary)),
     count=lambda first, sides, chain, scratch: count_hmm(first, sides, chain),
     sweep=sweep_hmm,
     move=move_words,
     decode=decode,
-    prepare=_with_tokens,
+    prepare=lambda chain, direction: chain._replace(
+        tokens=group_tokens(direction.sides, len(direction.emitted.vocabulary))
+    ),
     warm_up=_warm_up,
 )
 """The chain starts from the links of IBM Model 1 [SA16 §5]."""

@@ -34,7 +34,7 @@ class ItgAligner:
     """Samplers of one corpus. Model 1 is trained once, with links of other pairs as expected counts. Thread-safe."""
 
     def __init__(
-        self, source: Side, target: Side, options: AlignerOptions, prior_counts: Sequence[PriorCounts | None] = ()
+        self, source: Side, target: Side, options: AlignerOptions, prior_counts: Sequence[PriorCounts] = ()
     ) -> None:
         self._options = options
         self._batch = make_batch(source.words, source.offset, target.words, target.offset)
@@ -63,14 +63,12 @@ class ItgAligner:
         return LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
 
 
-def count_link_uses(batch: ItgBatch, prior_counts: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
+def count_link_uses(batch: ItgBatch, prior_counts: Sequence[PriorCounts]) -> NDArray[np.float64]:
     """Return the number of other pairs' links between the words of each type, float64[T]: mean of both directions."""
     uses = np.zeros(len(batch.type_source))
     types = batch.type_source.astype(np.int64) << 32 | batch.type_target
     order = np.argsort(types)
     for number, counts in enumerate(prior_counts):
-        if counts is None:
-            continue
         linked = counts.conditioning < len(counts.links) - 1
         words = counts.conditioning[linked].astype(np.int64), counts.emitted[linked].astype(np.int64)
         pairs = words[0] << 32 | words[1] if number == 0 else words[1] << 32 | words[0]

@@ -6,14 +6,10 @@ Kernels are imported when a model is run: importing this module imports neither 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
-
-if TYPE_CHECKING:
-    from hierogram.samplers.alignment.models.itg import ItgAligner
-    from hierogram.samplers.alignment.steps import Steps
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _HMM_SWEEPS, _WARMING = 2000, 0.8
@@ -30,36 +26,24 @@ _MASKS = 16
 
 @dataclass(frozen=True, slots=True)
 class AlignerModel:
-    """Model of one direction.
+    """Model of one direction, or of both directions jointly.
 
     `summary` is a phrase for help texts. `options` returns the defaults for a number of pairs, and optionally of
-    sweeps. `steps` imports the kernels. With `prior_counts`, chains can start from counts of other pairs.
+    sweeps. `load` imports the kernels: `Steps`, or the class of the sampler of a joint model. With `prior_counts`,
+    chains can start from counts of other pairs.
     """
 
     name: str
     summary: str
     options: Callable[[int, int | None], AlignerOptions]
-    steps: Callable[[], "Steps"]
+    load: Callable[[], Any]
     prior_counts: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class JointModel:
-    """Model of both directions at once; like `AlignerModel`, but `sampler` imports the sampler of whole alignments."""
-
-    name: str
-    summary: str
-    options: Callable[[int, int | None], AlignerOptions]
-    sampler: Callable[[], "type[ItgAligner]"]
 
 
 def _papers(
     model: str, candidates: int = 2, max_sweeps: int = _PAPER_SWEEPS, warming: float = 0.0
 ) -> Callable[[int, int | None], AlignerOptions]:
-    """Return the paper's settings [SA16 §5] for a model, possibly changed for another burn-in.
-
-    Changes: `candidates` other than 2, `max_sweeps` sweeps, and a `warming` share without samples.
-    """
+    """Return the paper's settings [SA16 §5] for a model, or with other candidates, sweeps and share of warm-up."""
 
     def options(pairs: int, sweeps: int | None) -> AlignerOptions:
         chosen = sweeps or max_sweeps
@@ -141,13 +125,13 @@ MODELS = {
 JOINT_MODELS = {
     model.name: model
     for model in (
-        JointModel(
+        AlignerModel(
             "itg",
             "inversion transduction grammar, both directions jointly",
             _itg_options,
             _kernels("itg", "ItgAligner"),
         ),
-        JointModel(
+        AlignerModel(
             "itg-pruned",
             "the same by randomized pruning [BPK09]; sweeps are masks",
             _masks_options,
@@ -158,11 +142,7 @@ JOINT_MODELS = {
 """Models of both directions by name."""
 
 
-def list_models() -> dict[str, AlignerModel | JointModel]:
-    """Return all models by name, the default first."""
-    return {**MODELS, **JOINT_MODELS}
-
-
+ALL_MODELS = {**MODELS, **JOINT_MODELS}
 DEFAULT_MODEL = next(iter(MODELS))
 
 
@@ -175,9 +155,8 @@ def find_model(name: str) -> AlignerModel:
 
 def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | str | None) -> AlignerOptions:
     """Return a model's defaults, overridden by `chosen` values that are not None. Raises `AlignmentInputError`."""
-    models = list_models()
-    if name not in models:
-        raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(models)}")
-    defaults = models[name].options(pairs, sweeps)
+    if name not in ALL_MODELS:
+        raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(ALL_MODELS)}")
+    defaults = ALL_MODELS[name].options(pairs, sweeps)
     changes: dict[str, Any] = {option: value for option, value in chosen.items() if value is not None}
     return replace(defaults, **changes)

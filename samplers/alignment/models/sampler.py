@@ -4,24 +4,26 @@ Random streams are keyed by (chain seed, pair, sweep), so links do not depend on
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Direction
+from hierogram.samplers.alignment.bitext import Direction, Sides
 from hierogram.samplers.alignment.chain import (
     BEFORE,
     MAX_FERTILITY,
+    NO_EVIDENCE,
+    NO_TOKENS,
     SETTINGS,
     SINGLE_WIDTHS,
     AlignmentChain,
+    AlignmentScratch,
     LinkEvidence,
     furthest_event,
     make_scratch,
-    no_evidence,
-    no_tokens,
 )
 from hierogram.samplers.alignment.counts import CONDITIONING, WordPairs, empty_pairs, larger_pairs, smaller_pairs
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
@@ -29,12 +31,48 @@ from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, 
 from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, AlignmentPlan
 from hierogram.samplers.alignment.orthography import favor_similar
 from hierogram.samplers.alignment.prior_counts import MAX_EVENTS, PriorCounts, enter_pairs
-from hierogram.samplers.alignment.steps import Runs
 from hierogram.samplers.exceptions import AlignmentInputError
 
 _FERTILITY_PRIOR = np.array([0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005])
 _SEED_STEP = 0xD1342543DE82EF95
 _WORD = (1 << 64) - 1
+
+
+class Runs(NamedTuple):
+    """Chains to run: `keys` uint64[C], initial `links` int16[C, N], `plans` int64[sweeps, 3] like `AlignmentPlan`."""
+
+    keys: NDArray[np.uint64]
+    links: NDArray[np.int16]
+    plans: NDArray[np.int64]
+
+
+ChainsInARow = Callable[[int, Sides, Runs, AlignmentChain, AlignmentChain, AlignmentScratch, Marginals, Marginals], int]
+"""Signature of `Steps.chains`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Functions of a model.
+
+    `start` returns the initial links of a chain, int16[N]. `prepare` adds arrays that only this model uses to a chain.
+    `count` adds the links of the pairs from `first` to the counts, `sweep` resamples them; both return the pair where
+    the table of word pairs lacks room, or the number of pairs. `move` moves the links of each emitted word from `first`
+    jointly after a sweep; it returns the word where the table lacks room, or the number of words. `warm_up` sets the
+    strengths of the priors for a sweep, in place. `finish` draws the remaining variables. `decode` returns the most
+    probable links. `chains` runs all sweeps of the chains from `number` in compiled code: each starts as `blank`, which
+    has no links; `chain` and `own` are memory for one chain and its marginals, which are added to `total`. It returns
+    the chain that lacked room and must run again, or the number of chains.
+    """
+
+    start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
+    count: Callable[[int, Sides, AlignmentChain, AlignmentScratch], int]
+    sweep: Callable[[int, Sides, AlignmentChain, np.uint64, AlignmentPlan, AlignmentScratch, Marginals], int]
+    decode: Callable[[Sides, Marginals], DirectionLinks]
+    move: Callable[[int, Sides, AlignmentChain, np.uint64, AlignmentPlan], int] | None = None
+    warm_up: Callable[[AlignmentChain, AlignerOptions, int], None] = lambda chain, options, sweep: None
+    prepare: Callable[[AlignmentChain, Direction], AlignmentChain] = lambda chain, direction: chain
+    finish: Callable[[AlignmentChain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None
+    chains: ChainsInARow | None = None
 
 
 class AlignmentState(NamedTuple):
@@ -69,22 +107,19 @@ class AlignmentKernel:
         if prior is not None and not model.prior_counts:
             able = ", ".join(other.name for other in MODELS.values() if other.prior_counts)
             raise AlignmentInputError(f"prior counts of other pairs are supported by {able} only, got {options.model}")
-        self._evidence = no_evidence() if evidence is None else evidence
+        self._evidence = NO_EVIDENCE if evidence is None else evidence
         if len(self._evidence.meaning) and not (model.prior_counts and options.candidates == ALL_POSITIONS):
             raise AlignmentInputError(f"known links are supported by {DEFAULT_MODEL} with all candidate positions only")
         self.options = options
         self.direction = direction
         self._prior = prior
-        self._steps = model.steps()
+        self._steps: Steps = model.load()
         self._scratch = make_scratch(direction.sides)
 
     def init(
         self, key: int, links: NDArray[np.int16] | None = None, marginals: Marginals | None = None
     ) -> AlignmentState:
-        """Return the state before the first sweep, with `links` int16[N] or the model's own initial links.
-
-        Samples are added to `marginals` of earlier chains if given.
-        """
+        """Return the state before the first sweep, with `links` int16[N] or the model's own, to add to `marginals`."""
         chain = self.chain_of(
             self._steps.start(self.direction, self.options, np.uint64(key)) if links is None else links.copy()
         )
@@ -94,20 +129,19 @@ class AlignmentKernel:
         """Return the chain of these links and collocations uint8[N] (or none), with their counts. Copies neither."""
         chain = self._empty_chain(links, collocated)
         sides = self.direction.sides
-        return self._over_all_pairs(chain, lambda first, now: self._steps.count(first, sides, now, self._scratch))
+        return self._over_all(
+            sides.pairs, chain, lambda first, now: self._steps.count(first, sides, now, self._scratch)
+        )
 
     def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, AlignmentInfo]:
-        """Sweep over all pairs; a sampled sweep adds the links' distributions to the marginals.
-
-        Changes the state's arrays in place, except a table of counts that is resized.
-        """
+        """Sweep over all pairs, in place; a sampled sweep adds the links' distributions to the marginals."""
         sides, seed = self.direction.sides, np.uint64(key)
         self._steps.warm_up(state.chain, self.options, plan.sweep)
 
         def resample(first: int, now: AlignmentChain) -> int:
             return int(self._steps.sweep(first, sides, now, seed, plan, self._scratch, state.marginals))
 
-        chain = self._over_all_pairs(state.chain, resample)
+        chain = self._over_all(sides.pairs, state.chain, resample)
         move = self._steps.move
         if move is not None:
             words = len(self.direction.emitted.vocabulary)
@@ -140,13 +174,10 @@ class AlignmentKernel:
     def _with_room(self, chain: AlignmentChain) -> AlignmentChain:
         return chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
 
-    def _over_all_pairs(self, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]) -> AlignmentChain:
-        """Process all pairs; if the counts lack room, enlarge them and continue at that pair."""
-        return self._over_all(self.direction.sides.pairs, chain, resample)
-
     def _over_all(
         self, end: int, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]
     ) -> AlignmentChain:
+        """Process all pairs or words up to `end`; if the counts lack room, enlarge them and continue there."""
         position = 0
         while True:
             position = resample(position, chain)
@@ -159,8 +190,8 @@ class AlignmentKernel:
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
         emitted_words = len(emitted.vocabulary) if prior is None else prior.emitted_words
-        settings = _settings(options)
-        settings["emitted_words"] = emitted_words
+        strengths = options.lexical, options.jump, options.collocation, options.fertility
+        settings = np.array([(*strengths, options.unlinked, 1.0, 1.0, emitted_words, options.candidates)], SETTINGS)
         conditioning = np.zeros(len(conditioning_side.vocabulary) + 1, CONDITIONING)
         conditioning["prior"] = options.lexical * emitted_words
         pairs = empty_pairs()
@@ -185,7 +216,7 @@ class AlignmentKernel:
             settings,
             _FERTILITY_PRIOR,
             self._evidence,
-            no_tokens(),
+            NO_TOKENS,
         )
         if prior is not None:
             # Wider jumps than any sentence here allows are part of the total alone.
@@ -198,13 +229,6 @@ class AlignmentKernel:
 @lru_cache
 def _plans(options: AlignerOptions) -> NDArray[np.int64]:
     return np.array([options.plan(sweep) for sweep in range(1, options.sweeps + 1)], np.int64)
-
-
-def _settings(options: AlignerOptions) -> NDArray[np.void]:
-    """Return the hyperparameters SETTINGS[1], without the number of emitted words."""
-    o = options
-    values = (o.lexical, o.jump, o.collocation, o.fertility, o.unlinked, 1.0, 1.0, 0.0, o.candidates)
-    return np.array([values], SETTINGS)
 
 
 def _copy_chain(blank: AlignmentChain) -> AlignmentChain:
@@ -226,10 +250,7 @@ def build(
     prior: PriorCounts | None = None,
     evidence: LinkEvidence | None = None,
 ) -> AlignmentKernel:
-    """Return the kernel of one direction, given counts of other pairs and link constraints.
-
-    Raises `AlignmentInputError` for an unknown model, or one without support for counts of other pairs.
-    """
+    """Return the kernel of one direction, given counts of other pairs and constraints. Raises `AlignmentInputError`."""
     return AlignmentKernel(options, direction, prior, evidence)
 
 
@@ -240,10 +261,7 @@ def run_chain(
     report: Callable[[], None] | None = None,
     marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run all sweeps of one chain, from `links` if given; `report` is called after each sweep.
-
-    Samples are added to `marginals` of earlier chains if given.
-    """
+    """Run all sweeps of one chain, from `links` if given, and add its samples to `marginals` of earlier chains."""
     state = kernel.init(key, links, marginals)
     for sweep in range(1, kernel.options.sweeps + 1):
         state, _ = kernel.step(key, state, kernel.options.plan(sweep))
@@ -254,4 +272,5 @@ def run_chain(
 
 def decode(direction: Direction, model: str, marginals: Marginals) -> DirectionLinks:
     """Return the most probable links under a model's samples [SA16 §4.5]."""
-    return find_model(model).steps().decode(direction.sides, marginals)
+    steps: Steps = find_model(model).load()
+    return steps.decode(direction.sides, marginals)

@@ -40,12 +40,12 @@ def test_the_texts_of_a_shard_give_the_forests_of_its_rows() -> None:
         for number, pair in enumerate(found, 1)
     ]
     chosen = np.array([0, 3, 4, 5, 17, 39])
-    texts = extract_texts(load_pairs(rows, QUICK).batch, chosen)
+    pairs, bitext, *hashes = extract_texts(load_pairs(rows, QUICK).batch, chosen)
     wanted = load_pairs([rows[pair] for pair in chosen.tolist()], QUICK).batch
-    words = add_up(texts.source_hashes, texts.target_hashes, ALL_BITS)
+    words = add_up(*hashes, ALL_BITS)
     for one, other in (
         *zip(words[:2], wanted.words[:2], strict=True),
-        *zip(build_forests(texts.bitext, QUICK.span_limit), wanted.forests, strict=True),
-        (texts.pairs, wanted.pairs),
+        *zip(build_forests(bitext, QUICK.span_limit), wanted.forests, strict=True),
+        (pairs, wanted.pairs),
     ):
         assert np.array_equal(one, other)

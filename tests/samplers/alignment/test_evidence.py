@@ -9,7 +9,7 @@ from tests.reference.alignment import BHMM, BHMM_F, Corpus, Pair, Settings, may_
 from tests.reference.goodness import draws, p_value
 from tests.samplers.alignment.kernels import KernelChain, random_corpus, random_state, to_direction, to_options
 
-from hierogram.samplers.alignment.chain import make_evidence, no_evidence
+from hierogram.samplers.alignment.chain import NO_EVIDENCE, make_evidence
 from hierogram.samplers.alignment.models.sampler import build
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -68,7 +68,7 @@ def test_evidence_applies_to_both_directions() -> None:
     backward = make_evidence(other.sides, known, emitted_is_target=False)
     assert backward.meaning.tolist() == [0, 1, 2]
     assert backward.positions.tolist() == [0, 2]
-    assert len(make_evidence(direction.sides, {}, emitted_is_target=True).meaning) == len(no_evidence().meaning) == 0
+    assert len(make_evidence(direction.sides, {}, emitted_is_target=True).meaning) == len(NO_EVIDENCE.meaning) == 0
 
 
 @pytest.mark.parametrize(("model", "candidates"), [(BHMM, 0), (BHMM_F, 2)])

@@ -15,9 +15,10 @@ from hierogram.samplers.alignment.prior_counts import (
     MAX_EVENTS,
     PriorCounts,
     count_direction_links,
-    select_links,
+    split_directions,
     subtract_counts,
 )
+from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.exceptions import AlignmentInputError
 
 LENGTHS = [(3, 2), (1, 1), (5, 120), (2, 4), (4, 4), (3, 130)]
@@ -105,11 +106,13 @@ def test_prior_counts_are_rejected_for_another_model() -> None:
 
 
 def test_an_alignment_gives_each_word_the_partner_nearest_to_the_diagonal() -> None:
-    words = np.array([0, 0, 1, 3, 3, 0, 1], np.int64)
-    partners = np.array([0, 3, 3, 0, 2, 1, 0], np.int64)
-    offset = np.array([0, 5, 7], np.int64)
-    own, other = np.array([0, 4, 6], np.int64), np.array([0, 4, 6], np.int64)
-    assert select_links(words, partners, offset, own, other).tolist() == [0, 3, -1, 2, 1, 0]
+    links = LinkList(
+        np.array([0, 0, 1, 3, 3, 0, 1], np.int16), np.array([0, 3, 3, 0, 2, 1, 0], np.int16), np.array([0, 5, 7])
+    )
+    source, target = read_side(["a b c d", "a b"]), read_side(["w x y z", "w x"])
+    forward, backward = split_directions(links, source, target)
+    assert backward.tolist() == [0, 3, -1, 2, 1, 0]
+    assert forward.tolist() == [0, -1, 3, 1, 1, 0]
 
 
 def test_only_spaces_and_tabs_separate_words() -> None:

@@ -11,14 +11,14 @@ from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.samplers.alignment.marginals import decode, load_sums, store_sums
 from hierogram.samplers.alignment.models.registry import (
+    ALL_MODELS,
     DEFAULT_MODEL,
     MODELS,
     AlignerModel,
     options_for,
 )
-from hierogram.samplers.alignment.models.sampler import AlignmentInfo, AlignmentState, build
+from hierogram.samplers.alignment.models.sampler import AlignmentInfo, AlignmentState, Steps, build
 from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
-from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.kernel import Kernel
 
@@ -50,7 +50,8 @@ def few_sweeps(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def test_a_registry_entry_adds_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MODELS, LAST, AlignerModel(LAST, "links to the last word", few_sweeps, last_words))
+    for models in (MODELS, ALL_MODELS):
+        monkeypatch.setitem(models, LAST, AlignerModel(LAST, "links to the last word", few_sweeps, last_words))
     request = AlignOptions(model=LAST, symmetrization="union")
     assert list(align(["a b", "c"], ["x", "y z"], request).lines()) == ["0-0 1-0", "0-0 0-1"]
 

@@ -65,7 +65,8 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
     averages = loaded.read_averages(no_averages)
 
     def count(records: Blobs) -> RuleDeltas:
-        return loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
+        deltas: RuleDeltas = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
+        return deltas
 
     chain = kind.chain(EmptyCounts(settings, store.vocabulary_sizes()), ChainConfig())
     try:

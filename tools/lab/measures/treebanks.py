@@ -72,7 +72,7 @@ def count_fragments(chain: TreeChain) -> list[CountedFragment]:
     loaded = chain.loaded
     deltas = add_state(empty_deltas(), loaded.batch, chain.state)
     chosen = np.arange(deltas.entries)
-    roots, texts = render_fragments(deltas, chosen, loaded.labels, loaded.words)
+    roots, texts, _ = render_fragments(deltas, chosen, loaded.labels, loaded.words)
     counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())
     return sorted(counted, key=lambda fragment: (fragment.label, -fragment.uses, fragment.fragment))
 

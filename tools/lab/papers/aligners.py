@@ -25,7 +25,7 @@ from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align_si
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.bitext import read_side
-from hierogram.samplers.alignment.models.registry import list_models
+from hierogram.samplers.alignment.models.registry import ALL_MODELS
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.storage.options import Option
@@ -45,7 +45,7 @@ from hierogram.tools.lab.papers.translations import (
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
-ALIGNERS = ("bhmm", "bhmm-z", *(name for name in list_models() if name not in ("bhmm", "bhmm-z")))
+ALIGNERS = ("bhmm", "bhmm-z", *(name for name in ALL_MODELS if name not in ("bhmm", "bhmm-z")))
 """Aligners, the paper's models first; numbers of links are relative to the first one's."""
 ONE, BOTH = "directional", "symmetrised"
 PHRASES = "phrases"

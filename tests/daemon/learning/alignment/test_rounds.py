@@ -8,13 +8,8 @@ from tests.daemon.conftest import QUICK
 from tests.daemon.learning.alignment.arrivals import put
 
 from hierogram.daemon.learning.alignment import incremental
-from hierogram.daemon.learning.alignment.incremental import (
-    AlignedBatch,
-    AlignmentBatch,
-    IncrementalAligner,
-    align_pending,
-)
-from hierogram.storage.records.aligner import PairSize
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending
+from hierogram.storage.records.aligner import AlignerChange, PairSize
 from hierogram.storage.store import Store, open_store
 
 PAIRS = 140
@@ -31,13 +26,13 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_of_a_round_is_committed_before_all_of_it_is_aligned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    align_one, rounds = incremental.align_batch, list[list[tuple[int, int]]]()
+    align_one, rounds = incremental.align_new_batch, list[list[tuple[int, int]]]()
 
-    def noting(store: Store, batch: AlignmentBatch, *given: Any) -> AlignedBatch:
-        rounds[-1].append((store.count_pairs(["unaligned"]), len(batch.ids)))
-        return align_one(store, batch, *given)
+    def noting(store: Store, ids: list[int], *given: Any) -> list[AlignerChange]:
+        rounds[-1].append((store.count_pairs(["unaligned"]), len(ids)))
+        return align_one(store, ids, *given)
 
-    monkeypatch.setattr(incremental, "align_batch", noting)
+    monkeypatch.setattr(incremental, "align_new_batch", noting)
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
         put(store, 0, PAIRS)
         aligner, done, left = IncrementalAligner(store, 1), -1, PAIRS
@@ -62,16 +57,15 @@ def test_a_round_is_limited_by_the_number_of_linked_pairs(
     monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 300)
     pairs = [PairSize(number, 100, 1) for number in range(1, 15)]
     batches = incremental._make_batches(pairs, linked, 32, realign)
-    assert [len(batch.ids) for batch in batches] == sizes
-    assert [pair_id for batch in batches for pair_id in batch.ids] == list(range(1, sum(sizes) + 1))
-    assert {batch.cells for batch in batches if len(batch.ids) == 3} == {300}
+    assert [len(batch) for batch in batches] == sizes
+    assert [pair_id for batch in batches for pair_id in batch] == list(range(1, sum(sizes) + 1))
     assert incremental._make_batches(pairs, linked, 1, realign) == batches[:1]
 
 
 def test_a_pair_larger_than_a_batch_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 300)
     pairs = [PairSize(1, 400, 1), PairSize(2, 100, 1), PairSize(3, 500, 1)]
-    assert [batch.ids for batch in incremental._make_batches(pairs, 9, 32, realign=False)] == [[1], [2], [3]]
+    assert incremental._make_batches(pairs, 9, 32, realign=False) == [[1], [2], [3]]
 
 
 def test_progress_reaches_the_number_of_pairs(tmp_path: Path) -> None:

@@ -107,13 +107,13 @@ def test_counts_are_of_words_and_of_stems() -> None:
             expected["backward"][stem(word) + " ", (stem(t[link]) if link >= 0 else "") + " "] += times
     change = AlignerChange()
     learned = texts.counts(links, np.array(weight, np.int64))
-    add_link_counts(change, learned, texts.source, texts.target)
+    add_link_counts(change, learned, texts.units)
     keys = [row[:2] for row in change.lexicon]
     assert len(set(keys)) == len(keys)
     for k, direction in enumerate(("forward", "backward")):
         assert {row[:2]: row[2 + k] for row in change.lexicon if row[2 + k]} == dict(expected[direction])
     counts = AlignerCounts(change.lexicon, change.words, change.jumps)
-    again = NamedCounts(counts).select(unit_names(*words_and_stems(texts.source, texts.target)), (0, 0))
+    again = NamedCounts(counts).select(unit_names(texts.units), (0, 0))
     for read, entered in zip(again, learned, strict=True):
         for one, other in zip(read, entered, strict=True):
             assert links_of(one) == links_of(other)
@@ -134,7 +134,7 @@ def test_counts_of_some_words_are_found_by_name() -> None:
     words += [row._replace(word=f"{row.word} ", links=10 * row.links) for row in words]
     found = NamedCounts(AlignerCounts(lexicon, words, [("forward", 2, 6), ("backward", -1, 5)]))
     for source, target in (("a new b", "x other"), ("b", "x y x"), ("new", "other"), ("a", "")):
-        both = unit_names(*words_and_stems(read_side([source]), read_side([target])))
+        both = unit_names(words_and_stems(read_side([source]), read_side([target])))
         for unit, names in zip(found.select(both, (20, 30)), both, strict=True):
             for k, task in enumerate(unit):
                 conditioning, emitted = names[k], names[1 - k][:-1]
@@ -154,7 +154,7 @@ def test_counts_of_some_words_are_found_by_name() -> None:
 
 
 def test_a_stem_and_a_word_with_equal_letters_have_different_names() -> None:
-    of_words, of_stems = unit_names(*words_and_stems(read_side(["mais maison"]), read_side(["x"])))
+    of_words, of_stems = unit_names(words_and_stems(read_side(["mais maison"]), read_side(["x"])))
     assert of_words == (["mais", "maison", ""], ["x", ""])
     assert of_stems == (["mais ", " "], ["x ", " "])
 
