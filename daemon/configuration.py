@@ -8,7 +8,6 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
@@ -300,8 +299,8 @@ class _EnvironmentFirst(BaseSettings):
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        *_: PydanticBaseSettingsSource,
+        **_unused: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return env_settings, init_settings
 
@@ -327,7 +326,7 @@ def load_configuration(file: Path | None = None, **overrides: object) -> Configu
     try:
         merged = _environment_type()(**content)
     except ValidationError as error:
-        raise UsageError(_explain(error, content, file)) from error
+        raise UsageError(_explain(error, file)) from error
     sections = {name: getattr(merged, name) for name in fields}
     for name, value in overrides.items():
         section, _, key = name.partition("_")
@@ -337,11 +336,8 @@ def load_configuration(file: Path | None = None, **overrides: object) -> Configu
 
 
 def _override(name: str, section: Section, key: str, value: object) -> Section:
-    """Return the section with another value.
-
-    Validates the whole section, because the limits of keys depend on each other.
-    """
     try:
+        # Validate the whole section, because the limits of keys depend on each other.
         return type(section).model_validate(dict(section) | {key: value})
     except ValidationError as error:
         [problem, *_] = error.errors()
@@ -360,11 +356,11 @@ def _read(file: Path) -> dict[str, Any]:
         # JSON validation accepts a text as a path, but not as a number.
         configuration_type().model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
-        raise UsageError(_explain(error, content, file)) from error
+        raise UsageError(_explain(error, file)) from error
     return content
 
 
-def _explain(error: ValidationError, content: Mapping[str, Any], file: Path | None) -> str:
+def _explain(error: ValidationError, file: Path | None) -> str:
     lines = []
     for problem in error.errors():
         keys = [str(key) for key in problem["loc"]]

@@ -205,29 +205,25 @@ def strip_suffix(name: str) -> str:
     return next((name.removesuffix(suffix) for suffix in INPUT_SUFFIXES if name.endswith(suffix)), name)
 
 
-def _compressor(compression: Compression, level: int | None) -> Any:
-    if compression is Compression.ZSTD:
-        # A late import, for commands that compress nothing.
-        import zstandard
-
-        return zstandard.ZstdCompressor(level=3 if level is None else level, write_checksum=True).compressobj()
-    if compression is Compression.GZIP:
-        # The header of zlib contains neither time nor name.
-        return zlib.compressobj(6 if level is None else min(level, 9), zlib.DEFLATED, _GZIP_WINDOW)
-    return None
-
-
 class CompressedFile:
     """A file during writing. After `finish`, `bytes` and `sha256` describe the file on disk.
 
     The same content gives the same bytes.
     """
 
-    def __init__(self, file: BinaryIO, compression: Compression, *, level: int | None = None) -> None:
+    def __init__(self, file: BinaryIO, compression: Compression, *, gzip_level: int = 6) -> None:
         self.bytes = 0
         self._file = file
         self._digest = hashlib.sha256()
-        self._compressor = _compressor(compression, level)
+        self._compressor: Any = None
+        if compression is Compression.ZSTD:
+            # A late import, for commands that compress nothing.
+            import zstandard
+
+            self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj()
+        elif compression is Compression.GZIP:
+            # The header of zlib contains neither time nor name.
+            self._compressor = zlib.compressobj(gzip_level, zlib.DEFLATED, _GZIP_WINDOW)
 
     @property
     def sha256(self) -> str:
@@ -257,7 +253,7 @@ def open_output(path: Path) -> Iterator[CompressedFile]:
     compression = split_suffix(path.name)[1] or Compression.NONE
     try:
         with atomic_write(path.absolute()) as file:
-            compressed = CompressedFile(file, compression, level=9 if compression is Compression.GZIP else None)
+            compressed = CompressedFile(file, compression, gzip_level=9)
             yield compressed
             compressed.finish()
     except OSError as error:

@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from hierogram.samplers.compiled import LISTENERS
@@ -30,20 +29,22 @@ class Progress:
         self.started = self.last = time.monotonic()
         self.pause = _QUIET_SECONDS
 
-    def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
-        """Report `done` of `total` (None: unknown), a `count` of units and a `note`.
-
-        `unit` is the name of the phase's units.
-        """
+    def update(
+        self, done: float, total: float | None = None, count: int | None = None, note: str = "", unit: str | None = None
+    ) -> None:
+        """Report `done` of `total` (None: unknown), a `count` of units (None: `done`), a note, and the phase's unit."""
         now = time.monotonic()
         if now - self.last < self.pause:
             return
         self.last = now
         self.pause = _SECONDS_PER_LINE
         share = f" {100 * done / total:.0f} %," if total else ""
-        rate = count / max(now - self.started, 1e-9)
-        line = f"{self.title}:{share} {count:,} {unit or self.unit}, {rate:,.0f}/s{note and ', ' + note}"
-        print(line, file=sys.stderr, flush=True)
+        amount = self._amount(done if count is None else count, unit, ", ")
+        print(f"{self.title}:{share} {amount}{note and ', ' + note}", file=sys.stderr, flush=True)
+
+    def _amount(self, count: float, unit: str | None, separator: str) -> str:
+        rate = count / max(time.monotonic() - self.started, 1e-9)
+        return f"{count:,} {unit or self.unit}{separator}{rate:,.0f}/s"
 
 
 class _Bar(Progress):
@@ -54,29 +55,20 @@ class _Bar(Progress):
         self._shown = display
         self._task = display.add_task(title, total=None, said="")
 
-    def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
-        rate = count / max(time.monotonic() - self.started, 1e-9)
-        status = f"{count:,} {unit or self.unit}  {rate:,.0f}/s  {note}"
-        self._shown.update(self._task, completed=done, total=total, said=status)
+    def update(
+        self, done: float, total: float | None = None, count: int | None = None, note: str = "", unit: str | None = None
+    ) -> None:
+        amount = self._amount(done if count is None else count, unit, "  ")
+        self._shown.update(self._task, completed=done, total=total, said=f"{amount}  {note}")
 
 
-_SILENT = ContextVar("silent", default=False)
-COMMANDS = ContextVar("commands", default=False)
-"""True if the command line calls the library and prints progress."""
+_shown = False
 
 
-@contextmanager
-def silence() -> Iterator[None]:
-    """Print no progress within the block. For programs with their own use of the terminal."""
-    before = _SILENT.set(not COMMANDS.get())
-    try:
-        yield
-    finally:
-        _SILENT.reset(before)
-
-
-def print_compiling() -> None:
-    """Print a line from now on when kernels are compiled for the first time on this machine."""
+def show_progress() -> None:
+    """Print progress from now on, and a line when kernels are compiled. Only commands do: programs own the terminal."""
+    global _shown
+    _shown = True
     message = "compiling the samplers for this machine (once, 20 to 60 seconds) …"
     LISTENERS.append(lambda: print(message, file=sys.stderr, flush=True))
 
@@ -84,9 +76,9 @@ def print_compiling() -> None:
 @contextmanager
 def progress(title: str, unit: str) -> Iterator[Progress]:
     """Report progress, counted in `unit`, on standard error. The bar disappears at the end of the block."""
-    if _SILENT.get() or not sys.stderr.isatty():
+    if not _shown or not sys.stderr.isatty():
         plain = Progress(title, unit)
-        if _SILENT.get():
+        if not _shown:
             plain.pause = float("inf")
         yield plain
         return

@@ -44,10 +44,13 @@ SPOOL = Option("Folder to watch for files; created if it does not exist.", metav
 Threads = Annotated[
     int | None, Option("Number of threads. Results do not depend on it.", min=1, shown="one per core, or 1 per worker")
 ]
-TOKENIZE = Option(
-    "Tokenize text by the rules of one or two languages, such as fr,en.", metavar="LANGUAGES", shown="as in the store"
-)
-Tokenize = Annotated[str | None, TOKENIZE]
+Tokenize = Annotated[
+    str | None,
+    Option(
+        "Tokenize text by the rules of one or two languages, such as fr,en.",
+        metavar="LANGUAGES", shown="as in the store",
+    ),
+]  # fmt: skip
 Tokenized = Annotated[bool, Option("Text is already tokenized: split it at spaces only.")]
 
 

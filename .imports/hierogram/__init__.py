@@ -7,7 +7,7 @@
         store.learn().run()
         print(store.rules(source="maison").to_pandas())
 
-What is here is loaded when it is first used.
+A module is imported when one of its names is first used.
 """
 
 from importlib import import_module
@@ -106,7 +106,7 @@ _HOMES = {
     "tools.treebanks.library": ("evaluate_trees", "parse"),
     "tools.treebanks.requests": ("ParseRequest",),
 }
-"""Where the names are that are imported above for those who check types."""
+"""Modules of the names that are imported above for type checkers."""
 _MODULES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [*_MODULES]

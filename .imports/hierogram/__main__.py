@@ -4,10 +4,10 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; nobody who interrupts it while modules are loaded sees a traceback."""
+    """Run the command line. An interrupt while modules are imported prints no traceback."""
     try:
         if _command() == "serve":
-            # A daemon that is starting must not end because its configuration changes.
+            # SIGHUP, sent after a change of the configuration, must not end a daemon that is starting.
             from hierogram.daemon.serving.signals import install_signal_handlers
 
             install_signal_handlers()
@@ -15,7 +15,7 @@ def main() -> None:
 
         run()
     except (KeyboardInterrupt, RuntimeError) as error:
-        # Until 3.12, Python makes a RuntimeError of what interrupts the making of a class.
+        # Until 3.12, Python raises RuntimeError if an interrupt arrives while a class is created.
         kinds = type(error), type(error.__cause__)
         if SystemExit in kinds:
             sys.exit(0)
@@ -25,7 +25,6 @@ def main() -> None:
 
 
 def _command() -> str | None:
-    """Return the command on the command line."""
     arguments = iter(sys.argv[1:])
     for argument in arguments:
         if argument == "--store":

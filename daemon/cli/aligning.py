@@ -89,7 +89,7 @@ def align(
         with progress("align", "sweeps") as bar:
             aligned = align_texts(
                 *unread, priors=store, tokenize=languages, tokenized=tokenized, options=request,
-                progress=lambda done, total: bar.update(done, total, done),
+                progress=bar.update,
             )  # fmt: skip
         for pair, words in sorted(aligned.skipped.items()):
             print_note(f"pair {pair + 1:,}: not aligned: {words:,} words, the limit is {MAX_WORDS:,}")

@@ -155,7 +155,20 @@ def _print_report(done: "IngestReport", strict: bool, as_json: bool, noun: str) 
             }
         )
     else:
-        _print_totals(done, noun)
+        for run in done.first_rejected:
+            lines = f"{run.line}" if run.lines == 1 else f"{run.line}-{run.last_line}"
+            print_note(f"{done.origin}:{lines}: {run.reason}: {run.message}")
+        unlisted = done.totals.rejected - sum(run.lines for run in done.first_rejected)
+        if unlisted:
+            print_note(f"… and {plural(unlisted, 'more rejected line')}: see the table rejected_lines")
+        rate = done.lines / max(done.seconds, 1e-9)
+        print(
+            f"{plural(done.totals.accepted, noun)} stored, {plural(done.totals.duplicates, 'duplicate')} in the corpus "
+            f"{done.corpus}, {plural(done.totals.rejected, 'line')} rejected, in {done.seconds:.1f} s "
+            f"({rate:,.0f} lines/s)"
+        )
+        for reason, number in done.reasons.most_common():
+            print(f"  rejected {number:,}: {reason}")
     for note in done.notes:
         print_note(f"{done.origin}: {note.code}: {note.text}")
     damage = _find_damage(done)
@@ -175,19 +188,3 @@ def _find_damage(done: "IngestReport") -> str | None:
         lines = f"{plural(invalid_lines, 'line')} of {done.lines:,}"
         return f"{lines} not UTF-8: convert the file, for example with iconv -f latin1 -t utf8"
     return None
-
-
-def _print_totals(done: "IngestReport", noun: str) -> None:
-    for run in done.first_rejected:
-        lines = f"{run.line}" if run.lines == 1 else f"{run.line}-{run.last_line}"
-        print_note(f"{done.origin}:{lines}: {run.reason}: {run.message}")
-    unlisted = done.totals.rejected - sum(run.lines for run in done.first_rejected)
-    if unlisted:
-        print_note(f"… and {plural(unlisted, 'more rejected line')}: see the table rejected_lines")
-    rate = done.lines / max(done.seconds, 1e-9)
-    print(
-        f"{plural(done.totals.accepted, noun)} stored, {plural(done.totals.duplicates, 'duplicate')} in the corpus "
-        f"{done.corpus}, {plural(done.totals.rejected, 'line')} rejected, in {done.seconds:.1f} s ({rate:,.0f} lines/s)"
-    )
-    for reason, number in done.reasons.most_common():
-        print(f"  rejected {number:,}: {reason}")

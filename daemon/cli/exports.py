@@ -1,5 +1,6 @@
 """Commands for exported grammars: export, diff, schedule."""
 
+import json
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
@@ -20,12 +21,21 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.exports.options import DEFAULT_ZONE, Cron, Destination, Every, ExportOptions, MaxAge, Timezone
+from hierogram.daemon.exports.options import (
+    DEFAULT_ZONE,
+    Cron,
+    Destination,
+    Every,
+    ExportJob,
+    ExportOptions,
+    MaxAge,
+    Timezone,
+)  # fmt: skip
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.library.options import make_options
 from hierogram.daemon.progress import Phases, Progress, progress
 from hierogram.daemon.shared_options import LIMIT, AsJson
-from hierogram.storage.options import Option, OptionField
+from hierogram.storage.options import Option, OptionError, OptionField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,17 +178,15 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
         raise UsageError(f"--format {PACKED} writes a single file: use -o grammar.{PACKED}")
     if options.max_scope is None:
         raise UsageError(f"--format {PACKED} requires --max-scope")
-    packers = [extension.pack for extension in extensions() if extension.pack]
-    if not packers:
+    pack = next((extension.pack for extension in extensions() if extension.pack), None)
+    if pack is None:
         raise UsageError(f"--format {PACKED}: no installed extension writes this format")
     with ExitStack() as stack:
-        rules = packers[0](grammar or stack.enter_context(open_chosen_store(context)), destination.output, options)
-        print_note(f"{destination.output}: {plural(rules, 'rule')}")
+        rules = pack(grammar or stack.enter_context(open_chosen_store(context)), destination.output, options)
+    print_note(f"{destination.output}: {plural(rules, 'rule')}")
 
 
 def _configure_datasette(url: str, destination: Destination) -> None:
-    import json
-
     from hierogram.daemon.exports.datasette import datasette_configuration
     from hierogram.daemon.text.lines import write_lines
 
@@ -198,10 +206,8 @@ def _configure_datasette(url: str, destination: Destination) -> None:
 def _schedule(
     context: typer.Context, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
 ) -> None:
-    from hierogram.daemon.exports.options import ExportJob
     from hierogram.daemon.exports.publication import open_folder
     from hierogram.daemon.exports.schedule import add_job, show_time
-    from hierogram.storage.options import OptionError
 
     if destination.to is None:
         raise UsageError("--cron and --every require --to FOLDER")
@@ -315,9 +321,11 @@ def _show_version(published: "Published", as_json: bool, dry_run: bool) -> None:
         report = {"path": str(path), "unchanged": published.unchanged, "retired": list(map(str, published.pruned))}
         print_json(asdict(manifest) | report)
         return
-    result = "unchanged, not rewritten: " if published.unchanged else "would be written: " if dry_run else ""
-    filter_counts = [] if published.unchanged else _filter_counts(manifest)
-    print(f"{path}: {result}{_size(manifest)}", *filter_counts, sep="\n")
+    if published.unchanged:
+        print(f"{path}: unchanged, not rewritten: {_size(manifest)}")
+    else:
+        result = "would be written: " if dry_run else ""
+        print(f"{path}: {result}{_size(manifest)}", *_filter_counts(manifest), sep="\n")
     for version in published.pruned:
         print(f"{version}: {'would be deleted' if dry_run else 'deleted'}")
 

@@ -19,10 +19,6 @@ from hierogram.storage.options import DEFAULT_STORE, Option, OptionField
 T = TypeVar("T")
 
 
-FILE = "FILE"
-"""Metavar of file paths."""
-
-
 class Exclude(NamedTuple):
     """Dataclass fields without flags in a command: `Annotated[TranslateOptions, Exclude(("markup",))]`."""
 
@@ -31,18 +27,17 @@ class Exclude(NamedTuple):
 
 def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, OptionField]]:
     """Return a command's declared options by name, each with the parameter that holds its dataclass, or None."""
-    hints = get_type_hints(command, include_extras=True)
+    hints, kinds = get_type_hints(command, include_extras=True), get_type_hints(command)
     fields: dict[str, tuple[str | None, OptionField]] = {}
-    for parameter in inspect.signature(command).parameters.values():
-        hint = hints[parameter.name]
-        kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind, notes = kinds[name], getattr(hints[name], "__metadata__", ())
         group: str | None = None
         option_fields: Iterable[OptionField] = ()
         if options := [note for note in notes if isinstance(note, Option)]:
             default = MISSING if parameter.default is parameter.empty else parameter.default
-            option_fields = [OptionField(parameter.name, kind, default, options[0])]
+            option_fields = [OptionField(name, kind, default, options[0])]
         elif isinstance(kind, type) and is_dataclass(kind):
-            group = parameter.name
+            group = name
             excluded = {name for note in notes if isinstance(note, Exclude) for name in note.names}
             option_fields = (field for name, field in OptionField.of(kind).items() if name not in excluded)
         for field in option_fields:
@@ -58,20 +53,15 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
     options. The command receives the validated dataclass. Raises `UsageError`, naming the flag, if a value is invalid.
     `--store` may be given before or after the name of the command.
     """
-    hints = get_type_hints(command, include_extras=True)
+    hints, kinds = get_type_hints(command, include_extras=True), get_type_hints(command)
     fields = command_options(command)
-    groups: dict[str, type] = {}
+    groups = {group: kinds[group] for group, _ in fields.values() if group is not None}
     parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        hint = hints[parameter.name]
-        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if parameter.name in fields:
-            parameters.append(_parameter(fields[parameter.name][1]))
-        elif isinstance(kind, type) and is_dataclass(kind):
-            groups[parameter.name] = kind
-            parameters += [_parameter(field) for group, field in fields.values() if group == parameter.name]
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in fields or name in groups:
+            parameters += [_parameter(field) for group, field in fields.values() if name == (group or field.name)]
         else:
-            parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
     if "context" in hints:
         info = typer.Option(
             metavar="URL", help=f"{STORE_HELP} [default: HIEROGRAM_STORE, else {DEFAULT_STORE}]", show_default=False
@@ -85,21 +75,14 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
             arguments["context"].obj = store
         for name, (group, field) in fields.items():
             value = _convert_value(field, arguments.pop(name))
-            if group is None:
-                if problem := field.option.problem(value):
-                    raise UsageError(f"{option_flag(field)}: {problem}")
-                arguments[name] = value
-            else:
-                values[group][name] = value
+            (values[group] if group else arguments)[name] = value
+            if not group and (problem := field.option.problem(value)):
+                raise UsageError(f"{option_flag(field)}: {problem}")
         _check_output({name: (values[group] if group else arguments).get(name) for name, (group, _) in fields.items()})
         flags = {name: option_flag(field) for name, (_, field) in fields.items()}
-        return command(
-            **arguments,
-            **{
-                group: make_options(kind, values[group], lambda name: flags.get(name, name))
-                for group, kind in groups.items()
-            },
-        )
+        for group, kind in groups.items():
+            arguments[group] = make_options(kind, values[group], lambda name: flags.get(name, name))
+        return command(**arguments)
 
     # Typer reads the options from the signature.
     run.__dict__["__signature__"] = inspect.Signature(parameters)
@@ -109,8 +92,6 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
 
 _OUTPUT_OPTIONS = ("output", "draws")
 """Options that name files to write."""
-_OVERWRITABLE = frozenset({*_OUTPUT_OPTIONS, "weights"})
-"""Options that name files that may be overwritten."""
 
 
 def _check_output(values: Mapping[str, Any]) -> None:
@@ -122,7 +103,8 @@ def _check_output(values: Mapping[str, Any]) -> None:
         # `Path.is_file` raises an error if the text is too long for a file name.
         if isinstance(candidate, str | Path) and os.path.isfile(candidate)
     ]
-    read = [path for name, path in files if name not in _OVERWRITABLE]
+    # `weights` may be the same file as the output.
+    read = [path for name, path in files if name not in (*_OUTPUT_OPTIONS, "weights")]
     for output in (path for name, path in files if name in _OUTPUT_OPTIONS):
         if is_database(output):
             raise UsageError(f"{output} is a database: use another output file")
@@ -181,7 +163,7 @@ def _is_list(field: OptionField) -> bool:
 
 
 def _is_file(field: OptionField) -> bool:
-    return Path in (field.type, *get_args(field.type)) and field.option.metavar == FILE
+    return Path in (field.type, *get_args(field.type)) and field.option.metavar == "FILE"
 
 
 def _convert_value(field: OptionField, value: Any) -> Any:

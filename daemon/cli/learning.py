@@ -3,11 +3,9 @@
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
@@ -70,9 +68,9 @@ def learn(
         elif run is not None:
             total_sweeps = plural(run.sweeps, "sweep")
             print_note(f"continuing an interrupted run: {run.sweeps_done:,} of {total_sweeps} done")
-        with catch_signals() as stop:
+        with StopSignals() as stop:
             with progress("learn", kind.many) as bar:
-                learned = learning.sample(learning_progress(bar), stop)
+                learned = learning.sample(learning_progress(bar), stop.received)
             if learned.finished:
                 stop.ignore()
                 if as_json:
@@ -90,7 +88,7 @@ def learn(
 def align_pending(learning: "Learning") -> "AlignReport":
     """Align pairs that have no alignment, with a progress bar."""
     with progress("align", "pairs") as bar:
-        return learning.align(lambda done, total: bar.update(done, total, done))
+        return learning.align(bar.update)
 
 
 def print_aligned(report: "AlignReport") -> None:
@@ -128,45 +126,37 @@ _DUPLICATE_SECONDS = 0.2
 """Signals within this time of the first one are duplicates: timeout(1) signals both a process and its group."""
 
 
-class SignalFlag:
-    """Flag that records whether SIGINT or SIGTERM was received."""
+class StopSignals:
+    """Context manager that records SIGINT and SIGTERM, with a note. A second signal ends the process."""
 
     def __init__(self) -> None:
         self.number = 0
-        self.ignoring = False
+        """The signal, or 0."""
+        self._received_at = 0.0
 
-    def __call__(self) -> bool:
+    def __enter__(self) -> Self:
+        self._handlers = {number: signal.signal(number, self._record) for number in _STOP_SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def received(self) -> bool:
         """Check if a signal was received."""
         return bool(self.number)
 
     def ignore(self) -> None:
         """Ignore signals until the process ends: a process killed by a signal would report failure."""
-        self.ignoring = True
+        self._handlers.clear()
         for number in _STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
-
-@contextmanager
-def catch_signals() -> Iterator[SignalFlag]:
-    """Record SIGINT and SIGTERM, with a note. A second signal ends the process. Only for the main thread."""
-    stop = SignalFlag()
-    since = 0.0
-
-    def record_signal(number: int, _frame: FrameType | None) -> None:
-        nonlocal since
-        if not stop.number:
-            stop.number = number
-            since = time.monotonic()
+    def _record(self, number: int, _frame: FrameType | None) -> None:
+        if not self.number:
+            self.number, self._received_at = number, time.monotonic()
             print_note("hierogram: finishing and committing the current sweep; interrupt again to stop at once")
-        elif time.monotonic() - since > _DUPLICATE_SECONDS:
+        elif time.monotonic() - self._received_at > _DUPLICATE_SECONDS:
             # Restore the default handler. The database rolls back uncommitted work.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-
-    before = {number: signal.signal(number, record_signal) for number in _STOP_SIGNALS}
-    try:
-        yield stop
-    finally:
-        if not stop.ignoring:
-            for number, handler in before.items():
-                signal.signal(number, handler)

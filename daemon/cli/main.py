@@ -1,8 +1,8 @@
 """Command line of `hierogram`."""
 
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +13,7 @@ from hierogram.daemon.cli.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.extensions import LEARN, LOOK, SERVE, STORE, TRANSLATE, Command, extensions
 from hierogram.daemon.memory import relax_gc
-from hierogram.daemon.progress import COMMANDS, print_compiling
+from hierogram.daemon.progress import show_progress
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 from hierogram.storage.options import DEFAULT_STORE
@@ -70,37 +70,35 @@ def choose_store(
     context.obj = store if was_given(context, "store") else None
 
 
-def _daemon_commands() -> Iterator[Command]:
-    yield Command(STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4")
-    yield Command(STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz")
-    yield Command(STORE, stores.status, "hierogram status --json")
-    yield Command(STORE, stores.events, "hierogram events --after 120 --follow --json")
-    yield Command(STORE, upkeep.withdraw, "hierogram withdraw --corpus news")
-    yield Command(STORE, upkeep.verify, "hierogram verify || echo damaged")
-    yield Command(STORE, upkeep.repair, "hierogram repair --dry-run")
-    yield Command(STORE, upkeep.backup, "hierogram backup backups/monday.db")
-    yield Command(LEARN, learning.learn, "hierogram learn --sweeps 50")
-    yield Command(LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align")
-    yield Command(LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1")
-    yield Command(LOOK, rules.rules, "hierogram rules --containing maison blanche --limit 5")
-    yield Command(LOOK, sql.sql, 'hierogram sql "SELECT source, target FROM rule_table LIMIT 5"')
-    yield Command(TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2")
-    yield Command(TRANSLATE, exports.schedule, "hierogram schedule nightly --run")
-    yield Command(TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest")
-    yield Command(SERVE, serving.serve, "hierogram serve --spool incoming")
-    yield Command(SERVE, serving.browse, "hierogram browse hierogram-demo.db")
+_COMMANDS = (
+    Command(STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4"),
+    Command(STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
+    Command(STORE, stores.status, "hierogram status --json"),
+    Command(STORE, stores.events, "hierogram events --after 120 --follow --json"),
+    Command(STORE, upkeep.withdraw, "hierogram withdraw --corpus news"),
+    Command(STORE, upkeep.verify, "hierogram verify || echo damaged"),
+    Command(STORE, upkeep.repair, "hierogram repair --dry-run"),
+    Command(STORE, upkeep.backup, "hierogram backup backups/monday.db"),
+    Command(LEARN, learning.learn, "hierogram learn --sweeps 50"),
+    Command(LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align"),
+    Command(LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1"),
+    Command(LOOK, rules.rules, "hierogram rules --containing maison blanche --limit 5"),
+    Command(LOOK, sql.sql, 'hierogram sql "SELECT source, target FROM rule_table LIMIT 5"'),
+    Command(TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2"),
+    Command(TRANSLATE, exports.schedule, "hierogram schedule nightly --run"),
+    Command(TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
+    Command(SERVE, serving.serve, "hierogram serve --spool incoming"),
+    Command(SERVE, serving.browse, "hierogram browse hierogram-demo.db"),
+)
 
-
-for _commands in (_daemon_commands, *(extension.commands for extension in extensions() if extension.commands)):
-    for _command in _commands():
-        app.command(epilog=f"\b\nExample:\n  {_command.example}", rich_help_panel=_command.group)(_command.function)
+for _command in chain(_COMMANDS, *(extension.commands() for extension in extensions() if extension.commands)):
+    app.command(epilog=f"\b\nExample:\n  {_command.example}", rich_help_panel=_command.group)(_command.function)
 
 
 def main(commands: typer.Typer | None = None) -> None:
     """Run the command line. Errors that a user can fix are printed as one line on standard error."""
     relax_gc()
-    COMMANDS.set(True)
-    print_compiling()
+    show_progress()
     for stream in (sys.stdout, sys.stderr):
         # Escape characters that the terminal's encoding lacks, instead of failing.
         if hasattr(stream, "reconfigure"):

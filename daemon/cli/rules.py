@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import (
-    interruptible,
-    open_chosen_store,
-    plural,
-    print_json,
-    print_note,
-    print_table,
-)
+from hierogram.daemon.cli.common import interruptible, open_chosen_store, plural, print_json, print_note, print_table
 from hierogram.daemon.cli.flags import Exclude, given_options, with_options
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.progress import progress
@@ -23,8 +16,6 @@ from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from hierogram.storage.records.grammar import RuleRow
 
 
 @with_options
@@ -99,31 +90,25 @@ def rules(
             print_note(f"similar words: {', '.join(similar)}")
         return
     columns = ("count",) if current_sample else ("expected_uses", "±")
-    uses = [
-        (str(rule.count),) if current_sample else (f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}")
-        for rule in matching
-    ]
-    if tree:
-        expected = [f"{' ± '.join(parts)} uses" for parts in uses]
-        counts = [plural(rule.count, "use") for rule in matching] if current_sample else expected
-        _draw_fragments(matching, counts)
-        return
-    rule_columns = ("p", "root", "fragment") if fragments else ("p(e|f)", "p(f|e)", "source", "target")
+    columns += ("p", "root", "fragment") if fragments else ("p(e|f)", "p(f|e)", "source", "target")
     rows = []
-    for rule, parts in zip(matching, uses, strict=True):
-        p = (rule.p_target_given_source, rule.p_source_given_target)[: len(rule_columns) - 2]
-        rows.append((*parts, *(f"{value:.4f}" for value in p), view.side(rule.source), view.side(rule.target)))
-    print_table((*columns, *rule_columns), rows, range(len(columns) + len(rule_columns) - 2))
-
-
-def _draw_fragments(rules: "Sequence[RuleRow]", uses: "Sequence[str]") -> None:
-    for rule, rule_uses in zip(rules, uses, strict=True):
-        print(f"{rule.target}   ({rule_uses}, p {rule.p_target_given_source:.4f})")
-        depth = 2
-        for piece in rule.target.split(" "):
-            symbol = piece.rstrip(")")
-            print("  " * depth + (symbol[1:] if symbol.startswith("(") else f"'{symbol}'"))
-            depth += symbol.startswith("(") - (len(piece) - len(symbol))
+    for rule in matching:
+        uses = (
+            (str(rule.count),) if current_sample else (f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}")
+        )
+        if tree:
+            amount = plural(rule.count, "use") if current_sample else f"{' ± '.join(uses)} uses"
+            print(f"{rule.target}   ({amount}, p {rule.p_target_given_source:.4f})")
+            depth = 2
+            for piece in rule.target.split(" "):
+                symbol = piece.rstrip(")")
+                print("  " * depth + (symbol[1:] if symbol.startswith("(") else f"'{symbol}'"))
+                depth += symbol.startswith("(") - (len(piece) - len(symbol))
+        else:
+            p = (rule.p_target_given_source, rule.p_source_given_target)[: 1 if fragments else 2]
+            rows.append((*uses, *(f"{value:.4f}" for value in p), view.side(rule.source), view.side(rule.target)))
+    if not tree:
+        print_table(columns, rows, numeric=range(len(columns) - 2))
 
 
 def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:
@@ -146,7 +131,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
             print_note(f"{opened.url}: the store is read-only, so {plural(unindexed, f'unindexed {kind.one}')} omitted")
         elif unindexed:
             with progress("index", kind.many) as bar:
-                indexed = opened.index(lambda done, total: bar.update(done, total, done))
+                indexed = opened.index(bar.update)
         if not opened.status().rules_in_use:
             raise NothingLearnedError(opened.url)
         source, target = str(rule).split(" ||| ") if rule else ("", "")

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -99,30 +99,21 @@ def write_result(result: "SpooledResult", path: Path) -> int:
             _write_parquet(result, file)
         else:
             text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-            (_write_csv if path.suffix == ".csv" else _write_json)(result, text)
+            if path.suffix == ".csv":
+                writer = csv.writer(text)
+                writer.writerow(result.columns)
+                writer.writerows(map(json.loads, result.lines()))
+            else:
+                objects = (json.dumps(row, ensure_ascii=False) for row in _objects(result))
+                text.write("[")
+                text.writelines(f"{',' if number else ''}\n{row}" for number, row in enumerate(objects))
+                text.write("\n]\n")
             text.detach()
     return sum(1 for _ in result.lines())
 
 
-def _rows(result: "SpooledResult") -> Iterator[list[object]]:
-    return (json.loads(line) for line in result.lines())
-
-
 def _objects(result: "SpooledResult") -> Iterator[dict[str, object]]:
-    return (dict(zip(result.columns, row, strict=True)) for row in _rows(result))
-
-
-def _write_csv(result: "SpooledResult", file: IO[str]) -> None:
-    writer = csv.writer(file)
-    writer.writerow(result.columns)
-    writer.writerows(_rows(result))
-
-
-def _write_json(result: "SpooledResult", file: IO[str]) -> None:
-    objects = (json.dumps(row, ensure_ascii=False) for row in _objects(result))
-    file.write("[")
-    file.writelines(f"{',' if number else ''}\n{row}" for number, row in enumerate(objects))
-    file.write("\n]\n")
+    return (dict(zip(result.columns, json.loads(line), strict=True)) for line in result.lines())
 
 
 def _write_parquet(result: "SpooledResult", file: BinaryIO) -> None:

@@ -10,24 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import (
-    open_chosen_store,
-    plural,
-    print_json,
-    print_note,
-    store_url,
-)
+from hierogram.daemon.cli.common import open_chosen_store, plural, print_json, print_note, store_url
 from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.shared_options import LIMIT, AsJson
-from hierogram.samplers.grammar.kinds import Notation
 from hierogram.storage.options import Option
 from hierogram.storage.records.operations import EVENT_KINDS
 from hierogram.storage.records.settings import LEARNED, Settings
 
 if TYPE_CHECKING:
-    from hierogram.storage.records.operations import Event, Lease, StoreStatus
+    from hierogram.storage.records.operations import Event
 
 
 @with_options
@@ -59,55 +52,38 @@ def init(
     chosen_settings = {name: getattr(settings, name) for name in chosen}
     with open(url, create=True, **chosen_settings) as opened:
         print(f"{opened.url}: {'created' if opened.created else 'already exists; nothing was changed'}")
-        for name, value in asdict(opened.settings()).items():
-            if name in LEARNED:
-                # These values are long.
-                continue
-            print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
         stored = opened.settings()
-        names = stored.languages
-        languages = (names[0], names[1]) if stored.tokenize and len(names) == 2 else None
-        if languages and (advice := words_advice(languages, ())):
-            print_note(advice)
+        for name, value in asdict(stored).items():
+            # The learned values are long.
+            if name not in LEARNED:
+                print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
+        if stored.tokenize and len(stored.languages) == 2:
+            source, target = stored.languages
+            if advice := words_advice((source, target), ()):
+                print_note(advice)
 
 
 @with_options
-def status(
-    context: typer.Context,
-    as_json: AsJson = False,
-) -> None:
+def status(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the size of the store and the progress of learning."""
     with open_chosen_store(context) as opened:
         current = opened.status()
         settings, kind = opened.settings(), opened.notation()
         writer = opened.writer()
+    # The memory of a writer on another machine is unknown.
+    memory = resident_bytes(writer.pid) if writer and writer.host == socket.gethostname() else None
     if as_json:
         held = writer and {
             **{name: str(getattr(writer, name)) for name in ("command", "host", "pid", "acquired_at")},
-            "memory_bytes": _writer_memory(writer),
+            "memory_bytes": memory,
         }
         lag = {"pairs": sum(current.behind.values()), "states": current.behind}
         print_json({**asdict(current), "lag": lag, "settings": asdict(settings), "writer": held})
         return
-    for name, text in _status_lines(current, kind):
-        print(f"{name:<16}{text}")
-    if writer:
-        size = _writer_memory(writer)
-        memory = "" if size is None else f", {size / 1e6:,.0f} MB of memory"
-        holder = f"{writer.command}, process {writer.pid} on {writer.host}{memory}"
-        print(f"{'writer':<16}{holder}, since {writer.acquired_at:%Y-%m-%d %H:%M:%S} UTC")
-
-
-def _writer_memory(writer: "Lease") -> int | None:
-    """Return the resident memory in bytes of the store's writer, or None if it runs on another machine."""
-    return resident_bytes(writer.pid) if writer.host == socket.gethostname() else None
-
-
-def _status_lines(current: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
     states = ", ".join(f"{number:,} {state}" for state, number in current.pairs.items())
     damaged = current.damaged_pairs
     likelihood = "not known yet" if current.last_log_likelihood is None else f"{current.last_log_likelihood:,.1f}"
-    return [
+    lines = [
         ("store", f"{current.url} (schema {current.schema}, position {current.position:,})"),
         (kind.many, f"{sum(current.pairs.values()):,} ({states})"),
         *((f"  {name}", f"{number:,}") for name, number in current.corpora.items()),
@@ -123,6 +99,12 @@ def _status_lines(current: "StoreStatus", kind: Notation) -> list[tuple[str, str
         *([("webhooks", f"{failed:,} events undelivered")] if (failed := current.deliveries.get("failed", 0)) else []),
         *([] if current.wal_bytes is None else [("log", f"{current.wal_bytes / 1e6:,.1f} MB (write-ahead log)")]),
     ]
+    if writer:
+        size = "" if memory is None else f", {memory / 1e6:,.0f} MB of memory"
+        holder = f"{writer.command}, process {writer.pid} on {writer.host}{size}"
+        lines.append(("writer", f"{holder}, since {writer.acquired_at:%Y-%m-%d %H:%M:%S} UTC"))
+    for name, text in lines:
+        print(f"{name:<16}{text}")
 
 
 _POLL_SECONDS = 1.0

@@ -21,16 +21,10 @@ from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.learning.repairing import RepairReport
-    from hierogram.samplers.grammar.kinds import Notation
-
 
 _MEGABYTE = 1_000_000
 _MAX_LISTED = 20
 """Maximum number of pairs and of problems that are listed."""
-
-_REPAIR_HINT = "run `hierogram repair`, which recounts all derivations, or restore a backup"
-_BACKUP_HINT = "`hierogram repair` cannot fix this: restore a backup"
-_BACKUP_COMMAND = "`hierogram backup FILE` creates backups"
 
 
 @with_options
@@ -39,8 +33,13 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
     with open_chosen_store(context) as opened:
         kind = opened.notation()
         with progress("verify", kind.many) as bar:
-            result = opened.verify(lambda pairs, total: bar.update(pairs, total, pairs))
-    advice = f"{_BACKUP_HINT if result.damaged_file else _REPAIR_HINT} ({_BACKUP_COMMAND})" if result.problems else None
+            result = opened.verify(bar.update)
+    advice = None
+    if result.problems:
+        advice = "run `hierogram repair`, which recounts all derivations, or restore a backup"
+        if result.damaged_file:
+            advice = "`hierogram repair` cannot fix this: restore a backup"
+        advice += " (`hierogram backup FILE` creates backups)"
     if as_json:
         print_json({**asdict(result), "advice": advice})
     else:
@@ -74,19 +73,18 @@ def repair(
     with open_chosen_store(context) as opened:
         kind = opened.notation()
         with progress("repair", kind.many) as bar:
-            report = opened.repair(keep=not dry_run, progress=lambda pairs, total: bar.update(pairs, total, pairs))
+            report = opened.repair(keep=not dry_run, progress=bar.update)
     if as_json:
         print_json({**asdict(report), "dry_run": dry_run})
     else:
-        _print_changes(report, dry_run, kind)
+        _print_changes(report, dry_run, kind.one, kind.many)
     if report.remaining_problems:
         problems = plural(len(report.remaining_problems), "problem")
         print_note(f"hierogram: {problems} cannot be repaired: restore a backup")
         raise typer.Exit(PROBLEMS_FOUND)
 
 
-def _print_changes(report: "RepairReport", dry_run: bool, kind: "Notation") -> None:
-    one, many = kind.one, kind.many
+def _print_changes(report: "RepairReport", dry_run: bool, one: str, many: str) -> None:
     if not report.changed and not report.remaining_problems:
         print("no problems found: nothing to repair")
     elif report.changed:
@@ -167,9 +165,8 @@ def withdraw(
         kind = opened.notation()
         with progress("withdraw", kind.many) as bar:
             number, holder = opened.withdraw(
-                ids or (), corpus=corpus, origin=origin, external_ids=external_id or (),
-                progress=lambda done: bar.update(done, None, done),
-            )  # fmt: skip
+                ids or (), corpus=corpus, origin=origin, external_ids=external_id or (), progress=bar.update
+            )
     if as_json:
         print_json({"pairs": number, "done": holder is None})
     elif holder:

@@ -111,7 +111,12 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
         scratch(Path(folder)) as database,
     ):
         for table, exported in (("a", a), ("b", b)):
-            _load(database, table, exported)
+            _load(database, f"{table}_lines", exported)
+            # A format may write two rules in the same way.
+            database.run(f"""
+                CREATE VIEW {table} AS
+                SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, sum(count) AS count
+                  FROM {table}_lines GROUP BY 1, 2""")
         database.run(f"""
             CREATE TABLE joint_rules AS
             SELECT coalesce(a.source, b.source) AS source, coalesce(a.target, b.target) AS target,
@@ -119,8 +124,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
                    {_is_significant(*variances)} AS significant,
                    CASE WHEN b.target IS NULL THEN 'removed' WHEN a.target IS NULL THEN 'added'
                         WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
-              FROM {_merged_rules_query("a")} AS a FULL JOIN {_merged_rules_query("b")} AS b
-                ON a.source = b.source AND a.target = b.target""")
+              FROM a FULL JOIN b ON a.source = b.source AND a.target = b.target""")
         unchanged, changed, added, removed = database.row(
             f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM joint_rules"
         )
@@ -157,12 +161,6 @@ def _is_significant(variance_before: float | None, variance_after: float | None)
         for variance, uses in ((float(variance_before), before), (float(variance_after), after))
     )
     return f"(abs({after} - {before}) > {_SIGNIFICANT_ERRORS} * sqrt({squared_errors}))"
-
-
-def _merged_rules_query(table: str) -> str:
-    """Return a query for the rules of an export, each once. A format may write two rules in the same way."""
-    return f"""(SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, sum(count) AS count
-                  FROM {table} GROUP BY 1, 2)"""
 
 
 def _blocks(exported: Exported, format: Format, features: FeatureSet) -> Blocks:

@@ -11,19 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
 from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, read_sentence_index, rule_filters
 from hierogram.daemon.exports.format import NUMBER_MACRO, Feature, FeatureSet, Format
-from hierogram.daemon.exports.formats import (
-    EVERY,
-    check_kind,
-    columns,
-    default_format,
-    find_format,
-    format_from_name,
-)
+from hierogram.daemon.exports.formats import FORMATS, columns, default_format, find_format, format_from_name
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
 from hierogram.daemon.exports.options import SMOOTHING, ExportOptions
 from hierogram.daemon.exports.publication import (
@@ -46,17 +39,7 @@ from hierogram.daemon.exports.publication import (
     version_name,
     working_folder,
 )
-from hierogram.daemon.exports.scratch import (
-    ReadState,
-    Scratch,
-    load_matching_rules,
-    load_new_rules,
-    load_pair_uses,
-    load_rules,
-    memory_for,
-    quoted,
-    scratch,
-)
+from hierogram.daemon.exports.scratch import Scratch, load_rules, memory_for, quoted, scratch
 from hierogram.daemon.files import Compression, create_compressed, is_special, split_suffix
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.texts import make_pipeline
@@ -75,21 +58,21 @@ _ROW_GROUP = 122_880
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """Resolved options of an export: format, compression, filters, and counts in units of 1/`samples`.
-
-    Counts are from the pairs of one `corpus` (its id), or from all pairs (None). Smoothing of probabilities subtracts a
-    discount of `smoothing` for each use in `seen`, an SQL expression in units; None means one use of each rule, or its
-    count if that is smaller. `both_sides` omits rules with an empty side.
-    """
+    """Resolved options of an export."""
 
     options: ExportOptions
     format: Format
     compression: Compression = Compression.NONE
     corpus: int | None = None
+    """Id of the corpus whose pairs are counted; None: all pairs."""
     samples: int = 1
+    """Units of counts per use."""
     smoothing: float = 0.0
+    """Discount that probabilities subtract for each use in `seen`."""
     seen: str | None = None
+    """SQL expression in units; None: one use of each rule, or its count if that is smaller."""
     both_sides: bool = False
+    """Omit rules with an empty side."""
 
     @property
     def features(self) -> list[Feature]:
@@ -99,12 +82,11 @@ class ExportPlan:
     @property
     def shape(self) -> list[str]:
         """The columns of a rule's shape that the filters and the format read."""
-        feature_columns = (name for feature in self.features for name in feature.shape)
-        filter_columns = (name for *_, columns in rule_filters(self.options, self.samples) for name in columns)
-        use_columns = (
-            ("minimal_uses",) if self.options.count_kind is CountKind.TRANSLATION and not self.format.words else ()
-        )
-        return sorted({*filter_columns, *self.format.shape, *feature_columns, *use_columns})
+        columns = {name for feature in self.features for name in feature.shape}
+        columns.update(*(names for *_, names in rule_filters(self.options, self.samples)), self.format.shape)
+        if self.options.count_kind is CountKind.TRANSLATION and not self.format.words:
+            columns.add("minimal_uses")
+        return sorted(columns)
 
     @property
     def lexical(self) -> bool:
@@ -120,46 +102,48 @@ class ExportPlan:
 def score_rules(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Phases = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
-    """Make the view `scored` of the rules that pass the filters; return the counts after each filter, and the total.
-
-    Raises `ExportError`.
-    """
+    """Make the view `scored` of the rules that pass the filters; return the counts after each filter, and the total."""
     settings, options = snapshot.settings(), plan.options
-    states = snapshot.state().pairs().items()
-    is_whole_store = plan.corpus is None
-    side = make_pipeline(settings).source
-    test_set = None if options.filter_for is None else read_sentence_index(options.filter_for, side)
-    keeps = None if test_set is None else test_set.keeps
-    loaded_from, seen, linked = None, 0, False
-    pairs = sum(number for state, number in states if state != UNALIGNED) if is_whole_store else None
+    test_set = _read_test_set(snapshot, options)
+    states = snapshot.state().pairs()
+    pairs = None if plan.corpus else sum(states.values()) - states[UNALIGNED]
     if plan.format.words:
         blocks = snapshot.pair_blocks(plan.corpus)
         load_word_pairs(scratch, blocks, plan.samples, lambda done: report("count", done, pairs))
     else:
         count_kind = options.count_kind
-        rules = snapshot.count_rules(count_kind) if is_whole_store else None
-        phase = "read" if is_whole_store else "count"
         derivations = snapshot.iterate_derivations(1, plan.corpus)
         derived = LINKS in find_notation(settings.grammar).offers and next(derivations, None) is not None
         aligned = plan.format.alignments or plan.lexical or options.hiero
         min_expected = options.min_expected if derived and count_kind is CountKind.TRANSLATION else None
-        # Compositions change the sums of all rules, so all rules are needed.
-        if keeps is not None and is_whole_store and min_expected is None:
-            loaded_from, seen = rules, snapshot.sum_uses(plan.samples, count_kind)
-            load_matching_rules(
-                scratch, snapshot, count_kind, plan.shape, keeps, lambda done: report(phase, done, rules)
-            )
+        if plan.corpus is None:
+            rules = snapshot.count_rules(count_kind)
+            load_rules(scratch, snapshot, count_kind, plan.shape, lambda done: report("read", done, rules))
         else:
-            load_rules(scratch, snapshot, plan.corpus, count_kind, plan.shape, lambda done: report(phase, done, rules))
+            from hierogram.daemon.exports.loading import load_corpus_rules
+
+            load_corpus_rules(
+                scratch, snapshot, plan.corpus, count_kind, plan.shape, lambda done: report("count", done, None)
+            )
         if derived and (aligned or min_expected is not None):
+            from hierogram.daemon.exports.loading import load_pair_uses
+
             load_pair_uses(
                 scratch, snapshot, plan.corpus, count_kind, plan.shape, min_expected, aligned,
-                lambda done: report("align", done, pairs), keeps,
+                lambda done: report("align", done, pairs),
             )  # fmt: skip
-            # Rules that match no sentence have no links here, but the constraints of Hiero depend on links of any rule.
-            pairs_in_order = (row for rows in snapshot.iterate_derivations(1, plan.corpus) for row in rows)
-            linked = keeps is not None and options.hiero and any(row.alignment for row in pairs_in_order)
-    return _filter_and_score(scratch, snapshot, plan, test_set, seen, loaded_from, linked)
+    return _filter_and_score(scratch, snapshot, plan, test_set)
+
+
+class ReadState(NamedTuple):
+    """Position up to which a store's rules were read."""
+
+    pair: int
+    """Id of the newest pair with a derivation."""
+    rule: int
+    """Id of the newest rule."""
+    seen: float
+    """Number of times that all rules are seen, for discounts."""
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
@@ -167,49 +151,47 @@ def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, sinc
 
     The table `fresh` has the rules of new pairs. Returns True if there are new pairs.
     """
-    if not load_new_rules(scratch, snapshot, since, plan.options.count_kind, plan.shape):
+    from hierogram.daemon.exports.loading import load_new_rules
+
+    if not load_new_rules(scratch, snapshot, since.pair, since.rule, plan.options.count_kind, plan.shape):
         return False
-    test_set = None
-    if plan.options.filter_for is not None:
-        test_set = read_sentence_index(plan.options.filter_for, make_pipeline(snapshot.settings()).source)
-    _filter_and_score(scratch, snapshot, plan, test_set, since.seen)
+    _filter_and_score(scratch, snapshot, plan, _read_test_set(snapshot, plan.options), since.seen)
     return True
 
 
-def _filter_and_score(
-    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, test_set: SentenceIndex | None, min_seen: float = 0,
-    loaded_from: int | None = None, linked: bool = False,
-) -> tuple[list[FilterCount], int]:  # fmt: skip
-    """Make the view `scored` from the view `rules`; return the counts after each filter, and the total.
+def _read_test_set(snapshot: Snapshot, options: ExportOptions) -> SentenceIndex | None:
+    if options.filter_for is None:
+        return None
+    return read_sentence_index(options.filter_for, make_pipeline(snapshot.settings()).source)
 
-    `min_seen` is as in `score`, the others are as in `apply_filters`.
-    """
+
+def _filter_and_score(
+    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, test_set: SentenceIndex | None, min_seen: float = 0
+) -> tuple[list[FilterCount], int]:
     filters = apply_filters(
-        scratch, plan.options, plan.samples, test_set, both_sides=plan.both_sides, lexicon=plan.format.lexicon,
-        loaded_from=loaded_from, linked=linked,
-    )  # fmt: skip
+        scratch, plan.options, plan.samples, test_set, both_sides=plan.both_sides, lexicon=plan.format.lexicon
+    )
     remaining = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
         load_lexical_weights(scratch)
-    score(scratch, plan, min_seen, "rules" if loaded_from is None else "same_target")
+    score(scratch, plan, min_seen)
     return filters, remaining
 
 
-def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0, target_rows: str = "rules") -> None:
+def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
     """Make the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    `min_seen` is the number of times that rules were seen, if `rules` is only a part of them. `target_rows` has the
-    target side and the uses of all rules with the target side of a scored rule.
+    `min_seen` is the number of times that rules were seen, if `rules` is only a part of them.
     """
     scratch.run(NUMBER_MACRO)
     features, samples, lexical = plan.features, plan.samples, plan.lexical
     seen = plan.seen or f"least(uses, {samples})"
-    for side, rows in (("source", "rules"), ("target", target_rows)):
+    for side in ("source", "target"):
         scratch.run(f"""
             CREATE TABLE of_{side} AS
             SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum, CAST(sum({seen}) AS BIGINT) AS {side}_seen_sum
-              FROM {rows} GROUP BY {side}""")
+              FROM rules GROUP BY {side}""")
     all_seen = max(min_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
     shape = "".join(f", {name}" for name in plan.shape)
     scratch.stage("with_source", "SELECT * FROM kept JOIN of_source USING (source)", "of_source", "loaded")
@@ -237,11 +219,7 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0, target_rows: 
 def write_rules(
     scratch: Scratch, plan: ExportPlan, path: Path, glue: Path, progress: Report
 ) -> tuple[int, list[ExportedFile]]:
-    """Write the rules of the view `scored`, the format's glue rules, and the decoder configuration.
-
-    Returns the number of rules, and the files, with the rules' file first. A decoder configuration has the same path as
-    the rules, with another suffix.
-    """
+    """Write the rules of the view `scored`, glue rules and decoder configuration; return the rules and the files."""
     features, format = plan.features, plan.format
     if format.line is None:
         rules, file = _write_table(scratch, features, format, path)
@@ -263,9 +241,7 @@ def _write_lines(path: Path, lines: Sequence[str], compression: Compression = Co
     return ExportedFile(path.name, file.bytes, file.sha256)
 
 
-def _write_rule_lines(
-    scratch: Scratch, plan: ExportPlan, path: Path, progress: Report
-) -> tuple[int, ExportedFile]:
+def _write_rule_lines(scratch: Scratch, plan: ExportPlan, path: Path, progress: Report) -> tuple[int, ExportedFile]:
     features, format = plan.features, plan.format
     assert format.line is not None
     line = f"{format.line(features)} AS line"
@@ -299,8 +275,6 @@ def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: P
     return rules, ExportedFile(path.name, path.stat().st_size, digest)
 
 
-_TEXT = ".txt"
-"""Ending of a text file, in the default format of a kind of grammar."""
 GRAMMAR, GLUE = "grammar", "glue"
 """Default file names, without endings."""
 
@@ -308,34 +282,33 @@ GRAMMAR, GLUE = "grammar", "glue"
 def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
     """Return the resolved options of an export of a kind of grammar.
 
-    The suffix of the path determines the default format and compression. Without a suffix, the default format depends
-    on the kind of grammar, and the file is not compressed. Raises `UsageError` if path and options disagree or the
-    suffix is unknown, and `ExportError` if the kind of grammar lacks the format or a feature.
+    The suffix of the path determines the default format and compression. Without a suffix or with `.txt`, the default
+    format depends on the kind of grammar, and the file is not compressed. Raises `UsageError` if path and options
+    disagree or the suffix is unknown, and `ExportError` if the kind of grammar lacks the format or a feature.
     """
     stem, named = split_suffix("" if path is None else path.name)
     promised = format_from_name(stem)
-    if options.format is not None:
-        format = find_format(options.format)
-        if promised not in (None, format):
-            raise UsageError(
-                f"{path}: the suffix means {promised.name}, but --format is {format.name}: change one of them"
-            )
-    else:
-        if path is not None and promised is None and Path(stem).suffix not in ("", _TEXT):
-            raise UsageError(
-                f"{path}: unknown suffix {Path(stem).suffix}: expected "
-                f"{', '.join(entry.suffix for entry in EVERY.values())}, or choose the format with --format"
-            )
-        format = promised or default_format(notation)
+    format = find_format(options.format) if options.format else promised or default_format(notation)
+    if promised not in (None, format):
+        raise UsageError(f"{path}: the suffix means {promised.name}, but --format is {format.name}: change one of them")
+    if not options.format and promised is None and Path(stem).suffix not in ("", ".txt"):
+        raise UsageError(
+            f"{path}: unknown suffix {Path(stem).suffix}: expected "
+            f"{', '.join(entry.suffix for entry in FORMATS.values())}, or choose the format with --format"
+        )
+    if not format.supports(notation):
+        suited = ", ".join(candidate.name for candidate in FORMATS.values() if candidate.supports(notation))
+        raise ExportError(notation.cannot(f"be exported as {format.name}: use {suited}"))
     try:
-        check_kind(format, notation)
         format.check_features(options.features)
         features = format.grammar_features(notation, options.features)
     except ValueError as error:
         raise ExportError(str(error)) from error
     compression = _compression(options, format, path, named)
-    translating = LINKS in notation.offers and not format.words and options.count_kind is CountKind.TRANSLATION
-    smoothing = options.smoothing if options.smoothing is not None else SMOOTHING if translating else 0.0
+    smoothing = options.smoothing
+    if smoothing is None:
+        translating = LINKS in notation.offers and not format.words and options.count_kind is CountKind.TRANSLATION
+        smoothing = SMOOTHING if translating else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
     # A word rule with links has words on both sides. Words without a translation are rules of other kinds.
     both_sides = LINKS not in notation.offers and format.needs == TRANSLATION
@@ -368,15 +341,13 @@ Record = Callable[[Manifest, Path, str | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A version of an export: its folder, its manifest, and the old versions that were deleted.
-
-    If the last version of the job has the same content, it is `unchanged` and was not written again.
-    """
+    """A version of an export: its folder, its manifest, and the old versions that were deleted."""
 
     folder: Path
     manifest: Manifest
     pruned: list[Path]
     unchanged: bool = False
+    """True if it is the last version of the job, which a new version would equal."""
 
 
 def export(
@@ -505,10 +476,9 @@ def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: st
     if any(manifest.get(name) != value for name, value in expected.items()):
         return None
     path = open_folder(row.path)
-    if not path.is_file() or path.stat().st_size != manifest["bytes"]:
-        return None
-    latest = (canonical_folder(versions.folder), latest_version(versions.folder))
-    if latest != (canonical_folder(path.parent.parent), path.parent.name):
+    is_intact = path.is_file() and path.stat().st_size == manifest["bytes"]
+    is_here = canonical_folder(path.parent.parent) == canonical_folder(versions.folder)
+    if not (is_intact and is_here and path.parent.name == latest_version(versions.folder)):
         return None
     return Published(path.parent, from_plain(Manifest, manifest), [], unchanged=True)
 
@@ -526,21 +496,17 @@ def _test_set_digest(options: ExportOptions) -> str | None:
 
 @contextmanager
 def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
-    """Record an export in the store: as done if the callback gets a manifest and a file, else as failed.
-
-    A read-only store keeps no record.
-    """
+    """Record an export, unless the store is read-only: as done if the callback is called, else as failed."""
     started = time.monotonic()
     export_id = None if store.read_only else store.record_export(name, str(path), format, job)
 
     def done(manifest: Manifest, file: Path, version: str | None) -> None:
-        if export_id is None:
-            return
-        store.finish_export(
-            export_id, path=str(file), rules=manifest.rules, bytes=manifest.bytes, sha256=manifest.sha256,
-            position=manifest.position, last_event_id=manifest.last_event_id, manifest=manifest.text(),
-            seconds=time.monotonic() - started, version=version,
-        )  # fmt: skip
+        if export_id is not None:
+            store.finish_export(
+                export_id, path=str(file), rules=manifest.rules, bytes=manifest.bytes, sha256=manifest.sha256,
+                position=manifest.position, last_event_id=manifest.last_event_id, manifest=manifest.text(),
+                seconds=time.monotonic() - started, version=version,
+            )  # fmt: skip
 
     try:
         yield done
@@ -556,13 +522,8 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
         raise
 
 
-def _write(
-    store: Store, work: Path, plan: ExportPlan, report: Phases | None, path: Path, glue: Path
-) -> Manifest:
-    """Write the rules, and the format's glue rules, of a snapshot to new files; return the manifest.
-
-    Raises `NothingLearnedError`.
-    """
+def _write(store: Store, work: Path, plan: ExportPlan, report: Phases | None, path: Path, glue: Path) -> Manifest:
+    """Write the rules, and the format's glue rules, of a snapshot to new files; return the manifest."""
     report, options = report or (lambda *_: None), plan.options
     test_set = _test_set_digest(options)
     with store.snapshot() as snapshot:

@@ -35,8 +35,6 @@ Starts = dict[int, list[int]]
 class SentenceIndex:
     """Sentences, indexed by their n-grams of at most three words."""
 
-    __test__ = False
-
     def __init__(self, sentences: Iterable[str]) -> None:
         self.sentences: list[list[str]] = [
             [escape_terminal(word) for word in sentence.split()] for sentence in sentences
@@ -83,16 +81,13 @@ class SentenceIndex:
 
     def _find(self, run: Run) -> Starts:
         """Return the start positions of a word run by sentence, ascending. Results for short runs are cached."""
-        first = run[:_MAX_INDEXED_WORDS]
-        if first not in self._positions:
-            return {}
         if run in self._cached:
             return self._cached[run]
         starts: Starts = {}
-        for number, start in self._positions[first]:
+        for number, start in self._positions.get(run[:_MAX_INDEXED_WORDS], ()):
             if len(run) <= _MAX_INDEXED_WORDS or tuple(self.sentences[number][start : start + len(run)]) == run:
                 starts.setdefault(number, []).append(start)
-        if len(run) <= _MAX_INDEXED_WORDS:
+        if starts and len(run) <= _MAX_INDEXED_WORDS:
             self._cached[run] = starts
         return starts
 
@@ -153,12 +148,8 @@ def rule_filters(
         yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {samples}", ()
     if options.max_scope is not None:
         yield f"scope ≤ {options.max_scope}", f"scope <= {options.max_scope}", ("scope",)
-    if options.hiero:
-        yield from _hiero(linked)
-
-
-def _hiero(linked: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the constraints of Chiang (2007), as `rule_filters` does."""
+    if not options.hiero:
+        return
     yield f"nonterminals ≤ {HIERO_MAX_NONTERMINALS}", f"nonterminals <= {HIERO_MAX_NONTERMINALS}", ("nonterminals",)
     adjacent = f"nonterminals > 1 AND contains(source, '] [X') AND regexp_matches(source, '{ADJACENT}')"
     yield "no adjacent source nonterminals", f"NOT ({adjacent})", ("nonterminals",)
@@ -168,8 +159,7 @@ def _hiero(linked: bool) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     if linked:
         yield "aligned words", "alignment <> ''", columns
     else:
-        filter_name = "words on both sides (no rule has links)"
-        yield filter_name, "least(source_terminals, target_terminals) > 0", columns
+        yield "words on both sides (no rule has links)", "least(source_terminals, target_terminals) > 0", columns
     spanned = f"greatest(source_terminals, target_terminals) + nonterminals <= {HIERO_MAX_SPAN}"
     yield f"span ≤ {HIERO_MAX_SPAN} (by the length of the sides)", spanned, columns
 
@@ -182,30 +172,28 @@ def apply_filters(
     *,
     both_sides: bool = False,
     lexicon: bool = False,
-    loaded_from: int | None = None,
-    linked: bool = False,
 ) -> list[FilterCount]:
     """Make the view `kept` of the rules that pass all filters, and return the counts of each filter.
 
-    The first filter keeps the rules that match a sentence of the test set. `loaded_from` is the number of rules from
-    which the view `rules` was loaded, if it has only matching rules. With `linked`, some rule of the store has links.
+    The first filter keeps the rules that match a sentence of the test set.
     """
     counts_by_filter, candidates = [], "rules"
     if test_set is not None:
-        if loaded_from is None:
-            scratch.run("CREATE TABLE matching (source VARCHAR)")
-            for rows in scratch.row_blocks("SELECT DISTINCT source FROM rules"):
-                if matching := [row for row in rows if test_set.keeps(row[0])]:
-                    scratch.insert("matching", matching)
-            candidates = "rules SEMI JOIN (SELECT coalesce(source, '') AS source FROM matching) USING (source)"
-            [loaded_from] = scratch.row("SELECT count(*) FROM rules")
+        scratch.run("CREATE TABLE matching (source VARCHAR)")
+        for rows in scratch.row_blocks("SELECT DISTINCT source FROM rules"):
+            if matching := [row for row in rows if test_set.keeps(row[0])]:
+                scratch.insert("matching", matching)
+        candidates = "rules SEMI JOIN (SELECT coalesce(source, '') AS source FROM matching) USING (source)"
         assert options.filter_for is not None
+        [before] = scratch.row("SELECT count(*) FROM rules")
         [after] = scratch.row(f"SELECT count(*) FROM {candidates}")
-        counts_by_filter.append(FilterCount(f"matches a sentence of {options.filter_for.name}", loaded_from, after))
-    linked = options.hiero and (linked or scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0)
+        counts_by_filter.append(FilterCount(f"matches a sentence of {options.filter_for.name}", before, after))
+    linked = options.hiero and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
     filter_conditions = list(rule_filters(options, samples, linked, both_sides, lexicon))
     conditions = [condition for _, condition, _ in filter_conditions]
-    counts = _counts(scratch, candidates, conditions)
+    # The numbers of rules that meet the first 0, 1, 2, … conditions.
+    columns = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))
+    counts = scratch.row(f"SELECT {', '.join(['count(*)', *columns])} FROM {candidates}")
     counts_by_filter += [FilterCount(name, counts[k], counts[k + 1]) for k, (name, *_) in enumerate(filter_conditions)]
     where = " AND ".join(conditions) or "true"
     if options.per_source is None:
@@ -221,9 +209,3 @@ def apply_filters(
     best = scratch.row("SELECT count(*) FROM best")[0]
     counts_by_filter.append(FilterCount(f"best {options.per_source} per source side", counts[-1], best))
     return counts_by_filter
-
-
-def _counts(scratch: Scratch, candidates: str, conditions: list[str]) -> list[int]:
-    """Return the numbers of rules that meet the first 0, 1, 2, … conditions."""
-    counts = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))
-    return list(scratch.row(f"SELECT {', '.join(['count(*)', *counts])} FROM {candidates}"))

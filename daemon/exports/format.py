@@ -16,10 +16,9 @@ from hierogram.samplers.grammar.rules import NONTERMINAL
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature: name, description, SQL expression, default weight; decoders take the log if `logarithmic`."""
+    """A feature: name, SQL expression, default weight; decoders take the log if `logarithmic`."""
 
     name: str
-    meaning: str
     value: str
     weight: float = 0.0
     lexical: bool = False
@@ -30,56 +29,34 @@ class Feature:
 def _probability(name: str, of: str, condition: str, weight: float) -> Feature:
     """Return the feature of a smoothed conditional probability (docs/model.md) [Foster, Kuhn & Johnson 2006]."""
     value = f"(uses - smoothing * seen + smoothing * {condition}_seen * ({of}_seen / all_seen)) / {condition}_uses"
-    return Feature(
-        name, f"smoothed share of the counts of rules with the same {condition} side", value, weight, logarithmic=True
-    )
+    return Feature(name, value, weight, logarithmic=True)
 
 
-def _lexical(name: str, side: str, weight: float) -> Feature:
-    return Feature(name, f"lexical weight of the {side} words", name, weight, lexical=True, logarithmic=True)
-
-
-def _at_most(name: str, bound: str, count: str = "count", of: str = "the count") -> Feature:
-    return Feature(name, f"1 if {of} is at most {bound}, else 0", f"CASE WHEN {count} <= {bound} THEN 1 ELSE 0 END")
-
-
-def _word_count_feature(name: str, number: int, description: str) -> Feature:
-    value = f"CASE WHEN source_terminals = {number} THEN 1 ELSE 0 END"
-    return Feature(name, f"1 if the source side has {description}, else 0", value, shape=("source_terminals",))
+def _indicator(name: str, condition: str, *shape: str) -> Feature:
+    return Feature(name, f"CASE WHEN {condition} THEN 1 ELSE 0 END", shape=shape)
 
 
 FEATURES = (
     _probability("p_target_given_source", "target", "source", 0.25),
     _probability("p_source_given_target", "source", "target", 0.2),
-    _lexical("lex_target_given_source", "target", 0.15),
-    _lexical("lex_source_given_target", "source", 0.1),
-    Feature("count", "count of the rule in the exported kind of grammar", "count", logarithmic=True),
-    Feature("source_count", "total count of rules with the same source side", "source_count", logarithmic=True),
-    Feature("target_count", "total count of rules with the same target side", "target_count", logarithmic=True),
-    _at_most("quarter", "0.25"),
-    _at_most("half", "0.5"),
-    _at_most("singleton", "1"),
-    _at_most("rare", "3"),
-    _at_most("source_singleton", "1", "source_count", "the total count of the source side"),
-    Feature(
-        "terminals_only",
-        "1 if the rule has no nonterminals, else 0",
-        "CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END",
-        shape=("nonterminals",),
-    ),
-    Feature("nonterminals", "nonterminals per side", "nonterminals", shape=("nonterminals",)),
-    Feature("scope", "scope k: parsing takes time O(n^k)", "scope", shape=("scope",)),
-    Feature("source_words", "words on the source side", "source_terminals", shape=("source_terminals",)),
-    Feature("target_words", "words on the target side", "target_terminals", shape=("target_terminals",)),
-    _word_count_feature("one_word", 1, "one word"),
-    _word_count_feature("two_words", 2, "two words"),
-    Feature(
-        "minimal",
-        "1 if minimal derivations use the rule, else 0",
-        "CASE WHEN minimal_uses > 0 THEN 1 ELSE 0 END",
-        shape=("minimal_uses",),
-    ),
+    Feature("lex_target_given_source", "lex_target_given_source", 0.15, lexical=True, logarithmic=True),
+    Feature("lex_source_given_target", "lex_source_given_target", 0.1, lexical=True, logarithmic=True),
+    *(Feature(count, count, logarithmic=True) for count in ("count", "source_count", "target_count")),
+    _indicator("quarter", "count <= 0.25"),
+    _indicator("half", "count <= 0.5"),
+    _indicator("singleton", "count <= 1"),
+    _indicator("rare", "count <= 3"),
+    _indicator("source_singleton", "source_count <= 1"),
+    _indicator("terminals_only", "nonterminals = 0", "nonterminals"),
+    Feature("nonterminals", "nonterminals", shape=("nonterminals",)),
+    Feature("scope", "scope", shape=("scope",)),
+    Feature("source_words", "source_terminals", shape=("source_terminals",)),
+    Feature("target_words", "target_terminals", shape=("target_terminals",)),
+    _indicator("one_word", "source_terminals = 1", "source_terminals"),
+    _indicator("two_words", "source_terminals = 2", "source_terminals"),
+    _indicator("minimal", "minimal_uses > 0", "minimal_uses"),
 )
+"""All features; docs/exports.md describes them."""
 
 SPAN, POPS = 20, 1000
 """Maximum words of a rule's span, and hypotheses popped per span, in configurations for other decoders."""
@@ -133,7 +110,6 @@ class Format:
     """
 
     name: str
-    meaning: str
     suffix: str
     features: tuple[str, ...]
     compression: Compression = Compression.NONE
@@ -188,9 +164,6 @@ class Format:
         return [BY_NAME[name] for name in self.features if names is None or name in names]
 
 
-ESCAPED = r"\\"[:1]
-
-
 def concatenated(*parts: str) -> str:
     """Return SQL that concatenates non-NULL parts by one function; each `||` would copy the text before it."""
     return f"concat({', '.join(parts)})"
@@ -208,7 +181,7 @@ def is_nonterminal(symbol: str) -> str:
 
 def word(symbol: str) -> str:
     """Return SQL for the word of a terminal symbol, without the backslash of an escaped word."""
-    return f"(CASE WHEN starts_with({symbol}, '{ESCAPED}') THEN substr({symbol}, 2) ELSE {symbol} END)"
+    return f"(CASE WHEN starts_with({symbol}, '\\') THEN substr({symbol}, 2) ELSE {symbol} END)"
 
 
 def symbols(side: str) -> str:

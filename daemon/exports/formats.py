@@ -1,4 +1,4 @@
-"""All formats of exports, and their registry. A new format is an entry in `FORMATS` or `FILES`.
+"""All formats of exports, and their registry `FORMATS`.
 
 `cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. cdec reads any word in brackets
 as a nonterminal, and `|||` as the end of a field. So both have a backslash before them, as in the store's own notation.
@@ -13,8 +13,9 @@ Tree grammars: fragments in brackets, and the CFG that has the same probabilitie
 
 Tables for analysis: JSON lines, TSV, Parquet. Sides are in the store's notation, values are linear.
 
-Files for other tools of a translation pipeline: dictionaries, shortlists, priors, vocabulary maps. Word pairs are
-counted from the links of the store's pairs; phrase pairs are the rules without nonterminals.
+Files for other tools of a translation pipeline: dictionaries (Bicleaner), shortlists (Marian), priors (eflomal), tables
+of probabilities (fast_align), vocabulary maps (CTranslate2). Word pairs are counted from the links of the store's
+pairs; phrase pairs are the rules without nonterminals.
 """
 
 import csv
@@ -134,7 +135,6 @@ def _read_cdec(line: str, _: FeatureSet) -> ReadRule:
 
 CDEC = Format(
     name="cdec",
-    meaning="cdec grammar with named log10 features",
     suffix=".cdec",
     compression=Compression.GZIP,
     features=tuple(CDEC_NAMES),
@@ -201,7 +201,6 @@ def _configure_moses(grammar: str, glue: str, features: FeatureSet) -> list[Conf
 
 MOSES = Format(
     name="moses",
-    meaning="Moses rule table in the order of LC_ALL=C sort, and its glue grammar",
     suffix=".moses",
     compression=Compression.GZIP,
     features=(*MOSES_SCORES, *(own.name for own in FEATURES if own.name not in MOSES_SCORES)),
@@ -248,14 +247,12 @@ _tree_format = partial(Format, compression=Compression.ZSTD, features=_TREE_FEAT
 
 FRAGMENTS = _tree_format(
     name="fragments",
-    meaning="bracketed fragment, its count, and its relative frequency given its root label",
     suffix=".fragments",
     line=lambda _: f"target || ' ||| ' || {plain('count')} || ' ||| ' || {plain('p_target_given_source')}",
     read=_read_fragment,
 )
 PCFG = _tree_format(
     name="pcfg",
-    meaning="fragment as a CFG rule: root label, frontier, probability, count, and the fragment",
     suffix=".pcfg",
     line=lambda _: (
         f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || {plain('p_target_given_source')}"
@@ -312,7 +309,6 @@ _table = partial(Format, features=_TABLE_FEATURES, needs=None, alignments=True, 
 
 JSONL = _table(
     name="jsonl",
-    meaning="one JSON object per line",
     suffix=".jsonl",
     compression=Compression.ZSTD,
     line=_json_line,
@@ -320,14 +316,13 @@ JSONL = _table(
 )
 TSV = _table(
     name="tsv",
-    meaning="tab-separated columns with a header line",
     suffix=".tsv",
     compression=Compression.ZSTD,
     line=_tab_line,
     read=_read_tabs,
     header=lambda features: "\t".join(columns(features)),
 )
-PARQUET = _table(name="parquet", meaning="Parquet with internal compression", suffix=".parquet")
+PARQUET = _table(name="parquet", suffix=".parquet")
 
 
 _BY_SOURCE, _BY_TARGET = "p_target_given_source", "p_source_given_target"
@@ -355,12 +350,11 @@ _phrase_format = partial(Format, fixed=True, needs=LINKS, lexicon=True)
 _word_format = partial(_phrase_format, words=True)
 
 
-def _dictionary(name: str, meaning: str, suffix: str, probability: str = _BY_SOURCE) -> Format:
+def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format:
     """Return a format whose lines are a word, the word that it is conditioned on, and its probability."""
     words = ("target", "source") if probability == _BY_SOURCE else ("source", "target")
     return _word_format(
         name=name,
-        meaning=meaning,
         suffix=suffix,
         compression=Compression.GZIP,
         features=(probability,),
@@ -369,14 +363,11 @@ def _dictionary(name: str, meaning: str, suffix: str, probability: str = _BY_SOU
     )
 
 
-BICLEANER = _dictionary("bicleaner", "Bicleaner dictionary from source to target", ".bicleaner")
-BICLEANER_REVERSE = _dictionary(
-    "bicleaner-reverse", "Bicleaner dictionary from target to source", ".bicleaner-reverse", _BY_TARGET
-)
-SHORTLIST = _dictionary("shortlist", "Marian lexical shortlist", ".s2t")
+BICLEANER = _dictionary("bicleaner", ".bicleaner")
+BICLEANER_REVERSE = _dictionary("bicleaner-reverse", ".bicleaner-reverse", _BY_TARGET)
+SHORTLIST = _dictionary("shortlist", ".s2t")
 PRIORS = _word_format(
     name="priors",
-    meaning="eflomal lexical priors",
     suffix=".priors",
     features=("count",),
     line=lambda _: concatenated(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, plain("count")),
@@ -384,7 +375,6 @@ PRIORS = _word_format(
 )
 TTABLE = _word_format(
     name="ttable",
-    meaning="fast_align table of conditional probabilities",
     suffix=".ttable",
     features=(_BY_SOURCE,),
     line=lambda _: concatenated("source", _TAB, "target", _TAB, plain(f"ln({_BY_SOURCE})")),
@@ -392,7 +382,6 @@ TTABLE = _word_format(
 )
 VMAP = _phrase_format(
     name="vmap",
-    meaning="CTranslate2 vocabulary map",
     suffix=".vmap",
     features=("count",),
     line=lambda _: concatenated("source", _TAB, "target"),
@@ -401,23 +390,21 @@ VMAP = _phrase_format(
 )
 
 
-FORMATS: dict[str, Format] = {format.name: format for format in (CDEC, MOSES, FRAGMENTS, PCFG, JSONL, TSV, PARQUET)}
-"""Formats of grammars. The default of a kind of grammar is the first one that can write it."""
-
-
-FILES: dict[str, Format] = {
-    format.name: format for format in (BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE)
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        *(CDEC, MOSES, FRAGMENTS, PCFG, JSONL, TSV, PARQUET),
+        *(BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE),
+    )
 }
-"""Formats of files for other tools, which contain only part of a grammar."""
-
-EVERY: dict[str, Format] = {**FORMATS, **FILES}
+"""All formats by name. The default of a kind of grammar is the first one that can write it."""
 
 
 def find_format(name: str) -> Format:
     """Return the format with a name. Raises `ValueError`."""
-    if name not in EVERY:
-        raise ValueError(f"unknown format {name!r}: expected {', '.join(EVERY)}")
-    return EVERY[name]
+    if name not in FORMATS:
+        raise ValueError(f"unknown format {name!r}: expected {', '.join(FORMATS)}")
+    return FORMATS[name]
 
 
 def default_format(notation: Notation) -> Format:
@@ -425,14 +412,7 @@ def default_format(notation: Notation) -> Format:
     return next(format for format in FORMATS.values() if format.supports(notation))
 
 
-def check_kind(format: Format, notation: Notation) -> None:
-    """Raise `ValueError` if the format cannot write this kind of grammar."""
-    if not format.supports(notation):
-        suited = ", ".join(candidate.name for candidate in EVERY.values() if candidate.supports(notation))
-        raise ValueError(notation.cannot(f"be exported as {format.name}: use {suited}"))
-
-
 def format_from_name(name: str) -> Format | None:
     """Return the format of a file name's ending, with or without an ending of compression, or None."""
     stem, _ = split_suffix(name)
-    return next((format for format in EVERY.values() if stem.endswith(format.suffix)), None)
+    return next((format for format in FORMATS.values() if stem.endswith(format.suffix)), None)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hierogram.daemon.exports.format import FEATURES
-from hierogram.daemon.exports.formats import EVERY, find_format
+from hierogram.daemon.exports.formats import FORMATS, find_format
 from hierogram.daemon.exports.publication import Versions, open_folder
 from hierogram.daemon.files import Compression
 from hierogram.daemon.shared_options import MAX_SCOPE, OUTPUT, Corpus, CurrentSample, MinCount, PosteriorMean
@@ -71,15 +71,11 @@ def _as_option_error(option: str) -> Iterator[None]:
         raise OptionError(option, str(error)) from error
 
 
-VersionName = Annotated[str, Option("Name prefix of the versions.", metavar="NAME")]
 Keep = Annotated[int | None, Option("Keep the N newest versions.", min=1, metavar="N", shown="all")]
-Folder = Annotated[
-    str | None,
-    Option(
-        "Write a new version into this folder, or URL of object storage (s3://bucket/prefix), instead of a file.",
-        metavar="FOLDER",
-    ),
-]
+FOLDER = Option(
+    "Write a new version into this folder, or URL of object storage (s3://bucket/prefix), instead of a file.",
+    metavar="FOLDER",
+)
 Cron = Annotated[
     str | None,
     Option(
@@ -100,7 +96,6 @@ Timezone = Annotated[
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
-
 SMOOTHING = 0.7
 """Discount of a use in translation probabilities."""
 
@@ -120,7 +115,7 @@ class ExportOptions(Options):
     format: Annotated[
         str | None,
         Option(
-            "Format", values=EVERY.keys(), flags=("--format", "-f"), metavar="NAME",
+            "Format", values=FORMATS.keys(), flags=("--format", "-f"), metavar="NAME",
             shown="by the suffix of the file, else cdec, or fragments for trees",
         ),
     ] = None  # fmt: skip
@@ -177,6 +172,7 @@ class ExportOptions(Options):
     def __post_init__(self) -> None:
         check(self)
         object.__setattr__(self, "compression", Compression(self.compression))
+        object.__setattr__(self, "filter_for", None if self.filter_for is None else Path(self.filter_for))
         check_count_flags(self.posterior_mean, self.current_sample)
         if self.format is None:
             return
@@ -199,12 +195,9 @@ class ExportOptions(Options):
 class Destination:
     """Destination of an export: a file, standard output, or a version in a folder. Raises `OptionError`."""
 
-    output: Annotated[
-        Path | None,
-        OUTPUT,
-    ] = None
-    to: Folder = None
-    name: VersionName = "grammar"
+    output: Annotated[Path | None, OUTPUT] = None
+    to: Annotated[str | None, FOLDER] = None
+    name: Annotated[str, Option("Name prefix of the versions.", metavar="NAME")] = "grammar"
     keep: Keep = None
 
     def __post_init__(self) -> None:
@@ -261,7 +254,7 @@ class ExportJob(ExportOptions):
     """
 
     name: Annotated[str, Option("Name of the job and prefix of its versions.", positional=True)]
-    to: Annotated[str, get_args(Folder)[1]]
+    to: Annotated[str, FOLDER]
     cron: Cron = None
     timezone: Timezone = None
     every: Every = None

@@ -57,14 +57,7 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Origin of an export, filters, and digests of its files.
-
-    `file`, `bytes` and `sha256` describe the file of rules, `extra_files` the files beside it. `position` is the
-    position of the store, `settings` are the store's settings, and `options` are all options, including defaults.
-    `filters` has the number of rules before and after each filter. `variance_a_use` is the mean variance of a use, see
-    `uncertainty`. `grammar_position` is the position of the last transaction that changed pairs or the grammar,
-    `last_event_id` the last event at `position`, `filter_for_sha256` the digest of the test set.
-    """
+    """Origin of an export, filters, and digests of its files; docs/exports.md describes the fields."""
 
     manifest_version: int
     hierogram: str
@@ -141,14 +134,9 @@ def is_object_storage(folder: Path) -> bool:
     return "://" in str(folder)
 
 
-def _storage(folder: Path) -> Any:
-    """Return the fsspec file system of a URL."""
-    return cast("Any", folder).fs
-
-
-def _key(path: Path) -> str:
-    """Return the name of a URL within its file system: bucket and key."""
-    return str(cast("Any", path).path)
+def _storage(path: Path) -> tuple[Any, str]:
+    """Return the fsspec file system of a URL, and the name within it: bucket and key."""
+    return cast("Any", path).fs, str(cast("Any", path).path)
 
 
 def canonical_folder(to: str | Path) -> str:
@@ -158,10 +146,7 @@ def canonical_folder(to: str | Path) -> str:
 
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Create a hidden folder next to the destination. Deletes it at the end, and the folders of killed processes.
-
-    For object storage, it is in the temporary folder of the system.
-    """
+    """Create a hidden folder next to the destination. Deletes it at the end, and the folders of killed processes."""
     if is_object_storage(folder):
         folder = Path(tempfile.gettempdir())
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
@@ -193,11 +178,9 @@ def _is_abandoned(folder: Path) -> bool:
 
 @contextmanager
 def lock_name(folder: Path, name: str) -> Iterator[None]:
-    """Lock a name within the folder. Raises `ExportError` if another process writes to it.
-
-    Object storage has no locks.
-    """
+    """Lock a name within the folder. Raises `ExportError` if another process writes to it."""
     if is_object_storage(folder):
+        # Object storage has no locks.
         yield
         return
     path = folder / f".{name}.lock"
@@ -228,7 +211,8 @@ def publish_folder(written: Path, final: Path) -> None:
     """
     if is_object_storage(final):
         for file in sorted(written.iterdir(), key=lambda file: file.name == MANIFEST):
-            _storage(final).put_file(str(file), _key(final / file.name))
+            storage, key = _storage(final / file.name)
+            storage.put_file(str(file), key)
         (final.parent / LATEST).write_text(final.name, encoding="utf-8")
         return
     for file in written.iterdir():
@@ -260,8 +244,8 @@ def _timestamped(folder: Path, name: str, *, whole: bool = True) -> list[tuple[s
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
     if is_object_storage(folder):
         # One request lists a thousand objects.
-        prefix = _key(folder)
-        objects = (key.removeprefix(prefix).strip("/").split("/") for key in _storage(folder).find(prefix))
+        storage, prefix = _storage(folder)
+        objects = (key.removeprefix(prefix).strip("/").split("/") for key in storage.find(prefix))
         paths = {folder / parts[0] for parts in objects if len(parts) > 1 and (not whole or parts[1:] == [MANIFEST])}
     else:
         entries = folder.iterdir() if folder.is_dir() else ()
@@ -311,7 +295,8 @@ def prune_versions(versions: Versions, now: datetime) -> list[Path]:
         for path in expired:
             (path / MANIFEST).unlink()
         for path in (*expired, *(path for path in uploaded if now - _written_at(name, path) > _UPLOAD_LIMIT)):
-            _storage(path).rm(_key(path), recursive=True)
+            storage, key = _storage(path)
+            storage.rm(key, recursive=True)
         return expired
     for link in folder.glob(f".{LATEST}.*.tmp"):
         if link.is_symlink():

@@ -121,14 +121,16 @@ def run_due(
             raise ExportError(INTERRUPTED)
         report(work, done, total)
 
-    while not stopping() and (row := _next_due(store, clock())) is not None:
-        job = _read_job(row.name, row.job)
+    while not stopping():
+        row, now = next(iter(store.jobs()), None), clock()
+        if row is None or row.next_run is None or row.next_run > now.timestamp():
+            return
+        job = _read_job(row)
         if job is None:
             store.postpone_job(row, None)
             continue
-        assert row.next_run is not None
         due = _moment(row.next_run)
-        later = _first_after(job, clock(), due)
+        later = _first_after(job, now, due)
         if not store.postpone_job(row, later):
             # Another process has changed, removed or run the job.
             continue
@@ -158,11 +160,6 @@ def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
     return corrected
 
 
-def _next_due(store: Store, now: datetime) -> JobRow | None:
-    first = next(iter(store.jobs()), None)
-    return first if first and first.next_run is not None and first.next_run <= now.timestamp() else None
-
-
 def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
     """Raise `OptionError` if a job cannot run beside the others, or if a file that it reads is missing."""
     for other in others:
@@ -184,7 +181,7 @@ def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
 
 def check_configured_jobs(store: Store, jobs: Sequence[ExportJob]) -> None:
     """Raise `UsageError`, which names the key, if a configured job cannot run beside the others and the stored ones."""
-    added = [job for row in store.jobs() if not row.configured and (job := _read_job(row.name, row.job)) is not None]
+    added = [job for row in store.jobs() if not row.configured and (job := _read_job(row))]
     for number, job in enumerate(jobs):
         try:
             check_job(job, (*jobs[:number], *added))
@@ -193,17 +190,17 @@ def check_configured_jobs(store: Store, jobs: Sequence[ExportJob]) -> None:
 
 
 def _check_stored(store: Store, job: ExportJob) -> None:
-    rows = [row for row in store.jobs() if row.name != job.name]
+    others = [_parse_job(row.job) for row in store.jobs() if row.name != job.name]
     try:
-        check_job(job, [other for row in rows if isinstance(other := _parse_job(row.job), ExportJob)])
+        check_job(job, [other for other in others if isinstance(other, ExportJob)])
     except OptionError as error:
         raise ExportError(f"{error.option}: {error.reason}") from error
 
 
 def add_job(store: Store, job: ExportJob) -> JobStatus:
     """Add a job, or replace the job with its name; return its status. Raises `OptionError`."""
-    others = [row for row in store.jobs() if row.configured or row.name != job.name]
-    check_job(job, [other for row in others if (other := _read_job(row.name, row.job))])
+    rows = [row for row in store.jobs() if row.configured or row.name != job.name]
+    check_job(job, [other for row in rows if (other := _read_job(row))])
     store.put_job(_first_row(job))
     return job_status(store, job.name)
 
@@ -219,7 +216,7 @@ def remove_job(store: Store, name: str) -> None:
 def find_job(store: Store, name: str) -> ExportJob:
     """Return the job with the name; raises `DaemonError`."""
     for row in store.jobs():
-        if row.name == name and (job := _read_job(row.name, row.job)) is not None:
+        if row.name == name and (job := _read_job(row)):
             return job
     raise _missing(name)
 
@@ -239,13 +236,12 @@ def job_status(store: Store, name: str) -> JobStatus:
 
 def job_statuses(states: Sequence[JobState]) -> list[JobStatus]:
     """Return the status of stored jobs."""
-    jobs = {state.name: _parse_job(state.job) for state in states}
-    return [_status(state, jobs) for state in states]
+    jobs = [_parse_job(state.job) for state in states]
+    valid_jobs = [job for job in jobs if isinstance(job, ExportJob)]
+    return [_status(state, job, valid_jobs) for state, job in zip(states, jobs, strict=True)]
 
 
-def _status(state: JobState, jobs: dict[str, ExportJob | str]) -> JobStatus:
-    job = jobs[state.name]
-    others = [other for name, other in jobs.items() if name != state.name and isinstance(other, ExportJob)]
+def _status(state: JobState, job: ExportJob | str, valid_jobs: list[ExportJob]) -> JobStatus:
     unchanged = None if state.unchanged_at is None else _moment(state.unchanged_at).replace(microsecond=0)
     confirmed = unchanged is not None and (state.started_at is None or unchanged >= state.started_at)
     last: RunState = "unchanged" if confirmed else state.state or "never"
@@ -260,31 +256,26 @@ def _status(state: JobState, jobs: dict[str, ExportJob | str]) -> JobStatus:
             due = _moment(state.next_run)
             next_runs = (due.astimezone(zone), *islice(job.runs_after(due, due), RUNS_SHOWN - 1))
         try:
-            check_job(job, others)
+            check_job(job, [other for other in valid_jobs if other is not job])
         except OptionError as problem:
             error = error or f"{problem.option}: {problem.reason}"
+    succeeded = unchanged if confirmed else state.succeeded_at
     return JobStatus(
-        state.name, state.configured, options, next_runs, last, error, _in_zone(state.started_at, zone),
-        _in_zone(unchanged if confirmed else state.succeeded_at, zone), state.seconds, state.rules, state.bytes,
-        state.path, state.failures,
+        state.name, state.configured, options, next_runs, last, error, state.started_at and
+        state.started_at.astimezone(zone), succeeded and succeeded.astimezone(zone), state.seconds, state.rules,
+        state.bytes, state.path, state.failures,
     )  # fmt: skip
 
 
-def _in_zone(time: datetime | None, zone: tzinfo) -> datetime | None:
-    return None if time is None else time.astimezone(zone)
-
-
-def _read_job(name: str, stored: str) -> ExportJob | None:
+def _read_job(row: JobRow) -> ExportJob | None:
     """Return a stored job; log why, and return None, if it is not valid."""
-    job = _parse_job(stored)
+    job = _parse_job(row.job)
     if isinstance(job, ExportJob):
         return job
     _log.warning(
         "scheduled job %r cannot be read and does not run: %s; remove it with `hierogram schedule --remove`, or add "
-        "it again",
-        name,
-        job,
-    )
+        "it again", row.name, job,
+    )  # fmt: skip
     return None
 
 

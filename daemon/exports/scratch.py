@@ -1,18 +1,17 @@
-"""A DuckDB database for one export. Data beyond its memory limit are in files.
+"""A DuckDB database for one export or comparison. Data beyond its memory limit are in files.
 
-It loads the store's rules once, in the order of the store, and joins, ranks and sorts them. Results do not depend on
-the number of threads: sums are integers, and output is sorted by unique keys.
+Results do not depend on the number of threads: sums are integers, and output is sorted by unique keys.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
-from hierogram.samplers.grammar.rules import SHORT
+from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.kernel import Report
 from hierogram.storage.exports.snapshot import Block, Snapshot
 from hierogram.storage.records.grammar import CountKind
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
-
-    from hierogram.samplers.counts.occurrences import RuleLinks
-    from hierogram.samplers.forests.compositions import Compositions
-    from hierogram.samplers.forests.derivations import Batch
-    from hierogram.samplers.forests.records import Fragments
 
 
 Blocks = Iterator[Block]
@@ -107,10 +101,7 @@ class Scratch:
             self.run(f"DROP TABLE {table}")
 
     def lines(self, query: str) -> Iterator[bytes]:
-        """Yield the single text column of a query as lines, in byte blocks of any length.
-
-        The database writes into a pipe while the caller reads.
-        """
+        """Yield the single text column of a query as lines, in byte blocks of any length, while the database writes."""
         with ExitStack() as stack:
             read_end, write_end = os.pipe()
             stream = stack.enter_context(open(read_end, "rb", buffering=0))
@@ -136,13 +127,8 @@ class Scratch:
         """
         definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self.run(f"CREATE TABLE IF NOT EXISTS {table} ({definitions})")
-        with ThreadPoolExecutor(1, thread_name_prefix="export") as reader:
-            number = 0
-            pending = reader.submit(self._write_part, blocks, number, len(columns))
-            while (part := pending.result()) is not None:
-                number += 1
-                pending = reader.submit(self._write_part, blocks, number, len(columns))
-                paths, reached = part
+        with closing(prefetch(self._write_parts(blocks, len(columns)))) as parts:
+            for paths, reached in parts:
                 files = (
                     f"read_csv({quoted(str(path))}, {_READ}, columns={{'{name}': '{kind}'}})"
                     for path, (name, kind) in zip(paths, columns.items(), strict=True)
@@ -154,22 +140,26 @@ class Scratch:
                 if progress:
                     progress(reached)
 
-    def _write_part(self, blocks: Blocks, number: int, columns: int) -> tuple[list[Path], int] | None:
-        paths = [self._folder / f"{number}.{column}" for column in range(columns)]
-        size = reached = 0
-        with ExitStack() as stack:
-            files: list[BinaryIO] = [stack.enter_context(path.open("wb")) for path in paths]
-            for file in files:
-                file.write(_FIRST_LINE)
-            for rows, block in blocks:
-                reached = rows
-                for file, column in zip(files, block, strict=True):
-                    size += file.write(column.encode()) + file.write(b"\n")
-                self._loaded += _ROW_BYTES * (block[0].count("\n") + 1)
-                if size >= _PART_BYTES:
-                    break
-        self._loaded += size
-        return (paths, reached) if size else None
+    def _write_parts(self, blocks: Blocks, columns: int) -> Iterator[tuple[list[Path], int]]:
+        """Yield the files of a part, one for each column, and the number of rows or pairs read until then."""
+        for number in count():
+            paths = [self._folder / f"{number}.{column}" for column in range(columns)]
+            size = reached = 0
+            with ExitStack() as stack:
+                files: list[BinaryIO] = [stack.enter_context(path.open("wb")) for path in paths]
+                for file in files:
+                    file.write(_FIRST_LINE)
+                for rows, block in blocks:
+                    reached = rows
+                    for file, column in zip(files, block, strict=True):
+                        size += file.write(column.encode()) + file.write(b"\n")
+                    self._loaded += _ROW_BYTES * (block[0].count("\n") + 1)
+                    if size >= _PART_BYTES:
+                        break
+            if not size:
+                return
+            self._loaded += size
+            yield paths, reached
 
     def insert(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Append a few thousand rows of simple values to a table, through files."""
@@ -184,10 +174,7 @@ def quoted(value: str) -> str:
 
 
 def memory_for(rules: int) -> int:
-    """Return the maximum memory of the database of a store with this number of rules in use, in bytes.
-
-    It is less than learning the store takes.
-    """
+    """Return the bytes of memory for a store with this number of rules in use: less than learning the store takes."""
     return min(max(MEMORY, _MEMORY_PER_RULE * rules), _MOST_MEMORY)
 
 
@@ -215,364 +202,24 @@ def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
         connection.close()
 
 
-_PAIRS_PER_READ = 2_000
-_SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
-_USES = {"uses": "BIGINT"}
-_AGGREGATES = {"minimal_uses": "sum"}
-"""SQL aggregate of each column that differs between the parts of a rule."""
-LINKED = _SIDES | {"alignment": "VARCHAR"} | _USES | {"composed": "BIGINT"}
-"""Columns of rule uses by their links: number of uses in derivations, and number of compositions."""
-
-
-_MAX_LOOKUP_SHARE = 0.02
-"""Share of matching rules below which looking up rules by their target sides is faster than reading all rules."""
-
-
-class ReadState(NamedTuple):
-    """Position up to which a store's rules were read: ids of the newest pair with a derivation and of the newest rule.
-
-    `seen` is the number of times that all rules are seen, for discounts.
-    """
-
-    pair: int
-    rule: int
-    seen: float
+SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
+USES = {"uses": "BIGINT"}
 
 
 def load_rules(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, count_kind: CountKind, shape: Collection[str],
-    progress: Report | None = None,
-) -> None:  # fmt: skip
-    """Make the view `rules` with id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
-
-    Counts are from the pairs of one `corpus` (its id), or from all pairs (None). The id of a rule is local to this
-    database.
-    """
-    kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
-    if corpus is None:
-        scratch.load("loaded", kinds, snapshot.rule_blocks((*_SIDES, *shape), count_kind), progress)
-    else:
-        scratch.load("parts", kinds, _recount(snapshot, corpus, count_kind, shape, progress))
-        shape_columns = "".join(f"{_AGGREGATES.get(name, 'min')}({name}) AS {name}, " for name in shape)
-        scratch.run(f"""
-            CREATE TABLE loaded AS
-            SELECT source, target, {shape_columns}CAST(sum(uses) AS BIGINT) AS uses FROM parts
-             WHERE uses > 0 GROUP BY source, target""")
-        scratch.run("DROP TABLE parts")
-    _view_loaded(scratch, shape)
+    scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], progress: Report | None = None
+) -> None:
+    """Make the view `rules`: local id, source, target, alignment (empty), the columns `shape`, and the count `uses`."""
+    kinds = SIDES | dict.fromkeys(shape, "INTEGER") | USES
+    scratch.load("loaded", kinds, snapshot.rule_blocks((*SIDES, *shape), count_kind), progress)
+    view_loaded(scratch, shape)
 
 
-def load_matching_rules(
-    scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], keeps: Callable[[str], bool],
-    progress: Report | None = None,
-) -> None:  # fmt: skip
-    """Make the view `rules`, as `load_rules` does, of the rules whose source side is kept.
-
-    The table `same_target` (target, uses) has all rules with the target side of a kept rule, or all rules.
-    """
-    rules = snapshot.find_rules(keeps, progress or (lambda _: None), count_kind)
-    rows = snapshot.rules_beside((*_SIDES, *shape), {"id": rules}, count_kind)
-    scratch.load("loaded", _SIDES | dict.fromkeys(shape, "INTEGER") | _USES, rows)
-    _view_loaded(scratch, shape)
-    targets = [target for rows in scratch.row_blocks("SELECT DISTINCT target FROM rules") for (target,) in rows]
-    _, last = snapshot.newest()
-    if len(rules) < last * _MAX_LOOKUP_SHARE:
-        rows = snapshot.rules_beside(("target",), {"target": targets}, count_kind)
-    else:
-        rows = snapshot.rule_blocks(("target",), count_kind)
-    scratch.load("same_target", {"target": "VARCHAR"} | _USES, rows)
-    scratch.run("UPDATE same_target SET target = '' WHERE target IS NULL")
-
-
-def _view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
+def view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
+    """Make the view `rules` of the table `loaded`."""
     shape_columns = "".join(f"{name}, " for name in shape)
     scratch.run(f"""
         CREATE VIEW rules AS
         SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
                {shape_columns}uses
           FROM loaded""")
-
-
-def _recount(
-    snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report | None
-) -> Blocks:
-    """Yield the rules of a corpus's pairs with their counts, in blocks of pairs. Damaged pairs are omitted."""
-    # Import late, since this loads the compiled samplers.
-    from hierogram.daemon.learning.kinds.kind import StoredSamples
-    from hierogram.daemon.learning.kinds.stored import load_undamaged
-    from hierogram.samplers.grammar.columns import empty_blobs
-
-    settings = snapshot.settings()
-    pairs = 0
-    for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
-        undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
-        is_drawn = count_kind is CountKind.DRAWN
-        records = empty_blobs(len(undamaged)) if is_drawn else averages
-        rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
-        pairs += len(rows)
-        if progress:
-            progress(pairs)
-        uses = rules.counts if is_drawn else (rules.expected_uses * ONE_USE).astype("int64")
-        if count_kind is CountKind.TRANSLATION:
-            uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
-        if (uses > 0).any():
-            # The last line of a block has no line end.
-            sides = (column.content[:-1].tobytes().decode() for column in (rules.sources, rules.targets))
-            numbers = [*(rules.numbers(name) for name in shape), uses]
-            yield pairs, [*sides, *("\n".join(map(str, column.tolist())) for column in numbers)]
-
-
-def load_pair_uses(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, count_kind: CountKind, shape: Collection[str],
-    min_uses: float | None, linked: bool, progress: Report | None = None, keeps: Callable[[str], bool] | None = None,
-) -> None:  # fmt: skip
-    """Add compositions to the view `rules` if `min_uses` is given, and links if `linked`.
-
-    Adds compositions that occur at least twice in the pairs, and compositions of more than `SHORT` source symbols whose
-    source side is expected at least `min_uses` times. Removes rules used less than twice whose source side is expected
-    less often, unless they are compositions or rules of minimal derivations. `shape` has `minimal_uses`. Links are from
-    `link_rules`, for rules with a kept source side. Nothing changes if no pair has a derivation.
-    """
-    if next(snapshot.iterate_derivations(1, corpus), None) is None:
-        return
-    text = None if min_uses is None else _TextStatistics(snapshot, corpus, min_uses)
-    text_shape = () if text is None else shape
-    blocks = _pair_uses(snapshot, corpus, count_kind if linked else None, text, text_shape, keeps=keeps)
-    scratch.load("inner_uses", LINKED | dict.fromkeys(text_shape, "INTEGER"), blocks, progress)
-    if text is not None:
-        _compose(scratch, text, shape)
-    if linked:
-        link_rules(scratch, composed=text is not None)
-    if text is not None:
-        scratch.run("DROP TABLE composed")
-    scratch.run("DROP TABLE inner_uses")
-
-
-def load_new_rules(
-    scratch: Scratch, snapshot: Snapshot, since: ReadState, count_kind: CountKind, shape: Collection[str]
-) -> bool:
-    """Make the view `rules`, as `load_rules` does, of the rules of new pairs and all rules that share a side with one.
-
-    Rules of new pairs have the links of `link_rules`. The table `fresh` (source, target) has the new rules. Returns
-    whether a pair has had a derivation only since then.
-    """
-    if next(snapshot.iterate_derivations(1, after_id=since.pair), None) is None:
-        return False
-    scratch.load("inner_uses", LINKED, _pair_uses(snapshot, None, count_kind, None, (), since.pair))
-    sides = {side: _distinct_sides(scratch, side) for side in _SIDES}
-    columns = (*_SIDES, *shape, f"CASE WHEN id > {since.rule} THEN 1 ELSE 0 END")
-    kinds = _SIDES | dict.fromkeys((*shape, "fresh"), "INTEGER") | _USES
-    scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, count_kind))
-    scratch.run("""
-        CREATE TABLE fresh AS
-        SELECT coalesce(source, '') AS source, coalesce(target, '') AS target FROM loaded WHERE fresh = 1
-        INTERSECT
-        SELECT coalesce(source, ''), coalesce(target, '') FROM inner_uses WHERE uses > 0""")
-    _view_loaded(scratch, shape)
-    link_rules(scratch)
-    scratch.run("DROP TABLE inner_uses")
-    return True
-
-
-def _distinct_sides(scratch: Scratch, side: str) -> list[str]:
-    rows = scratch.row_blocks(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
-    return [text for texts in rows for (text,) in texts]
-
-
-def _compose(scratch: Scratch, text: "_TextStatistics", shape: Collection[str]) -> None:
-    """Add the compositions that new text needs to the table `loaded`, and delete the rules that it does not need.
-
-    The table `composed` has these compositions.
-    """
-    shape_columns = "".join(f", min({name}) AS {name}" for name in shape)
-    scratch.run(f"""
-        CREATE TABLE composed AS
-        SELECT source, target, CAST(sum(composed) AS BIGINT) AS uses{shape_columns} FROM inner_uses
-         WHERE composed > 0 GROUP BY source, target""")
-    once = f"uses < {_TWICE * ONE_COMPOSITION}"
-    scratch.run(f"DELETE FROM composed WHERE {once} AND len(string_split(source, ' ')) <= {SHORT}")
-    text.delete_seldom(scratch, "composed", f"composed WHERE {once}")
-    seldom = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
-    text.delete_seldom(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {seldom}")
-    # Updates would need memory for each changed row.
-    shape_columns = "".join(f", coalesce(loaded.{name}, composed.{name}) AS {name}" for name in shape)
-    scratch.run(f"""
-        CREATE TABLE extended AS
-        SELECT source, target, coalesce(loaded.uses, 0) + coalesce(composed.uses, 0) AS uses{shape_columns}
-          FROM loaded FULL JOIN composed USING (source, target)""")
-    scratch.run("DROP TABLE loaded")
-    scratch.run("ALTER TABLE extended RENAME TO loaded")
-
-
-_TWICE = 2
-_BUCKETS = 1 << 25
-"""Number of hash buckets. A collision is rare and only writes a composition needlessly."""
-
-
-class _TextStatistics:
-    """The text of all pairs: n-grams, and by hashes in a table of fixed size the compositions that occur twice."""
-
-    def __init__(self, snapshot: Snapshot, corpus: int | None, min_uses: float) -> None:
-        """Read all pairs. A rule is kept if its source side is expected at least `min_uses` times in new text."""
-        import numpy as np
-
-        # Import late, since this loads the compiled samplers.
-        from hierogram.daemon.learning.kinds.pairs import ForestPairs
-        from hierogram.daemon.learning.kinds.stored import load_undamaged
-        from hierogram.samplers.forests.compositions import add_ngrams, empty_ngrams
-
-        self._min_uses, self._settings = min_uses, snapshot.settings()
-        self._bucket_counts = np.zeros(_BUCKETS, np.uint8)
-        self._ngrams = empty_ngrams()
-        for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
-            loaded = load_undamaged(rows, self._settings)[1].loaded
-            assert isinstance(loaded, ForestPairs)
-            batch = loaded.batch
-            self._ngrams = add_ngrams(self._ngrams, batch)
-            buckets, times = np.unique(self._list_compositions(batch).keys % np.uint64(_BUCKETS), return_counts=True)
-            self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
-
-    def _list_compositions(self, batch: "Batch") -> "Compositions":
-        # Import late, since this loads the compiled samplers.
-        from hierogram.samplers.forests.compositions import compositions
-
-        return compositions(batch, ONE_COMPOSITION, self._ngrams)
-
-    def compositions(self, batch: "Batch") -> "Fragments":
-        """Return the compositions of pairs that occur twice or whose source side is expected `min_uses` times."""
-        import numpy as np
-
-        found = self._list_compositions(batch)
-        twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
-        return found.chosen(twice | (found.expected >= self._min_uses))
-
-    def delete_seldom(self, scratch: Scratch, table: str, rows: str) -> None:
-        """Delete the `rows` of a table whose source side is expected less than `min_uses` times."""
-        # Import late, since this loads the compiled samplers.
-        from hierogram.samplers.forests.compositions import expected_occurrences
-
-        scratch.run("CREATE TABLE seldom_rows (row BIGINT)")
-        for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
-            expected = expected_occurrences(
-                self._ngrams, [source for _, source in rows_of_sources], self._settings.key_salt
-            )
-            seldom_rows = [
-                (row,)
-                for (row, _), times in zip(rows_of_sources, expected.tolist(), strict=True)
-                if times < self._min_uses
-            ]
-            if seldom_rows:
-                scratch.insert("seldom_rows", seldom_rows)
-        scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT row FROM seldom_rows)")
-        scratch.run("DROP TABLE seldom_rows")
-
-
-def link_rules(scratch: Scratch, composed: bool = False) -> None:
-    """Set the alignment of each rule in the view `rules` to its most frequent one in the table `inner_uses`.
-
-    Includes the uses in compositions of the table `composed` if `composed`. Ties are broken by sort order.
-    """
-    compositions = """
-            UNION ALL
-            SELECT source, target, alignment, composed AS uses
-              FROM inner_uses SEMI JOIN composed USING (source, target) WHERE composed > 0"""
-    scratch.run(f"""
-        CREATE TABLE inner_alignments AS
-        WITH used AS (
-            SELECT source, target, alignment, uses FROM inner_uses WHERE uses > 0{compositions if composed else ""}
-        )
-        SELECT source, target, coalesce(alignment, '') AS alignment FROM (
-            SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, alignment, sum(uses) AS uses
-              FROM used GROUP BY source, target, alignment
-        )
-        QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY uses DESC, coalesce(alignment, '')) = 1""")
-    scratch.run("""
-        CREATE TABLE linked AS
-        SELECT rules.* EXCLUDE (id) REPLACE (coalesce(inner_alignments.alignment, '') AS alignment)
-          FROM rules LEFT JOIN inner_alignments USING (source, target)""")
-    scratch.run("DROP VIEW rules")
-    scratch.run("DROP TABLE loaded")
-    scratch.run("ALTER TABLE linked RENAME TO loaded")
-    scratch.run("DROP TABLE inner_alignments")
-    scratch.run("CREATE VIEW rules AS SELECT rowid AS id, * FROM loaded")
-
-
-def _pair_uses(
-    snapshot: Snapshot, corpus: int | None, count_kind: CountKind | None, text: _TextStatistics | None,
-    shape: Collection[str], after: int = 0, keeps: Callable[[str], bool] | None = None,
-) -> Blocks:  # fmt: skip
-    """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
-
-    The rules are from derivations, if `count_kind` lists them and their source side is kept, and from compositions of a
-    text. The pairs have ids above `after`. Damaged pairs are omitted.
-    """
-    import numpy as np
-
-    # Import late, since this loads the compiled samplers.
-    from hierogram.daemon.learning.kinds.pairs import ForestPairs
-    from hierogram.daemon.learning.kinds.stored import load_undamaged
-    from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
-    from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
-    from hierogram.samplers.counts.texts import link_texts, number_texts, take_texts
-    from hierogram.samplers.forests.derivations import empty_state
-    from hierogram.samplers.forests.records import list_fragments
-    from hierogram.samplers.grammar.columns import empty_blobs
-
-    settings = snapshot.settings()
-    pairs = 0
-    for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus, after):
-        undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
-        # Only kinds of grammar with `LINKS` are passed here, and their pairs are of this type.
-        assert isinstance(loaded, ForestPairs)
-        batch, deltas, composed = loaded.batch, empty_deltas(), None
-        weighted_links: list[tuple[RuleLinks, NDArray[np.int64]]] = []
-        if text is not None:
-            composed = text.compositions(batch)
-            deltas = add_fragments(deltas, batch, composed)
-        if count_kind is not None:
-            records = empty_blobs(len(undamaged)) if count_kind is CountKind.DRAWN else averages
-            fragments = list_fragments(records)
-            deltas = add_fragments(deltas, batch, fragments)
-            weighted_links.append((fragment_links(deltas, batch, fragments), fragments.weights))
-            # A pair without recorded averages has the expected uses of its present derivation.
-            without_record = np.diff(records.offsets) == 0
-            deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(without_record))
-            weighted_links.append(_weighted(rule_links(deltas, batch, state, without_record), ONE_USE))
-        if count_kind is CountKind.TRANSLATION:
-            all_pairs, minimal_state = np.ones(len(undamaged), np.bool_), empty_state(batch.forests)
-            minimal_state.cut[:] = 1
-            deltas = add_minimal(deltas, batch, np.arange(len(undamaged)), 1)
-            weighted_links.append(_weighted(rule_links(deltas, batch, minimal_state, all_pairs), ONE_MINIMAL_USE))
-        derived = len(weighted_links)
-        rules = loaded.rules(deltas, np.arange(deltas.entries))
-        if keeps is not None:
-            is_kept = np.fromiter(map(keeps, rules.sources.strings()), np.bool_, deltas.entries)
-            weighted_links = [
-                (links_of_chunk, np.where(is_kept[links_of_chunk.entries], weights, 0))
-                for links_of_chunk, weights in weighted_links
-            ]
-        if composed is not None:
-            weighted_links.append((fragment_links(deltas, batch, composed), composed.weights))
-        pairs += len(rows)
-        links, uses = uses_by_links(
-            [links_of_chunk for links_of_chunk, _ in weighted_links], [weights for _, weights in weighted_links]
-        )
-        if not len(uses):
-            continue
-        shape_numbers = (rules.numbers(name)[links.entries] for name in shape)
-        numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *shape_numbers)
-        columns = (
-            take_texts(rules.sources, links.entries),
-            take_texts(rules.targets, links.entries),
-            link_texts(links),
-            *(number_texts(column.astype(np.int64)) for column in numbers),
-        )
-        # The last line of a block has no line end.
-        yield pairs, [column.content[:-1].tobytes().decode() for column in columns]
-
-
-def _weighted(links: "RuleLinks", weight: int) -> "tuple[RuleLinks, NDArray[np.int64]]":
-    """Return the links of a rule, each with the same weight."""
-    import numpy as np
-
-    return links, np.full(len(links.entries), weight, np.int64)

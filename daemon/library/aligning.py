@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.keywords import AlignKeywords
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import LearnedCounts
+    from hierogram.storage.store import Store
 
 
 def align(
@@ -47,7 +49,7 @@ def align(
     ]
     # With word parts, `to_words` reads the lines a second time.
     source_lines, target_lines = [list(side) for side in sides] if texts.merges else sides
-    read_prior = None if priors is None else _counts_loader(priors)
+    read_prior = None if priors is None else partial(_load_counts, priors.store)
     aligned = align(source_lines, target_lines, resolve_options(AlignOptions, options, overrides), progress, read_prior)
     return aligned.to_words(source_lines, target_lines) if texts.merges else aligned
 
@@ -56,11 +58,10 @@ def resolve_text_pipeline(
     store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool
 ) -> TextPipeline:
     """Return the tokenization of a store, or of the options that override it. Raises `UsageError`."""
-    if tokenized:
-        if tokenize is not None:
-            raise UsageError("--tokenize and --tokenized are mutually exclusive")
-        return make_pipeline({} if store is None else store.settings()).of_words()
-    return make_pipeline({} if store is None else store.settings(), tokenize=tokenize)
+    if tokenized and tokenize is not None:
+        raise UsageError("--tokenize and --tokenized are mutually exclusive")
+    pipeline = make_pipeline({} if store is None else store.settings(), tokenize=tokenize)
+    return pipeline.of_words() if tokenized else pipeline
 
 
 def open_sentences(lines: PathLike | Iterable[str]) -> Iterable[str]:
@@ -72,7 +73,7 @@ def open_sentences(lines: PathLike | Iterable[str]) -> Iterable[str]:
     return read_sentences(str(lines))
 
 
-def _counts_loader(priors: GrammarStore) -> Callable[[Side, Side], LearnedCounts]:
+def _load_counts(store: Store, source: Side, target: Side) -> LearnedCounts:
     from hierogram.daemon.learning.stored_links import load_counts, words_and_stems
 
-    return lambda source, target: load_counts(priors.store, words_and_stems(source, target))
+    return load_counts(store, words_and_stems(source, target))

@@ -118,12 +118,6 @@ class Learning:
             self.stop()
 
     def _learn(self, wait: bool) -> None:
-        try:
-            self._messages.put(self._align_and_sample(wait))
-        except BaseException as error:
-            self._messages.put(error)
-
-    def _align_and_sample(self, wait: bool) -> LearnReport:
         stopped = self._stopped
 
         def check_stopped(_done: int, _total: int) -> None:
@@ -136,10 +130,13 @@ class Learning:
                 if wait and not stopped.is_set():
                     self._requests.acquire()
 
-        if wait:
-            self._requests.acquire()
-        self.align(check_stopped)
-        report = self.sample(report_sweep, stopped.is_set)
-        if report.finished:
-            self.finish()
-        return report
+        try:
+            if wait:
+                self._requests.acquire()
+            self.align(check_stopped)
+            report = self.sample(report_sweep, stopped.is_set)
+            if report.finished:
+                self.finish()
+            self._messages.put(report)
+        except BaseException as error:
+            self._messages.put(error)

@@ -5,7 +5,6 @@ A store with the same settings and pairs draws the same samples: random numbers 
 
 import os
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -56,15 +55,6 @@ class DirichletProcess:
 Prior = PitmanYor | DirichletProcess
 
 
-def _vocabulary_sizes(rows: Sequence[PairRow]) -> tuple[int, int]:
-    """Return the numbers of distinct source and target words of the pairs."""
-    source, target = (
-        {word for side in sides for word in side.split(" ")}
-        for sides in ([row.source for row in rows], [row.target for row in rows])
-    )
-    return len(source), len(target)
-
-
 class SampledChain:
     """A chain over pairs in memory, created by `sample`.
 
@@ -81,7 +71,11 @@ class SampledChain:
         self.trace: list[SweepRecord] = []
         self._batch = ResidentBatch.from_rows(list(rows), settings)
         config = ChainConfig(threads or os.cpu_count() or 1, schedule=schedule)
-        self._chain = kind.chain(EmptyCounts(settings, _vocabulary_sizes(rows)), config)
+        vocabulary_sizes = (
+            len({word for row in rows for word in row.source.split(" ")}),
+            len({word for row in rows for word in row.target.split(" ")}),
+        )
+        self._chain = kind.chain(EmptyCounts(settings, vocabulary_sizes), config)
         self._chain.add_pairs(self._batch.loaded, self._batch.state, self._batch.committed)
         self._sweep = self._chain.sweep(self._batch.loaded)
 
@@ -113,7 +107,8 @@ class SampledChain:
 
     def run(self, sweeps: int | None = None) -> Self:
         """Run the sweeps of `steps` and return the chain."""
-        deque(self.steps(sweeps), maxlen=0)
+        for _ in self.steps(sweeps):
+            pass
         return self
 
     def log_likelihood(self) -> float:
@@ -179,22 +174,21 @@ def sample(
     prior = {"model": PITMAN_YOR if isinstance(model, PitmanYor) else DIRICHLET, **asdict(model)}
     settings = Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar})
     settings = resolve_options(Settings, settings, {})
-    if schedule is not None:
+    if schedule is None:
+        schedule = find_kind(settings).schedule(settings)
+    else:
         # The name of the schedule determines the initial state.
         levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
         settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
-    if schedule is None:
-        schedule = find_kind(settings).schedule(settings)
-    return SampledChain(_rows(pairs, settings), settings, schedule, threads)
+    return SampledChain(_read_pairs(pairs, settings), settings, schedule, threads)
 
 
-def _rows(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
+def _read_pairs(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
     notation = find_notation(settings.grammar)
     if notation.takes != PAIRS:
         raise UsageError(notation.cannot("be sampled without a store: create a store and add trees"))
-    validator = InputValidator(settings, STORE_DEFAULTS)
     rows: list[PairRow] = []
-    with closing(validator):
+    with closing(InputValidator(settings, STORE_DEFAULTS)) as validator:
         for chunk in validator.chunks(GivenPairs(pairs)):
             for rejection in chunk.rejected[:1]:
                 raise InputError(f"pair {rejection.line}: {rejection.message}")

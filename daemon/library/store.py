@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, Unpack
@@ -15,15 +15,18 @@ from hierogram.daemon.files import is_database
 from hierogram.daemon.library.options import (
     PathLike,
     check_integer,
+    check_text,
     list_ids,
     make_options,
     resolve_options,
-)
+)  # fmt: skip
 from hierogram.daemon.progress import Phases, Steps
 from hierogram.daemon.shared_options import DictionaryOptions
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs, known_links
 from hierogram.daemon.text.rejections import RejectionError
+from hierogram.daemon.text.texts import TextPipeline, TextSide, check_settings, make_pipeline
+from hierogram.samplers.exceptions import RuleNotationError
 from hierogram.samplers.grammar.kinds import PARSES, Notation, find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET
@@ -49,7 +52,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.keywords import ExportKeywords, SettingsKeywords
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.library.pairs import StoredPair
-    from hierogram.daemon.library.rule_search import FoundRules
     from hierogram.daemon.library.synchronizing import Synchronized
     from hierogram.daemon.library.tables import RuleTable
     from hierogram.daemon.text.dictionaries import Dictionary
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.text.treebanks.reading import OpenTreebank
     from hierogram.daemon.text.treebanks.transformations import Transformations
     from hierogram.storage.browsing.sql_runner import SpooledResult
-    from hierogram.storage.records.grammar import SupportingPair
+    from hierogram.storage.records.grammar import RuleRow, SupportingPair
 
 DIRICHLET_DEFAULTS: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Default settings of a store under a Dirichlet process. Chains that start at a low temperature seldom change their
@@ -81,6 +83,13 @@ class SqlResult(NamedTuple):
     more: bool
 
 
+class FoundRules(NamedTuple):
+    """Search result. `respelled`: the rules differ from the query in accents or capital letters."""
+
+    rules: list[RuleRow]
+    respelled: bool = False
+
+
 class Withdrawn(NamedTuple):
     """Number of withdrawn pairs. If another process writes the grammar, `writer` is its lease; it will remove them."""
 
@@ -93,8 +102,6 @@ def make_settings(values: Mapping[str, object]) -> Settings:
 
     The default schedule of a Dirichlet process is `annealed` from T = 10 over 280 sweeps. Raises `UsageError`.
     """
-    from hierogram.daemon.text.texts import check_settings
-
     settings = make_options(Settings, values)
     if settings.model == DIRICHLET:
         defaults = {name: value for name, value in DIRICHLET_DEFAULTS.items() if name not in values}
@@ -379,15 +386,13 @@ class GrammarStore:
         probabilities are expected values, or counts of the current derivations with `current_sample`. Raises
         `UsageError`.
         """
-        from hierogram.daemon.library.rule_search import find_rules
         from hierogram.daemon.library.tables import table_from_rows, table_from_store
 
         if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
                 return table_from_store(snapshot, current_sample)
         limit = MAX_NUMBER - 1 if limit is None else limit
-        result = find_rules(self.store, source, target, containing, limit=limit, current_sample=current_sample)
-        return table_from_rows(result.rules)
+        return table_from_rows(self._search(source, target, containing, limit, None, current_sample).rules)
 
     def find_rules(
         self,
@@ -404,14 +409,39 @@ class GrammarStore:
         `after`: uses, source and target of the last rule of the previous page. Raises `NothingLearnedError`,
         `UsageError`.
         """
-        from hierogram.daemon.library.rule_search import find_rules
-
-        result = find_rules(
-            self.store, source, target, containing, limit=limit, after=after, current_sample=current_sample
-        )
+        result = self._search(source, target, containing, limit, after, current_sample)
         if not result.rules and not self.store.status().rules_in_use:
             raise NothingLearnedError(self.url)
         return result
+
+    def _search(
+        self, source: str | None, target: str | None, containing: str | Sequence[str], limit: int,
+        after: tuple[float, str, str] | None, current_sample: bool,
+    ) -> FoundRules:  # fmt: skip
+        """Search for a query as given; if nothing is found, tokenize it like the store, then try other spellings."""
+        source = None if source is None else check_text("source", source)
+        target = None if target is None else check_text("target", target)
+        words = containing.split() if isinstance(containing, str) else [check_text("containing", w) for w in containing]
+        limit = check_integer("limit", limit, 0)
+        queries: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
+        for sides in _query_tokenizers(self.settings()):
+            # Each side has its own tokenizer.
+            word_lists = [" ".join(map(side.tokens, words)).split(" ") for side in sides] if words else [[]]
+            with suppress(RuleNotationError):
+                split_source, split_target = (
+                    text if text is None else side.typed(text)
+                    for side, text in zip(sides, (source, target), strict=True)
+                )
+                queries += [(split_source, split_target, split_words) for split_words in word_lists]
+        for respelled in (False, True):
+            for query_source, query_target, query_words in queries:
+                rules = self.store.find_rules(
+                    query_source, query_target, words=query_words, limit=limit, after=after,
+                    current_sample=current_sample, respelled=respelled,
+                )  # fmt: skip
+                if rules:
+                    return FoundRules(rules, respelled)
+        return FoundRules([])
 
     def index(self, progress: Steps = lambda *_: None) -> int:
         """Index the rules of all pairs or trees sampled since the last call, and return the number of these pairs.
@@ -618,6 +648,17 @@ class GrammarStore:
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
         """Return events after the event id `after` (None: from the oldest kept event)."""
         return self.store.events(after, limit, kinds)
+
+
+def _query_tokenizers(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]:
+    if settings.word_parts:
+        words = TextPipeline(merges=settings.word_parts)
+        yield words.source, words.target
+    # The tokenizer's package may be missing on a machine that only reads the store.
+    with suppress(UsageError):
+        texts = make_pipeline(settings)
+        if texts.rules is not None:
+            yield texts.source, texts.target
 
 
 def _backup_problem(file: Path, store: Path, force: bool) -> str | None:

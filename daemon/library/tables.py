@@ -48,6 +48,7 @@ def _to_side(blocks: Sequence[bytes]) -> _Side:
 COLUMNS = tuple(field.name for field in fields(RuleRow))
 """Names of the columns, which are the fields of `RuleRow`."""
 
+
 class RuleTable:
     """Immutable table of rules, stored in columns and usable as a sequence of `RuleRow`.
 
@@ -95,11 +96,22 @@ class RuleTable:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the table as an Arrow stream of one batch, without a copy of the columns."""
         import nanoarrow
+        from nanoarrow import c_array_from_buffers
         from nanoarrow.c_array_stream import CArrayStream
 
         kinds = {name: getattr(nanoarrow, kind)(nullable=False) for name, kind in _KINDS.items()}
         schema = nanoarrow.c_schema(nanoarrow.struct(kinds, nullable=False))
-        array = _arrow(self._values, kinds, schema)
+        children = []
+        for name, kind in kinds.items():
+            column = self._values[name]
+            if name in _TEXTS:
+                buffers = [None, column.offsets, column.content]
+            elif name == "hiero":
+                buffers = [None, np.packbits(column, bitorder="little")]
+            else:
+                buffers = [None, column]
+            children.append(c_array_from_buffers(kind, len(self), buffers, null_count=0))
+        array = c_array_from_buffers(schema, len(self), [None], null_count=0, children=children)
         return CArrayStream.from_c_arrays([array], schema).__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -144,27 +156,6 @@ _KINDS = dict(
 """Arrow type of each column. Except for texts, numpy has a dtype of the same name."""
 
 
-def _dtype(name: str) -> "np.dtype[Any]":
-    return np.dtype(_KINDS[name].rstrip("_"))
-
-
-def _arrow(values: Mapping[str, Any], kinds: dict[str, Any], schema: Any) -> Any:
-    from nanoarrow import c_array_from_buffers
-
-    size = len(values["id"])
-    children = []
-    for name, kind in kinds.items():
-        column = values[name]
-        if name in _TEXTS:
-            buffers = [None, column.offsets, column.content]
-        elif name == "hiero":
-            buffers = [None, np.packbits(column, bitorder="little")]
-        else:
-            buffers = [None, column]
-        children.append(c_array_from_buffers(kind, size, buffers, null_count=0))
-    return c_array_from_buffers(schema, size, [None], null_count=0, children=children)
-
-
 def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
     """Convert rules to a table in the same order."""
     return _table({name: [getattr(row, name) for row in rows] for name in COLUMNS})
@@ -172,7 +163,8 @@ def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
 
 def _table(columns: Mapping[str, Any]) -> RuleTable:
     return RuleTable({
-        name: _to_side([text.encode() for text in column]) if name in _TEXTS else np.asarray(column, _dtype(name))
+        name: _to_side([text.encode() for text in column]) if name in _TEXTS
+        else np.asarray(column, _KINDS[name].rstrip("_"))
         for name, column in columns.items()
     })  # fmt: skip
 
@@ -207,7 +199,7 @@ _SHAPE_BITS = 15
 _READ = (
     *_TEXTS,
     "id",
-    " + ".join(f"CAST({name} AS BIGINT) * {1 << _SHAPE_BITS * k}" for k, name in enumerate((*_SHAPE[:3],)))
+    " + ".join(f"CAST({name} AS BIGINT) * {1 << _SHAPE_BITS * k}" for k, name in enumerate(_SHAPE[:3]))
     + f" + CAST(hiero AS INTEGER) * CAST({1 << _SHAPE_BITS * 3} AS BIGINT)",
     f"CAST(expected_uses_variance * {ONE_SQUARE} AS BIGINT)",
 )

@@ -112,28 +112,6 @@ class Snapshot:
             rows += len(partition)
             yield rows, ["\n".join(map(str, column)) for column in zip(*partition, strict=True)]
 
-    def find_rules(self, keeps: Callable[[str], bool], report: Callable[[int], None], kind: CountKind) -> list[int]:
-        """Return the ids of the rules in `rule_blocks` whose source side is kept. `report` gets the rules read."""
-        used, _ = _uses(kind)
-        last = read_state(self._connection).last_rule_id
-        matching_ids, is_kept, before = [], False, None
-        for rows, (sources, ids) in self._blocks("rules", ("source", "id"), last, f"AND {used} > 0"):
-            for source, rule_id in zip(sources.split("\n"), ids.split("\n"), strict=True):
-                # Neighboring rules often have the same source side.
-                if source != before:
-                    is_kept, before = keeps(source), source
-                if is_kept:
-                    matching_ids.append(int(rule_id))
-            report(rows)
-        return matching_ids
-
-    def sum_uses(self, max_count: int, kind: CountKind) -> int:
-        """Return the sum of the counts in `rule_blocks`, where each count is at most `max_count`."""
-        used, number = _uses(kind)
-        counts = f"SELECT {number} AS uses FROM rules WHERE {used} > 0"
-        total = f"SELECT sum(CASE WHEN uses < :most THEN uses ELSE :most END) FROM ({counts}) AS counted"
-        return int(self._connection.scalar(text(total), {"most": max_count}) or 0)
-
     def newest(self) -> tuple[int, int]:
         """Return the ids of the newest pair with a derivation and of the newest rule, 0 if there is none."""
         last = self._connection.scalar(select(func.max(derivations.c.pair_id)))

@@ -4,7 +4,7 @@ python -m hierogram.tools.lab.option_reference
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from enum import Enum
 from math import inf
 from pathlib import Path
@@ -71,13 +71,10 @@ def keywords(folder: str) -> str:
     """Return the module of keyword arguments in a folder."""
     parts = []
     for name, (options, function) in KEYWORDS[folder].items():
-        fields = []
-        for field in OptionField.of(options).values():
-            help = f"{field.option.text().removesuffix('.')} (default: {format_default(field) or 'none'})."
-            fields.append(f"    {field.name}: {annotation(field.type, field.option)}\n{_docstring(help)}")
-        calls = " and ".join(f"`{function_name}`" for function_name in function.split(" and "))
-        head = f'class {name}(TypedDict, total=False):\n    """Options of {calls}, as `{options.__name__}`."""\n'
-        parts.append(f"\n\n{head}\n" + "\n".join(fields))
+        about = f'"""Options of {_calls(function)}: `{options.__name__}`."""'
+        fields = OptionField.of(options).values()
+        lines = [f"    {field.name}: {annotation(field.type, field.option)}\n" for field in fields]
+        parts.append(f"\n\nclass {name}(TypedDict, total=False):\n    {about}\n\n{''.join(lines)}")
     classes = "".join(parts)
     imports = "\nfrom hierogram.daemon.library.options import PathLike\n" if "PathLike" in classes else ""
     return (
@@ -87,15 +84,8 @@ def keywords(folder: str) -> str:
     )
 
 
-def _docstring(text: str, width: int = 120) -> str:
-    """Return an indented docstring, wrapped."""
-    lines, line = [], '    """'
-    for word in text.replace("\\", "\\\\").split(" "):
-        if line.strip() and len(line) + len(word) + 4 > width:
-            lines.append(line.rstrip())
-            line = "    "
-        line += f"{word} "
-    return "\n".join([*lines, line.rstrip() + '"""\n'])
+def _calls(functions: str) -> str:
+    return " and ".join(f"`{function}`" for function in functions.split(" and "))
 
 
 def format_default(field: OptionField) -> str:
@@ -177,11 +167,7 @@ def plain_parameters(command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def distinct_options() -> dict[str, list[str]]:
-    """Return the names of all distinct options by group.
-
-    Each declaration counts once, for all commands, keys and calls that derive from it: flags, settings of `init`, keys
-    of the configuration, keyword arguments of library functions. Positional arguments do not count.
-    """
+    """Return the names of all options by group; a declaration counts once for all uses, positional ones do not."""
     seen: dict[int, Any] = {}
     declarations: dict[str, list[str]] = {
         "every command": ["store", "version", "install-completion", "show-completion", "HIEROGRAM_CACHE"]
@@ -231,16 +217,13 @@ def tables() -> dict[str, list[Row]]:
             note(f"[{section}]", row.declaration, f"`{name}` in `[{section}]`", row)
     for name, (options, function) in LIBRARY.items():
         for field_name, field in OptionField.of(options).items():
-            calls = " and ".join(f"`{function_name}`" for function_name in function.split(" and "))
             flag = option_flag(field).removeprefix("--").replace("-", "_")
             keyword = "" if field.option.positional or flag == field_name else f"`{field_name}` of "
-            note(name, field.option, f"Python: {keyword}{calls}", _row_of(field, field_name))
+            note(name, field.option, f"Python: {keyword}{_calls(function)}", _row_of(field, field_name))
     rows_by_group: dict[str, list[Row]] = {}
     for (number, _), (group, row) in rows.items():
         where = ", ".join(dict.fromkeys(groups[number]))
-        rows_by_group.setdefault(group, []).append(
-            Row(row.declaration, row.option, row.default, row.range, row.meaning, where)
-        )
+        rows_by_group.setdefault(group, []).append(replace(row, where=where))
     return rows_by_group
 
 

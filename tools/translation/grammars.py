@@ -17,10 +17,10 @@ import regex
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
-from hierogram.daemon.exports.exporting import resolve_plan, score_new_rules, score_rules
+from hierogram.daemon.exports.exporting import ReadState, resolve_plan, score_new_rules, score_rules
 from hierogram.daemon.exports.formats import format_from_name
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import ReadState, Scratch, scratch
+from hierogram.daemon.exports.scratch import Scratch, scratch
 from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipeline

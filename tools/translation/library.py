@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, check_integer, check_text, resolve_options
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.progress import progress, silence
+from hierogram.daemon.progress import progress
 from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.texts import TOKENS, make_pipeline, make_side, text_advice
 from hierogram.tools.translation.corrections import Corrections
@@ -60,15 +60,14 @@ class Decoder:
         names = {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
         resolved = resolve_options(TranslateOptions, options, names)
         self._follower: GrammarFollower | None = None
-        with silence():
-            self._resources = load_resources(resolved)
-            self._corrected = Corrections(grammar).known if isinstance(grammar, GrammarStore) else None
-            if isinstance(grammar, GrammarStore):
-                self._follower = GrammarFollower(grammar.store, self._resources)
-                self._now: Callable[[], Translator] = self._follower.refresh
-            else:
-                translator = self._resources.translator(self._resources.grammar(str(grammar)))
-                self._now = lambda: translator
+        self._resources = load_resources(resolved)
+        self._corrected = Corrections(grammar).known if isinstance(grammar, GrammarStore) else None
+        if isinstance(grammar, GrammarStore):
+            self._follower = GrammarFollower(grammar.store, self._resources)
+            self._now: Callable[[], Translator] = self._follower.refresh
+        else:
+            translator = self._resources.translator(self._resources.grammar(str(grammar)))
+            self._now = lambda: translator
         self.translator()
 
     @property
@@ -78,8 +77,7 @@ class Decoder:
 
     def translator(self) -> Translator:
         """Return a translator with the current grammar."""
-        with silence():
-            return self._now()
+        return self._now()
 
     def pack(self, path: PathLike) -> int:
         """Write the grammar as a packed file, which a `Decoder` maps into memory. Returns the number of rules."""
@@ -136,7 +134,7 @@ def lm(
         side = make_pipeline(store.settings()).target
     resolved, paths = resolve_options(EstimationOptions, options, chosen), _paths(texts)
     check_readable(*paths)
-    with silence(), progress("lm", "n-grams") as bar:
+    with progress("lm", "n-grams") as bar:
         report = make(paths, list(map(Path, _paths(outputs))), resolved, bar, side)
     advice = text_advice(side, ", ".join(paths), report.beginning, "--tokenize en", "--tokenized")
     if advice is not None and not tokenized:
@@ -162,7 +160,7 @@ def evaluate(
         [(path, read_sentences(path)) for path in _paths(outputs)] for outputs in (translations, references)
     )
     resolved = resolve_options(EvaluationOptions, options, chosen)
-    with silence(), progress("evaluate", "metrics") as bar:
+    with progress("evaluate", "metrics") as bar:
         return evaluate(files, against, resolved, bar)
 
 
@@ -209,7 +207,6 @@ def tune(
     translate = translate or TranslateOptions()
     inputs: dict[str, Any] = {"lm": translate.lm}
     with ExitStack() as stack:
-        stack.enter_context(silence())
         if sentences is None:
             if not isinstance(grammar, GrammarStore) or _paths(references):
                 raise UsageError("expected sentences and references, or only a store, some of whose pairs are held out")

@@ -13,7 +13,7 @@ from tests.reference.compositions import asked_for
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exports.exporting import export
-from hierogram.daemon.exports.formats import FILES
+from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.storage.store import Store
 
@@ -40,7 +40,7 @@ def given(side: int) -> dict[tuple[str, str], float]:
 
 
 def lines(store: Store, folder: Path, name: str) -> list[str]:
-    path = folder / f"file{FILES[name].suffix}"
+    path = folder / f"file{FORMATS[name].suffix}"
     export(store, path, ExportOptions(format=name))
     return path.read_text().splitlines()
 
@@ -99,4 +99,5 @@ def test_a_vocabulary_map_contains_all_words_of_translations(learned: Store, tmp
 
 def test_the_document_lists_all_files() -> None:
     section = DOCUMENT.split("## Write files for other tools")[1].split("\n## ")[0]
-    assert sorted(re.findall(r"^\| `([^`]*)` \|", section, re.MULTILINE)) == sorted(FILES)
+    names = [name for name, format in FORMATS.items() if format.lexicon]
+    assert sorted(re.findall(r"^\| `([^`]*)` \|", section, re.MULTILINE)) == sorted(names)

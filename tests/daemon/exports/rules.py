@@ -9,9 +9,10 @@ from hierogram.daemon.exports.exporting import resolve_plan, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
+from hierogram.daemon.exports.loading import LINKED, link_rules
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
-from hierogram.daemon.exports.scratch import LINKED, link_rules, load_rules, scratch
+from hierogram.daemon.exports.scratch import load_rules, scratch
 from hierogram.daemon.files import Compression
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
@@ -88,7 +89,7 @@ def write(
     work = folder / f"work-{name}"
     work.mkdir()
     with scratch(work) as database:
-        load_rules(database, source, None, options.count_kind, plan.shape)
+        load_rules(database, source, options.count_kind, plan.shape)
         database.load("inner_uses", LINKED, given.linked_blocks())
         link_rules(database)
         test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)

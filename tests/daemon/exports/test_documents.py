@@ -39,7 +39,7 @@ def test_the_commands_run(hierogram: Run, corpus: Path, make_bucket: Callable[[s
 
 
 def test_the_tables_are_complete() -> None:
-    assert first_cells("Formats") == list(FORMATS)
+    assert first_cells("Formats") == [name for name, format in FORMATS.items() if not format.lexicon]
     assert first_cells("Features") == [feature.name for feature in FEATURES]
     for name, cdec in CDEC_NAMES.items():
         assert re.search(rf"^\| `{name}` .* `{cdec}` \|$", section("Features"), re.MULTILINE)

@@ -160,10 +160,10 @@ def test_compositions_of_pairs_read_in_parts_are_the_same(
 ) -> None:
     options = ExportOptions(min_expected=50.0)
     export(learned, tmp_path / "together.jsonl", options)
-    monkeypatch.setattr("hierogram.daemon.exports.scratch._PAIRS_PER_READ", 1)
+    monkeypatch.setattr("hierogram.daemon.exports.loading._PAIRS_PER_READ", 1)
     export(learned, tmp_path / "apart.jsonl", options)
     # If all n-grams share one slot of the seen table, none is discarded too early.
-    monkeypatch.setattr("hierogram.daemon.exports.scratch._BUCKETS", 1)
+    monkeypatch.setattr("hierogram.daemon.exports.loading._BUCKETS", 1)
     export(learned, tmp_path / "crowded.jsonl", options)
     together, apart, crowded = ((tmp_path / f"{name}.jsonl").read_text() for name in ("together", "apart", "crowded"))
     assert together == apart == crowded
@@ -323,12 +323,10 @@ def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
     assert {made.manifest.sha256 for made in more} == {first.manifest.sha256}
 
 
-@pytest.mark.parametrize("share", [0, 1])
 @pytest.mark.parametrize("counts", [{}, {"posterior_mean": True, "smoothing": 0.5}, {"current_sample": True}])
 def test_a_filtered_export_has_the_matching_lines_of_the_whole_export(
-    learned: Store, tmp_path: Path, counts: dict[str, Any], share: float, monkeypatch: pytest.MonkeyPatch
+    learned: Store, tmp_path: Path, counts: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr("hierogram.daemon.exports.scratch._MAX_LOOKUP_SHARE", share)
     test_set = tmp_path / "test.fr"
     test_set.write_text("la maison verte\nxxx\nelle ne voit pas\n")
     index = read_sentence_index(test_set)
@@ -347,22 +345,10 @@ def test_a_filtered_export_has_the_matching_lines_of_the_whole_export(
 
 
 @pytest.mark.database("sqlite")
-def test_an_export_for_a_test_set_loads_only_matching_rules(
-    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = {}
-    load = Scratch.load
-
-    def watched(scratch: Scratch, table: str, *given: Any) -> None:
-        load(scratch, table, *given)
-        loaded[table] = scratch.row(f"SELECT count(*) FROM {table}")[0]
-
-    monkeypatch.setattr(Scratch, "load", watched)
-    test_set = tmp_path / "test.fr"
-    test_set.write_text("verte\n")
-    manifest = export(learned, tmp_path / "g.cdec", replace(ALL, filter_for=test_set))
-    assert loaded["loaded"] == manifest.rules < learned.status().rules_in_use
-    assert manifest.filters[0].before == learned.status().rules_in_use
+def test_a_test_set_may_be_named_by_a_string(learned: Store, tmp_path: Path) -> None:
+    (tmp_path / "test.fr").write_text("la maison verte\n")
+    options = ExportOptions(filter_for=str(tmp_path / "test.fr"))
+    assert export(learned, tmp_path / "g.gz", options).filters[0].filter == "matches a sentence of test.fr"
 
 
 def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path, tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.exports.filters import ADJACENT
+from hierogram.daemon.exports.loading import load_pair_uses
 from hierogram.daemon.exports.options import MIN_EXPECTED
-from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
+from hierogram.daemon.exports.scratch import load_rules, scratch
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns
@@ -160,7 +161,7 @@ def _sampled(
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
     done = 0
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
-        load_rules(database, snapshot, None, counted, _SHAPE)
+        load_rules(database, snapshot, counted, _SHAPE)
         if counted is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, counted, _SHAPE, MIN_EXPECTED, linked=False)
         for block in database.row_blocks(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):

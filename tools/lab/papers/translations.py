@@ -17,8 +17,9 @@ import numpy as np
 from hierogram.daemon.cli.common import plural, print_note
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.loading import load_pair_uses
 from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
-from hierogram.daemon.exports.scratch import load_pair_uses, load_rules, scratch
+from hierogram.daemon.exports.scratch import load_rules, scratch
 from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
@@ -274,7 +275,7 @@ def _add_sample(batch: ResidentBatch) -> None:
 def _by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
         shape = ("scope", "minimal_uses", "hiero")
-        load_rules(database, snapshot, None, system.counted, shape)
+        load_rules(database, snapshot, system.counted, shape)
         if system.counted is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, system.counted, shape, MIN_EXPECTED, linked=False)
         only = "WHERE hiero > 0" if system.hiero else ""

@@ -1,0 +1,294 @@
+"""Rules, links and compositions from the derivations of pairs, loaded into the scratch database.
+
+This module loads the compiled samplers, so it is imported when an export reads derivations.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exports.scratch import SIDES, USES, Blocks, Scratch, view_loaded
+from hierogram.daemon.learning.kinds.kind import StoredSamples
+from hierogram.daemon.learning.kinds.pairs import ForestPairs
+from hierogram.daemon.learning.kinds.stored import load_undamaged
+from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
+from hierogram.samplers.counts.occurrences import RuleLinks, fragment_links, rule_links, uses_by_links
+from hierogram.samplers.counts.texts import link_texts, number_texts, take_texts
+from hierogram.samplers.forests.compositions import (
+    add_ngrams,
+    compositions,
+    empty_ngrams,
+    expected_occurrences,
+)
+from hierogram.samplers.forests.derivations import Batch, empty_state
+from hierogram.samplers.forests.records import Fragments, list_fragments
+from hierogram.samplers.grammar.columns import empty_blobs
+from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
+from hierogram.samplers.grammar.rules import SHORT
+from hierogram.samplers.kernel import Report
+from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.records.grammar import CountKind
+
+_PAIRS_PER_READ = 2_000
+_AGGREGATES = {"minimal_uses": "sum"}
+"""SQL aggregate of each column that differs between the parts of a rule."""
+LINKED = SIDES | {"alignment": "VARCHAR"} | USES | {"composed": "BIGINT"}
+"""Columns of rule uses by their links: number of uses in derivations, and number of compositions."""
+
+
+def load_corpus_rules(
+    scratch: Scratch, snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str],
+    progress: Report | None = None,
+) -> None:  # fmt: skip
+    """Make the view `rules`, as `load_rules` does, with counts from the pairs of one corpus (its id)."""
+    kinds = SIDES | dict.fromkeys(shape, "INTEGER") | USES
+    scratch.load("parts", kinds, _recount(snapshot, corpus, count_kind, shape, progress))
+    shape_columns = "".join(f"{_AGGREGATES.get(name, 'min')}({name}) AS {name}, " for name in shape)
+    scratch.run(f"""
+        CREATE TABLE loaded AS
+        SELECT source, target, {shape_columns}CAST(sum(uses) AS BIGINT) AS uses FROM parts
+         WHERE uses > 0 GROUP BY source, target""")
+    scratch.run("DROP TABLE parts")
+    view_loaded(scratch, shape)
+
+
+def _recount(
+    snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report | None
+) -> Blocks:
+    """Yield the rules of a corpus's pairs with their counts, in blocks of pairs. Damaged pairs are omitted."""
+    settings = snapshot.settings()
+    pairs = 0
+    for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
+        undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
+        is_drawn = count_kind is CountKind.DRAWN
+        records = empty_blobs(len(undamaged)) if is_drawn else averages
+        rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
+        pairs += len(rows)
+        if progress:
+            progress(pairs)
+        uses = rules.counts if is_drawn else (rules.expected_uses * ONE_USE).astype("int64")
+        if count_kind is CountKind.TRANSLATION:
+            uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
+        if (uses > 0).any():
+            # The last line of a block has no line end.
+            sides = (column.content[:-1].tobytes().decode() for column in (rules.sources, rules.targets))
+            numbers = [*(rules.numbers(name) for name in shape), uses]
+            yield pairs, [*sides, *("\n".join(map(str, column.tolist())) for column in numbers)]
+
+
+def load_pair_uses(
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, count_kind: CountKind, shape: Collection[str],
+    min_uses: float | None, linked: bool, progress: Report | None = None,
+) -> None:  # fmt: skip
+    """Add compositions to the view `rules` if `min_uses` is given, and links if `linked`.
+
+    Adds compositions that occur at least twice in the pairs, and compositions of more than `SHORT` source symbols whose
+    source side is expected at least `min_uses` times. Removes rules used less than twice whose source side is expected
+    less often, unless they are compositions or rules of minimal derivations. `shape` has `minimal_uses`. Links are from
+    `link_rules`.
+    """
+    text = None if min_uses is None else _TextStatistics(snapshot, corpus, min_uses)
+    text_shape = () if text is None else shape
+    blocks = _pair_uses(snapshot, corpus, count_kind if linked else None, text, text_shape)
+    scratch.load("inner_uses", LINKED | dict.fromkeys(text_shape, "INTEGER"), blocks, progress)
+    if text is not None:
+        _compose(scratch, text, shape)
+    if linked:
+        link_rules(scratch, composed=text is not None)
+    if text is not None:
+        scratch.run("DROP TABLE composed")
+    scratch.run("DROP TABLE inner_uses")
+
+
+def load_new_rules(
+    scratch: Scratch, snapshot: Snapshot, pair: int, rule: int, count_kind: CountKind, shape: Collection[str]
+) -> bool:
+    """Make the view `rules`, as `load_rules` does, of the rules of new pairs and all rules that share a side with one.
+
+    New pairs and rules have ids above `pair` and `rule`. Rules of new pairs have the links of `link_rules`. The table
+    `fresh` (source, target) has the new rules. Returns True if there are new pairs.
+    """
+    if next(snapshot.iterate_derivations(1, after_id=pair), None) is None:
+        return False
+    scratch.load("inner_uses", LINKED, _pair_uses(snapshot, None, count_kind, None, (), pair))
+    sides = {side: _distinct_sides(scratch, side) for side in SIDES}
+    columns = (*SIDES, *shape, f"CASE WHEN id > {rule} THEN 1 ELSE 0 END")
+    kinds = SIDES | dict.fromkeys((*shape, "fresh"), "INTEGER") | USES
+    scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, count_kind))
+    scratch.run("""
+        CREATE TABLE fresh AS
+        SELECT coalesce(source, '') AS source, coalesce(target, '') AS target FROM loaded WHERE fresh = 1
+        INTERSECT
+        SELECT coalesce(source, ''), coalesce(target, '') FROM inner_uses WHERE uses > 0""")
+    view_loaded(scratch, shape)
+    link_rules(scratch)
+    scratch.run("DROP TABLE inner_uses")
+    return True
+
+
+def _distinct_sides(scratch: Scratch, side: str) -> list[str]:
+    rows = scratch.row_blocks(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
+    return [text for texts in rows for (text,) in texts]
+
+
+_TWICE = 2
+_BUCKETS = 1 << 25
+"""Number of hash buckets. A collision is rare and only writes a composition needlessly."""
+
+
+class _TextStatistics:
+    """The text of all pairs: n-grams, and by hashes in a table of fixed size the compositions that occur twice."""
+
+    def __init__(self, snapshot: Snapshot, corpus: int | None, min_uses: float) -> None:
+        """Read all pairs. A rule is kept if its source side is expected at least `min_uses` times in new text."""
+        self._min_uses, self._settings = min_uses, snapshot.settings()
+        self._bucket_counts = np.zeros(_BUCKETS, np.uint8)
+        self._ngrams = empty_ngrams()
+        for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
+            loaded = load_undamaged(rows, self._settings)[1].loaded
+            assert isinstance(loaded, ForestPairs)
+            batch = loaded.batch
+            self._ngrams = add_ngrams(self._ngrams, batch)
+            keys = compositions(batch, ONE_COMPOSITION, self._ngrams).keys
+            buckets, times = np.unique(keys % np.uint64(_BUCKETS), return_counts=True)
+            self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
+
+    def compositions(self, batch: Batch) -> Fragments:
+        """Return the compositions of pairs that occur twice or whose source side is expected `min_uses` times."""
+        found = compositions(batch, ONE_COMPOSITION, self._ngrams)
+        twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
+        return found.chosen(twice | (found.expected >= self._min_uses))
+
+    def delete_seldom(self, scratch: Scratch, table: str, rows: str) -> None:
+        """Delete the `rows` of a table whose source side is expected less than `min_uses` times."""
+        scratch.run("CREATE TABLE seldom_rows (row BIGINT)")
+        for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
+            expected = expected_occurrences(
+                self._ngrams, [source for _, source in rows_of_sources], self._settings.key_salt
+            )
+            seldom_rows = [
+                (row,)
+                for (row, _), times in zip(rows_of_sources, expected.tolist(), strict=True)
+                if times < self._min_uses
+            ]
+            if seldom_rows:
+                scratch.insert("seldom_rows", seldom_rows)
+        scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT row FROM seldom_rows)")
+        scratch.run("DROP TABLE seldom_rows")
+
+
+def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) -> None:
+    """Add the compositions that new text needs to the table `loaded`, and delete the rules that it does not need.
+
+    The table `composed` has these compositions.
+    """
+    shape_columns = "".join(f", min({name}) AS {name}" for name in shape)
+    scratch.run(f"""
+        CREATE TABLE composed AS
+        SELECT source, target, CAST(sum(composed) AS BIGINT) AS uses{shape_columns} FROM inner_uses
+         WHERE composed > 0 GROUP BY source, target""")
+    once = f"uses < {_TWICE * ONE_COMPOSITION}"
+    scratch.run(f"DELETE FROM composed WHERE {once} AND len(string_split(source, ' ')) <= {SHORT}")
+    text.delete_seldom(scratch, "composed", f"composed WHERE {once}")
+    seldom = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
+    text.delete_seldom(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {seldom}")
+    # Updates would need memory for each changed row.
+    shape_columns = "".join(f", coalesce(loaded.{name}, composed.{name}) AS {name}" for name in shape)
+    scratch.run(f"""
+        CREATE TABLE extended AS
+        SELECT source, target, coalesce(loaded.uses, 0) + coalesce(composed.uses, 0) AS uses{shape_columns}
+          FROM loaded FULL JOIN composed USING (source, target)""")
+    scratch.run("DROP TABLE loaded")
+    scratch.run("ALTER TABLE extended RENAME TO loaded")
+
+
+def link_rules(scratch: Scratch, composed: bool = False) -> None:
+    """Set the alignment of each rule in the view `rules` to its most frequent one in the table `inner_uses`.
+
+    Includes the uses in compositions of the table `composed` if `composed`. Ties are broken by sort order.
+    """
+    compositions = """
+            UNION ALL
+            SELECT source, target, alignment, composed AS uses
+              FROM inner_uses SEMI JOIN composed USING (source, target) WHERE composed > 0"""
+    scratch.run(f"""
+        CREATE TABLE inner_alignments AS
+        WITH used AS (
+            SELECT source, target, alignment, uses FROM inner_uses WHERE uses > 0{compositions if composed else ""}
+        )
+        SELECT source, target, coalesce(alignment, '') AS alignment FROM (
+            SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, alignment, sum(uses) AS uses
+              FROM used GROUP BY source, target, alignment
+        )
+        QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY uses DESC, coalesce(alignment, '')) = 1""")
+    scratch.run("""
+        CREATE TABLE linked AS
+        SELECT rules.* EXCLUDE (id) REPLACE (coalesce(inner_alignments.alignment, '') AS alignment)
+          FROM rules LEFT JOIN inner_alignments USING (source, target)""")
+    scratch.run("DROP VIEW rules")
+    scratch.run("DROP TABLE loaded")
+    scratch.run("ALTER TABLE linked RENAME TO loaded")
+    scratch.run("DROP TABLE inner_alignments")
+    scratch.run("CREATE VIEW rules AS SELECT rowid AS id, * FROM loaded")
+
+
+def _pair_uses(
+    snapshot: Snapshot, corpus: int | None, count_kind: CountKind | None, text: _TextStatistics | None,
+    shape: Collection[str], after: int = 0,
+) -> Blocks:  # fmt: skip
+    """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
+
+    The rules are from derivations, if `count_kind` lists them, and from compositions of a text. The pairs have ids
+    above `after`. Damaged pairs are omitted.
+    """
+    settings = snapshot.settings()
+    pairs = 0
+    for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus, after):
+        undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
+        # Only kinds of grammar with `LINKS` are passed here, and their pairs are of this type.
+        assert isinstance(loaded, ForestPairs)
+        batch, deltas, composed = loaded.batch, empty_deltas(), None
+        weighted_links: list[tuple[RuleLinks, NDArray[np.int64]]] = []
+        if text is not None:
+            composed = text.compositions(batch)
+            deltas = add_fragments(deltas, batch, composed)
+        if count_kind is not None:
+            records = empty_blobs(len(undamaged)) if count_kind is CountKind.DRAWN else averages
+            fragments = list_fragments(records)
+            deltas = add_fragments(deltas, batch, fragments)
+            weighted_links.append((fragment_links(deltas, batch, fragments), fragments.weights))
+            # A pair without recorded averages has the expected uses of its present derivation.
+            without_record = np.diff(records.offsets) == 0
+            deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(without_record))
+            weighted_links.append(_weighted(rule_links(deltas, batch, state, without_record), ONE_USE))
+        if count_kind is CountKind.TRANSLATION:
+            all_pairs, minimal_state = np.ones(len(undamaged), np.bool_), empty_state(batch.forests)
+            minimal_state.cut[:] = 1
+            deltas = add_minimal(deltas, batch, np.arange(len(undamaged)), 1)
+            weighted_links.append(_weighted(rule_links(deltas, batch, minimal_state, all_pairs), ONE_MINIMAL_USE))
+        derived = len(weighted_links)
+        rules = loaded.rules(deltas, np.arange(deltas.entries))
+        if composed is not None:
+            weighted_links.append((fragment_links(deltas, batch, composed), composed.weights))
+        pairs += len(rows)
+        links, uses = uses_by_links(
+            [links_of_chunk for links_of_chunk, _ in weighted_links], [weights for _, weights in weighted_links]
+        )
+        if not len(uses):
+            continue
+        shape_numbers = (rules.numbers(name)[links.entries] for name in shape)
+        numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *shape_numbers)
+        columns = (
+            take_texts(rules.sources, links.entries),
+            take_texts(rules.targets, links.entries),
+            link_texts(links),
+            *(number_texts(column.astype(np.int64)) for column in numbers),
+        )
+        # The last line of a block has no line end.
+        yield pairs, [column.content[:-1].tobytes().decode() for column in columns]
+
+
+def _weighted(links: RuleLinks, weight: int) -> tuple[RuleLinks, NDArray[np.int64]]:
+    """Return the links of a rule, each with the same weight."""
+    return links, np.full(len(links.entries), weight, np.int64)
