@@ -89,8 +89,8 @@ def rules(
         if similar:
             print_note(f"similar words: {', '.join(similar)}")
         return
-    columns = ("count",) if current_sample else ("expected_uses", "±")
-    columns += ("p", "root", "fragment") if fragments else ("p(e|f)", "p(f|e)", "source", "target")
+    columns = ["count"] if current_sample else ["expected_uses", "±"]
+    columns += ["p", "root", "fragment"] if fragments else ["p(e|f)", "p(f|e)", "source", "target"]
     rows = []
     for rule in matching:
         uses = (
