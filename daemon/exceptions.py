@@ -54,8 +54,3 @@ class DeadlineError(DaemonError):
 
 class ShutdownTimeoutError(DaemonError):
     """A thread of the daemon did not end in time."""
-
-
-def install_extra(extra: str) -> str:
-    """Return the instruction to install an extra, for messages."""
-    return f"run pip install '.[{extra}]' in the source folder of hierogram"

@@ -61,3 +61,8 @@ class QueryError(StoreError):
 
 class WorkerProcessError(StoreError):
     """Work in a child process stalled, was killed, exceeded its memory, or failed."""
+
+
+def install_extra(extra: str) -> str:
+    """Return the instruction to install an extra, for messages."""
+    return f"run pip install '.[{extra}]' in the source folder of hierogram"

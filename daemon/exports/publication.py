@@ -24,8 +24,9 @@ from glob import escape
 from pathlib import Path
 from typing import Any, cast
 
-from hierogram.daemon.exceptions import ExportError, install_extra
+from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.files import flush_to_disk
+from hierogram.storage.exceptions import install_extra
 
 MANIFEST_VERSION = 3
 LATEST = "latest"

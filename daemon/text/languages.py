@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import regex
 
-from hierogram.daemon.exceptions import UsageError, install_extra
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.detokenizer import NO_BREAK, Detokenizer
 from hierogram.daemon.text.orthography import (
     MAX_LINES,
@@ -29,6 +29,7 @@ from hierogram.daemon.text.orthography import (
     learn_spellings,
 )
 from hierogram.daemon.text.tokenizer import SPACE, Apostrophe, Tokenizer, WordFinder
+from hierogram.storage.exceptions import install_extra
 
 GENERAL = "und"
 """Code of an unknown language."""

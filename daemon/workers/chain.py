@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import DaemonError, install_extra
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.stored import find_kind
@@ -24,6 +24,7 @@ from hierogram.samplers.forests.derivations import State
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.storage.exceptions import install_extra
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 

@@ -16,6 +16,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 
@@ -35,7 +36,7 @@ from hierogram.storage.database.postgres import (
     transaction_settings,
 )
 from hierogram.storage.database.untrusted_sql import IMMUTABLE, sqlite_address
-from hierogram.storage.exceptions import StoreRefusedError, StoreUnavailableError, StoreUrlError
+from hierogram.storage.exceptions import StoreRefusedError, StoreUnavailableError, StoreUrlError, install_extra
 from hierogram.storage.schema.tables import give_postgres_options
 
 SQLITE = "sqlite"
@@ -95,6 +96,8 @@ def parse_url(text: str) -> URL:
             raise StoreUrlError(f"{text!r}: {CACHE} must be a number of megabytes >= 1, such as ?{CACHE}=64")
         return url.set(drivername="sqlite+pysqlite")
     if backend in (POSTGRES, "postgres"):
+        if find_spec("psycopg") is None:
+            raise StoreUrlError(f"Postgres requires psycopg: {install_extra('postgres')}")
         url = url.set(drivername="postgresql+psycopg")
         check_parameters(url)
         return url

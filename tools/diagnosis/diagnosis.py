@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import UsageError, install_extra
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.diagnostics.convergence import FLAGS, R_HAT_LIMIT, count_flags, r_hat, summarize, verdicts
 from hierogram.samplers.diagnostics.overlap import TOTALS, mean_overlap
+from hierogram.storage.exceptions import install_extra
 from hierogram.tools.diagnosis.chains import ChainDraws, run_chains
 from hierogram.tools.diagnosis.options import ChainOptions
 

@@ -93,6 +93,12 @@ def test_invalid_store_urls_are_rejected(text: str) -> None:
         open_store(text)
 
 
+def test_postgres_without_its_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreUrlError, match=r"Postgres requires psycopg: run pip install '\.\[postgres\]'"):
+        open_store("postgresql://127.0.0.1:1/grammar")
+
+
 def test_passwords_are_not_shown() -> None:
     with pytest.raises(StoreUnavailableError) as raised:
         open_store("postgresql://me:secret@127.0.0.1:1/grammar?connect_timeout=2")

@@ -8,11 +8,11 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hierogram.daemon.exceptions import DaemonError, UsageError, install_extra
+from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_response
 from hierogram.daemon.web.protocol.sessions import is_cross_site
-from hierogram.storage.exceptions import StoreError
+from hierogram.storage.exceptions import StoreError, install_extra
 from hierogram.tools.evidence.options import MAX_CHARACTERS
 from hierogram.tools.integrations.mcp.tools import ConcordanceLine, LinkedWords, McpTools, TermSummary
 from hierogram.tools.translation.corrections import Corrections

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from hierogram.daemon.exceptions import InputError, UsageError, install_extra
+from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import Progress
+from hierogram.storage.exceptions import install_extra
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
 _SEED = "SACREBLEU_SEED"

@@ -25,8 +25,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import UsageError, install_extra
+from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.decoding.consensus import CANDIDATES, consensus, pairwise_chrf
+from hierogram.storage.exceptions import install_extra
 from hierogram.tools.translation.tuning.options import TuningOptions
 
 Words = tuple[str, ...]
