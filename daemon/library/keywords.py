@@ -9,50 +9,142 @@ class AlignKeywords(TypedDict, total=False):
     """Options of `align`: `AlignOptions`."""
 
     model: str
+    """Model: bhmm-f (HMM with fertilities), bhmm (HMM [SA16]), bhmm-z (HMM with collocations [SA16]), itg
+    (inversion transduction grammar, both directions jointly), itg-pruned (the same by randomized pruning [BPK09];
+    sweeps are masks) (default: bhmm-f)."""
+
     direction: str
+    """Direction: both (both directions, symmetrized), forward (one source word for each target word), backward (one
+    target word for each source word) (default: both)."""
+
     symmetrization: str
+    """Symmetrization of both directions: expected (links with the highest expected F-score, by the mean probability
+    of both directions), posterior (links with a high mean probability of both directions, as in stores), intersect
+    (links in both directions), union (links in either direction), gd (grow-diag), gdf (grow-diag-final), gdfa
+    (grow-diag-final-and) (default: expected)."""
+
     sweeps: int | None
+    """Sweeps per chain (default: by model and size of the corpus)."""
+
     chains: int | None
+    """Number of chains to average (default: by model and size of the corpus)."""
+
     seed: int
+    """Random seed (default: 1)."""
+
     threads: int | None
+    """Number of threads. Results do not depend on it (default: one per core, or 1 per worker)."""
 
 
 class ExportKeywords(TypedDict, total=False):
     """Options of `GrammarStore.export` and `publish`: `ExportOptions`."""
 
     format: str | None
+    """Format: cdec, moses, fragments, pcfg, jsonl, tsv, parquet, bicleaner, bicleaner-reverse, shortlist, vmap,
+    priors, ttable (default: by the suffix of the file, else cdec, or fragments for trees)."""
+
     features: tuple[str, ...] | None
+    """Features to write, separated by commas, if the format has no fixed features: p_target_given_source,
+    p_source_given_target, lex_target_given_source, lex_source_given_target, count, source_count, target_count,
+    quarter, half, singleton, rare, source_singleton, terminals_only, nonterminals, scope, source_words,
+    target_words, one_word, two_words, minimal (default: all)."""
+
     compression: str
+    """Compression, where auto depends on the suffix (.zst, .gz) and the format: auto, zstd, gzip, none (default:
+    auto)."""
+
     posterior_mean: bool
+    """Use expected uses (posterior means) as counts instead of the translation grammar (default: no)."""
+
     current_sample: bool
+    """Use counts of the current derivations (one sample) instead of the translation grammar or posterior means
+    (default: no)."""
+
     smoothing: float | None
+    """Discount per use in probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars, else
+    0)."""
+
     min_expected: float
+    """In a translation grammar, omit rules seen once whose source side is expected to occur less often than this in
+    new text as long as the store's text (default: 0.1)."""
+
     corpus: str | None
+    """Corpus of the pairs (default: none)."""
+
     min_count: float
+    """Omit rules with a lower count (default: 0.0)."""
+
     max_scope: int | None
+    """Omit rules with a scope above K. Rules of scope k parse in time O(n^k) (default: 2)."""
+
     hiero: bool
+    """Keep only rules that satisfy the constraints of Chiang (2007); see docs/exports.md (default: no)."""
+
     filter_for: PathLike | None
+    """Keep only rules that can match a sentence of this test set (default: none)."""
+
     per_source: int | None
+    """Keep only the N rules with the highest counts per source side (default: none)."""
 
 
 class SettingsKeywords(TypedDict, total=False):
     """Options of `open`: `Settings`."""
 
     model: str
+    """Rule model: pitman-yor (one process per rule length), dirichlet (default: pitman-yor)."""
+
     discount: float
+    """Pitman-Yor discount d (default: 0.5)."""
+
     strength: float
+    """Strength α of the prior (default: 5.0)."""
+
     span_limit: int
+    """Always cut phrases of more than N words; 0: no limit (default: 7)."""
+
     seed: int
+    """Random seed (default: 1)."""
+
     schedule: str
+    """Schedule of a new pair: stratified (short phrases first, one word longer each sweep, at temperatures that
+    favor frequent rules), quick (all phrases at once, at first at temperatures that favor frequent rules), paper
+    (short phrases first, several sweeps per level), annealed (all phrases at once, with a temperature that falls to
+    1) (default: stratified)."""
+
     burn_in: int
+    """Sweeps at T = 1 until a new pair is settled. Not for the schedule `paper` and for trees (default: 10)."""
+
     type_moves: int
+    """Type-based moves after each sweep at T = 1, for a Dirichlet process (default: 0)."""
+
     max_tokens: int
+    """Maximum number of tokens per side; longer pairs are rejected (default: 200)."""
+
     grammar: str
+    """Kind of grammar: synchronous, trees, itg (default: synchronous)."""
+
     base: str
+    """Base distribution of tree fragments: uniform (P_M), pcfg (P_C) (default: pcfg)."""
+
     annealing: int
+    """Sweeps in which a new tree or pair is annealed to T = 1 (default: 200)."""
+
     languages: tuple[str, ...]
+    """Source and target language, such as fr,en. Input in other languages is refused (default: unknown)."""
+
     tokenize: bool
+    """Tokenize pairs without links by the rules of the languages (default: no)."""
+
     case: str
+    """Treatment of capital letters: kept, lowered (default: kept)."""
+
     aligner: str
+    """Aligner of pairs without links: bhmm-f (HMM with fertilities), itg (inversion transduction grammar) (default:
+    bhmm-f)."""
+
     phrase_words: int
+    """Maximum number of words per side in an ITG word pair (default: 1)."""
+
     slices: str
+    """Slice variables of an ITG: flat (uniform below the weight of the rule), beta (as in the paper, Beta(a, 1) off
+    the derivation) (default: flat)."""

@@ -71,10 +71,14 @@ def keywords(folder: str) -> str:
     """Return the module of keyword arguments in a folder."""
     parts = []
     for name, (options, function) in KEYWORDS[folder].items():
-        about = f'"""Options of {_calls(function)}: `{options.__name__}`."""'
-        fields = OptionField.of(options).values()
-        lines = [f"    {field.name}: {annotation(field.type, field.option)}\n" for field in fields]
-        parts.append(f"\n\nclass {name}(TypedDict, total=False):\n    {about}\n\n{''.join(lines)}")
+        fields = []
+        for field in OptionField.of(options).values():
+            help = f"{field.option.text().removesuffix('.')} (default: {format_default(field) or 'none'})."
+            fields.append(f"    {field.name}: {annotation(field.type, field.option)}\n{_docstring(help)}")
+        head = (
+            f'class {name}(TypedDict, total=False):\n    """Options of {_calls(function)}: `{options.__name__}`."""\n'
+        )
+        parts.append(f"\n\n{head}\n" + "\n".join(fields))
     classes = "".join(parts)
     imports = "\nfrom hierogram.daemon.library.options import PathLike\n" if "PathLike" in classes else ""
     return (
@@ -86,6 +90,17 @@ def keywords(folder: str) -> str:
 
 def _calls(functions: str) -> str:
     return " and ".join(f"`{function}`" for function in functions.split(" and "))
+
+
+def _docstring(text: str, width: int = 120) -> str:
+    """Return an indented docstring, wrapped."""
+    lines, line = [], '    """'
+    for word in text.replace("\\", "\\\\").split(" "):
+        if line.strip() and len(line) + len(word) + 4 > width:
+            lines.append(line.rstrip())
+            line = "    "
+        line += f"{word} "
+    return "\n".join([*lines, line.rstrip() + '"""\n'])
 
 
 def format_default(field: OptionField) -> str:
