@@ -1,6 +1,6 @@
 """Alignment of pairs that are not stored, given the counts of a store's aligner. Writes nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,7 +109,7 @@ class TextAligner:
                     )
         units = [words_and_stems(read_side([source]), read_side([target])) for source, target in pairs]
         names = [unit_names(pair) for pair in units]
-        words, stems = map(_distinct_names, zip(*names, strict=True))
+        words, stems = (_distinct_names([by_unit[k] for by_unit in names]) for k in (0, 1))
         stored = [(" ".join(split_tokens(source)), " ".join(split_tokens(target))) for source, target in pairs]
         counts_read = self._found = self._store.text_aligner_counts((words, stems), stored, self._found)
         if not counts_read.counts.jumps:
@@ -130,10 +130,12 @@ class TextAligner:
         return counts_read.position, list(map(_to_words, answers)) if self.texts.merges else answers
 
 
-def _distinct_names(names: Iterable[Names]) -> Names:
+def _distinct_names(names: Sequence[Names]) -> Names:
     """Return the distinct names of several pairs. Omits names with NUL, which Postgres rejects."""
-    source, target = (set[str]().union(*sides) for sides in zip(*names, strict=True))
-    return sorted(name for name in source if "\0" not in name), sorted(name for name in target if "\0" not in name)
+    source_names, target_names = (
+        sorted({name for sides in names for name in sides[k] if "\0" not in name}) for k in (0, 1)
+    )
+    return source_names, target_names
 
 
 def _align_pair(

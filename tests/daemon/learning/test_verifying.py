@@ -45,7 +45,7 @@ def make_small(patch: pytest.MonkeyPatch, rules: int) -> None:
         ("hierogram.storage.grammar.counts.IDS_PER_RANGE", RANGE),
         (f"{INTEGRITY}._WORDS_AT_ONCE", 4),
         (f"{INTEGRITY}._NOTED_AT_ONCE", 7),
-        ("hierogram.storage.pairs.vocabulary._WORDS_PER_QUERY", 3),
+        ("hierogram.storage.database.transactions._VALUES_PER_QUERY", 3),
     ):
         patch.setattr(place, number)
 

@@ -65,22 +65,6 @@ def test_rules_sharing_a_side(store: Store) -> None:
     assert nothing == []
 
 
-def test_rules_found_by_their_source_side(store: Store) -> None:
-    commit(store, [], RULES)
-    read: list[int] = []
-    with store.snapshot() as snapshot:
-        found = snapshot.find_rules(lambda side: side == "la", read.append, CountKind.DRAWN)
-        blocks = list(snapshot.rules_beside(("source", "target"), {"id": found}, CountKind.DRAWN))
-        used = snapshot.count_rules()
-        totals = [snapshot.sum_uses(most, CountKind.DRAWN) for most in (1, 10**9)]
-        rows = [count for _, block in snapshot.rule_blocks(()) for count in block[0].split("\n")]
-    [(number, (sources, targets, counts))] = blocks
-    assert (number, sources.split("\n"), sorted(targets.split("\n"))) == (2, ["la", "la"], ["it", "the"])
-    assert sorted(counts.split("\n")) == ["2", "6"]
-    assert read == [used]
-    assert totals == [used, sum(map(int, rows))]
-
-
 def test_minimal_uses_are_added_in_eighths_on_request(store: Store, store_url: str) -> None:
     rules = [delta("a", "x", 1, 1.5, 4), delta("b", "x", 0, 0, 2), delta("b", "y", 2), delta("c", "x", 0, 0.25)]
     commit(store, [], rules)

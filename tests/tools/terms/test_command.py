@@ -17,7 +17,7 @@ from tests.daemon.conftest import LINES, Run
 from translate.storage.tbx import tbxfile
 
 import hierogram as hg
-from hierogram.daemon.text.dictionaries import concepts
+from hierogram.daemon.text.dictionaries import Dictionary
 from hierogram.tools.terms.reports import Departure, Rendering, Term, TermReport, make_tbx
 from hierogram.tools.translation.fixed_words import SentencePart, read_glossary
 
@@ -99,9 +99,8 @@ def test_every_format_reports_the_same_terms(hierogram: Run, learned_url: str) -
         assert [row["target"] for row in read] == [term["target"] for term in as_json["terms"]]
     assert hierogram(*command, "-o", "found.tbx", "--languages", "fr,en").code == 0
     assert read_by_toolkit("found.tbx") == reported
-    with Path("found.tbx").open("rb") as file:
-        own = [{term.language: term.term for term in concept} for concept in concepts(iter([file.read()]), "found.tbx")]
-    assert {(terms["fr"], terms["en"]) for terms in own} == reported
+    [read_back] = Dictionary("found.tbx").fields(("fr", "en"))
+    assert {(s.decode(), t.decode()) for s, t in zip(read_back.sources, read_back.targets, strict=True)} == reported
     assert_basic_2("found.tbx")
     unnamed = read_tbx(hierogram(*command, "--format", "tbx").out)
     assert {(terms["x-source"], terms["x-target"]) for terms, _ in unnamed} == reported
