@@ -170,7 +170,7 @@ def _print_report(done: "IngestReport", strict: bool, as_json: bool, noun: str) 
         for reason, number in done.reasons.most_common():
             print(f"  rejected {number:,}: {reason}")
     for note in done.notes:
-        print_note(f"{done.origin}: {note.code}: {note.text}")
+        print_note(f"{done.origin}: {note}")
     damage = _find_damage(done)
     if damage is not None:
         print_note(f"hierogram: {done.origin}: {damage}")

@@ -9,9 +9,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.known_links import Link
@@ -25,23 +26,16 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _NUMBER = re.compile(r"[a-z]?[0-9]{8,13}")
 
 
-class TokenPlace(NamedTuple):
-    """Verse of a token and its position within the verse."""
-
-    verse: str
-    position: int
-
-
 @dataclass(frozen=True)
 class TokenText:
-    """Text by verse: token numbers, token texts, and the place of each token by number."""
+    """Text by verse: token numbers, token texts, and the place (verse, position in it) of each token by number."""
 
     name: str
     numbers: dict[str, list[str]]
     tokens: dict[str, list[str]]
-    places: dict[str, TokenPlace]
+    places: dict[str, tuple[str, int]]
 
-    def place(self, number: str) -> TokenPlace | None:
+    def place(self, number: str) -> tuple[str, int] | None:
         """Return the place of a token, given its number or the number of a part; None if it is excluded."""
         place = self.places.get(number)
         return self.places.get(number[:_WORD_DIGITS]) if place is None and len(number) > _WORD_DIGITS else place
@@ -60,7 +54,7 @@ def read_token_text(path: str) -> TokenText:
     verse_column, exclude = columns.get("source_verse"), columns.get("exclude")
     numbers: dict[str, list[str]] = defaultdict(list)
     tokens: dict[str, list[str]] = defaultdict(list)
-    places: dict[str, TokenPlace] = {}
+    places: dict[str, tuple[str, int]] = {}
     for line, row in enumerate(lines[1:], 2):
         cells = row.split("\t")
         if len(cells) < len(columns) or not _NUMBER.fullmatch(cells[columns["id"]]):
@@ -69,7 +63,7 @@ def read_token_text(path: str) -> TokenText:
             continue
         number = cells[columns["id"]]
         verse = number.lstrip(_LETTERS)[:_VERSE_DIGITS] if verse_column is None else cells[verse_column]
-        places[number] = TokenPlace(verse, len(numbers[verse]))
+        places[number] = verse, len(numbers[verse])
         numbers[verse].append(number)
         tokens[verse].append(cells[columns["text"]])
     return TokenText(name, dict(numbers), dict(tokens), places)
@@ -85,14 +79,11 @@ def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set
         raise InputError(f"{path}: not a Scripture Burrito alignment: a record lacks a list of source or target tokens")
     links: dict[str, set[Link]] = defaultdict(set)
     for record in records:
-        verse_words = [
-            [text.place(str(number)) for number in record[role]]
-            for text, role in zip((source, target), ROLES, strict=True)
-        ]
-        for source_word in verse_words[0]:
-            for target_word in verse_words[1]:
-                if source_word is not None and target_word is not None and source_word.verse == target_word.verse:
-                    links[source_word.verse].add((source_word.position, target_word.position))
+        sides = zip((source, target), ROLES, strict=True)
+        places = (filter(None, map(text.place, map(str, record[role]))) for text, role in sides)
+        for (verse, i), (target_verse, j) in product(*places):
+            if verse == target_verse:
+                links[verse].add((i, j))
     return links
 
 

@@ -46,10 +46,12 @@ class CompoundSplitter:
                 last = word[start:]
                 if before and last in self._logs and (mean := (total + self._logs[last]) / number) > best:
                     best, parts = mean, (*before, Part(last, last))
-                for end, part in self._beginnings(word, start):
-                    more = total + self._logs[part.word]
-                    if end not in longer or more > longer[end][0]:
-                        longer[end] = more, (*before, part)
+                for end in range(start + MIN_PART, len(word) - MIN_PART + 1):
+                    letters = word[start:end]
+                    for known in filter(self._logs.__contains__, _forms(letters)):
+                        more = total + self._logs[known]
+                        if end not in longer or more > longer[end][0]:
+                            longer[end] = more, (*before, Part(letters, known))
             if parts:
                 break
             begun = longer
@@ -57,15 +59,7 @@ class CompoundSplitter:
 
     def known_word(self, letters: str) -> str:
         """Return the most frequent known word with this form at the beginning of a compound, or ""."""
-        return max((word for word in _forms(letters) if word in self._logs), key=self._logs.__getitem__, default="")
-
-    def _beginnings(self, word: str, start: int) -> Iterator[tuple[int, Part]]:
-        """Yield the known parts from a position, and the position after each."""
-        for end in range(start + MIN_PART, len(word) - MIN_PART + 1):
-            letters = word[start:end]
-            for known in _forms(letters):
-                if known in self._logs:
-                    yield end, Part(letters, known)
+        return max(filter(self._logs.__contains__, _forms(letters)), key=self._logs.__getitem__, default="")
 
 
 def _forms(letters: str) -> Iterator[str]:

@@ -52,7 +52,6 @@ def _visible_sign(token: str) -> str:
 
 @cache
 def _attaches_to_left(sign: str) -> bool:
-    """Check if a sign attaches to the token before it, by the sign's first character."""
     return _ATTACHES_LEFT.match(sign) is not None and _ATTACHES_RIGHT.match(sign) is None
 
 
@@ -245,7 +244,6 @@ class _Sentence:
             self._left[k] = True
 
     def _mark(self, k: int, sign: str, opens: bool) -> None:
-        """Attach a mark that opens or closes a quotation."""
         if opens:
             self._open.append(sign)
             self._right[k] = True

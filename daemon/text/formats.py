@@ -53,8 +53,11 @@ Item = TypeVar("Item")
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
     """Yield the lines of source, target and optional alignment files; reject surplus lines of longer files."""
     number = 1
-    for chunk in _in_step(files):
-        lines = max(map(len, chunk))
+    waiting: list[list[bytes]] = [[] for _ in files]
+    # Lists of lines that remain of each file. Files that have ended give empty lists.
+    while any(waiting := [remaining or next(file, []) for remaining, file in zip(waiting, files, strict=True)]):
+        lines = min(len(remaining) for remaining in waiting if remaining)
+        chunk, waiting = [remaining[:lines] for remaining in waiting], [remaining[lines:] for remaining in waiting]
         numbers = range(number, number + lines)
         if not all(chunk):
             names = ("source", "target", "alignment")
@@ -70,18 +73,6 @@ def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
             alignments: Sequence[bytes | None] = alignment[0] if alignment else [None] * lines
             yield LineColumns(numbers, source, target, alignments, [None] * lines)
         number += lines
-
-
-def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes]]]:
-    """Yield lists with the same number of lines from each file. Files that have ended give empty lists."""
-    waiting: list[list[bytes]] = [[] for _ in files]
-    while True:
-        waiting = [lines or next(file, []) for lines, file in zip(waiting, files, strict=True)]
-        lengths = [len(lines) for lines in waiting if lines]
-        if not lengths:
-            return
-        yield [lines[: min(lengths)] for lines in waiting]
-        waiting = [lines[min(lengths) :] for lines in waiting]
 
 
 def parse_lines(chunks: Iterable[list[bytes]], parse: "LineParser", first: int = 1) -> Iterator[LineColumns]:

@@ -26,7 +26,7 @@ from hierogram.daemon.text.sides import WordSideCounts, are_swapped
 from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, find_notation
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import Receipt
-from hierogram.storage.records.pairs import AddedPairs, IngestTotals, NewPairs, RejectedLine
+from hierogram.storage.records.pairs import IngestTotals, NewPairs, RejectedLine
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 
@@ -103,17 +103,15 @@ class IngestBatch:
         reasons = _count_reasons(chunk.rejected)
         lines = self.report.lines + len(chunk.pairs) + reasons.total()
         self._limits.check_rejected(self.report.origin, lines, self.report.reasons + reasons)
-        rejected = self._continued(chunk.rejected)
+        rejected, last = chunk.rejected, self._last_rejected
+        if rejected and last and last.last_line + 1 == rejected[0].line and last.reason == rejected[0].reason:
+            # The first run extends the run stored last.
+            first = rejected[0]._replace(message=last.message, content=last.content, earlier=last.earlier + last.lines)
+            rejected = [first, *rejected[1:]]
         self._notes.inspect(chunk.pairs)
         self._notes_of_text = chunk.notes
-
-        def write(added: AddedPairs) -> Receipt:
-            assert receipt is not None
-            return receipt(added.totals, added.rejected)
-
-        added = self._store.add_pairs(
-            self.report.batch, chunk.pairs, rejected, write if receipt else None, chunk.learned
-        )
+        write = (lambda added: receipt(added.totals, added.rejected)) if receipt else None
+        added = self._store.add_pairs(self.report.batch, chunk.pairs, rejected, write, chunk.learned)
         if added.rejected:
             self._last_rejected = added.rejected[-1]
         report, first_rejected = self.report, self.report.first_rejected
@@ -128,14 +126,6 @@ class IngestBatch:
         self._limits.check_rejected(report.origin, report.lines, report.reasons)
         return added.totals, added.rejected
 
-    def _continued(self, rejected: list[RejectedLine]) -> list[RejectedLine]:
-        """Return the runs of rejected lines. The first run may extend the run stored last."""
-        last = self._last_rejected
-        if not (rejected and last and last.last_line + 1 == rejected[0].line and last.reason == rejected[0].reason):
-            return rejected
-        first = rejected[0]._replace(message=last.message, content=last.content, earlier=last.earlier + last.lines)
-        return [first, *rejected[1:]]
-
     def notes(self) -> list[Note]:
         """Return the notes on the lines stored so far."""
         return [*self._notes_of_text, *self._notes.found()]
@@ -146,18 +136,14 @@ class IngestBatch:
         if not self.report.lines and receipt is None:
             # A request with a receipt may repeat an earlier one without adding lines.
             self.report.notes.append(Note(EMPTY_INPUT, "no lines to store"))
-        self._store.finish_ingest(self.report.batch, receipt=receipt, notes=_as_lines(self.report.notes))
+        self._store.finish_ingest(self.report.batch, receipt=receipt, notes=[*map(str, self.report.notes)])
         self.report.seconds = time.perf_counter() - self._started
         return self.report
 
     def fail(self, reason: str) -> None:
         """Close the batch as failed, if the store is still available."""
         with suppress(StoreError):
-            self._store.finish_ingest(self.report.batch, reason, notes=_as_lines(self.notes()))
-
-
-def _as_lines(notes: Iterable[Note]) -> list[str]:
-    return [f"{note.code}: {note.text}" for note in notes]
+            self._store.finish_ingest(self.report.batch, reason, notes=[*map(str, self.notes())])
 
 
 class _VocabularyNotes:
@@ -235,10 +221,10 @@ def ingest_in_sandbox(
     store: Store,
     child: WorkerProcess,
     paths: Sequence[str],
-    corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestReport], None] | None = None,
-    options: IngestOptions = STORE_DEFAULTS,
-    wait: Callable[[], None] = lambda: None,
+    corpus: str,
+    report: Callable[[IngestReport], None] | None,
+    options: IngestOptions,
+    wait: Callable[[], None],
 ) -> IngestReport:
     """Store the pairs of untrusted files, which a worker process reads. For `wait` see `WorkerProcess.run`."""
     check_input_kind(store, PAIRS)

@@ -162,8 +162,6 @@ def _load(module: str, function: str, **arguments: Any) -> WordFinder:
 
 
 _pythainlp = partial(_load, "pythainlp.tokenize", "word_tokenize", engine="newmm", keep_whitespace=False)
-_khmercut = partial(_load, "khmercut", "tokenize")
-_laonlp = partial(_load, "laonlp.tokenize", "word_tokenize")
 
 
 def _burmesenlp() -> WordFinder:
@@ -189,8 +187,8 @@ _PACKAGES = {
     "yue": _Package("jieba", "chinese", r"\p{Han}", _jieba),
     "ja": _Package("fugashi", "japanese", r"[\p{Han}\p{Hiragana}\p{Katakana}ー]", _fugashi),
     "th": _Package("pythainlp", "thai", r"\p{Thai}", _pythainlp),
-    "km": _Package("khmercut", "khmer", r"\p{Khmer}", _khmercut, optional=True),
-    "lo": _Package("laonlp", "lao", r"\p{Lao}", _laonlp, optional=True),
+    "km": _Package("khmercut", "khmer", r"\p{Khmer}", partial(_load, "khmercut", "tokenize"), optional=True),
+    "lo": _Package("laonlp", "lao", r"\p{Lao}", partial(_load, "laonlp.tokenize", "word_tokenize"), optional=True),
     "my": _Package("burmesenlp", "burmese", r"\p{Myanmar}", _burmesenlp, optional=True),
 }
 
@@ -199,10 +197,15 @@ _MIN_LINES, _MIN_CHARACTERS = 25, 1_000
 """Minimum size of the text from which an orthography is learned."""
 
 
+def base_language(code: str) -> str:
+    """Return a language code without its region and script, in lowercase."""
+    return re.split("[-_]", code.lower())[0]
+
+
 @cache
 def find_language(code: str, learned: str = "") -> Language:
     """Return the rules of a language, with an orthography in JSON. Raises `UsageError` if a package is missing."""
-    base = re.split("[-_]", code.lower())[0]
+    base = base_language(code)
     orthography = Orthography(**json.loads(learned)) if learned else None
     if base in _PACKAGES:
         package = _PACKAGES[base]
@@ -245,7 +248,7 @@ def learn_orthography(code: str, lines: Sequence[str]) -> str:
 
 def missing_segmenter_note(code: str) -> str | None:
     """Return a note if a language is written without spaces and no installed package finds its words, else None."""
-    base = re.split("[-_]", code.lower())[0]
+    base = base_language(code)
     if find_language(code).segmented:
         return None
     if base in _SYLLABLES:

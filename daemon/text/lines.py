@@ -276,12 +276,7 @@ class LineFile:
     """Open file of lines. Counts the bytes read, of `size` (None: unknown); calls `read_on` after each read."""
 
     def __init__(
-        self,
-        stream: BinaryIO,
-        name: str,
-        size: int | None = None,
-        limits: InputLimits = DEFAULT_LIMITS,
-        read_on: Callable[[], None] = lambda: None,
+        self, stream: BinaryIO, name: str, size: int | None, limits: InputLimits, read_on: Callable[[], None]
     ) -> None:
         self._stream = stream
         self._limits = limits
@@ -313,9 +308,6 @@ class LineFile:
 
     def chunks(self) -> Iterator[list[bytes]]:
         """Yield the remaining lines in chunks, see `in_chunks`. Raises `InputError`."""
-        return in_chunks(self._lines())
-
-    def _lines(self) -> Iterator[list[bytes]]:
         lists = split_lines(self.blocks(), self.name)
         first = list(islice(lists, 2))
         if len(first) == 1 == len(first[0]) and b"\r" in first[0][0]:
@@ -323,8 +315,7 @@ class LineFile:
                 f"{self.name}: lines must end in line feeds, got carriage returns: convert the file, for example with "
                 "tr '\\r' '\\n' < FILE"
             )
-        yield from first
-        yield from lists
+        yield from in_chunks(chain(first, lists))
 
 
 @contextmanager

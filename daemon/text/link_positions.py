@@ -8,7 +8,7 @@ often than with the wrong one.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import log, sqrt
 
@@ -29,9 +29,6 @@ _MIN_RATIO = 10.0
 """Log-likelihood ratio that decides for one division."""
 _MIN_DEVIATIONS = 2.0
 """Minimum of the ratio divided by the root of its summed squares, so that a single link cannot decide."""
-
-_LinkedWords = list[tuple[str, str]] | None
-"""Linked words of a line, None if a link is out of range."""
 
 
 class _LinkModel:
@@ -125,11 +122,17 @@ class LinkPositions:
         )
 
     def _compare(self, fields: LineColumns, line_numbers: Sequence[int], with_spaces: bool) -> None:
-        for text, linked, divided in _lines_with_links(fields, line_numbers):
+        for k in line_numbers:
             if self._compared[with_spaces] >= _MAX_LINES:
                 return
-            if not self._space and (match := _SPACE.search(text)):
+            links = [(int(i), int(j)) for i, j in _LINK.findall((fields.alignments[k] or b"").decode(errors="replace"))]
+            if not links:
+                continue
+            source, target = (side[k].decode(errors="replace") for side in (fields.sources, fields.targets))
+            if not self._space and (match := _SPACE.search(f"{source} {target}")):
                 self._space = match[0]
+            linked = _linked(links, split_tokens(source), split_tokens(target))
+            divided = _linked(links, source.split(), target.split())
             if divided is None:
                 continue
             self._compared[with_spaces] += 1
@@ -159,23 +162,10 @@ def _spaced(fields: LineColumns) -> list[int]:
     return sorted(k for k in line_numbers if fields.alignments[k])
 
 
-def _lines_with_links(
-    fields: LineColumns, line_numbers: Sequence[int]
-) -> Iterator[tuple[str, _LinkedWords, _LinkedWords]]:
-    """Yield text and linked words: words between spaces and tabs, and words between all Unicode spaces."""
-    for k in line_numbers:
-        alignment = fields.alignments[k]
-        if alignment is None:
-            continue
-        links = [(int(i), int(j)) for i, j in _LINK.findall(alignment.decode(errors="replace"))]
-        if links:
-            source, target = (side[k].decode(errors="replace") for side in (fields.sources, fields.targets))
-            divided = source.split(), target.split()
-            tokens = split_tokens(source), split_tokens(target)
-            yield f"{source} {target}", _linked(links, *tokens), _linked(links, *divided)
-
-
-def _linked(links: Sequence[tuple[int, int]], source: Sequence[str], target: Sequence[str]) -> _LinkedWords:
+def _linked(
+    links: Sequence[tuple[int, int]], source: Sequence[str], target: Sequence[str]
+) -> list[tuple[str, str]] | None:
+    """Return the linked words of a line, or None if a link is out of range."""
     try:
         return [(source[i], target[j]) for i, j in links]
     except IndexError:

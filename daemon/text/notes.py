@@ -38,6 +38,9 @@ class Note:
     code: str
     text: str
 
+    def __str__(self) -> str:
+        return f"{self.code}: {self.text}"
+
 
 class Notes:
     """Collector of notes on an input whose lines without links are tokenized by `rules` (None: they are tokens).
@@ -58,8 +61,10 @@ class Notes:
             self._on_words = self._check_words(fields)
         self._lines += len(fields.sources)
         self._count_escapes(fields)
-        if self._quoting:
-            self._count_quotes(fields)
+        for source, target in zip(fields.sources, fields.targets, strict=True) if self._quoting else ():
+            quoted = [field for field in (source, target) if len(field) > 1 and _QUOTED.fullmatch(field.strip(b" "))]
+            self._quoted += bool(quoted)
+            self._doubled += any(b'""' in field.strip(b" ")[1:-1] for field in quoted)
 
     def _check_words(self, fields: LineColumns) -> list[Note]:
         divides = self._rules is not None
@@ -67,17 +72,14 @@ class Notes:
         sides = [[side[k].decode(errors="replace") for k in raw] for side in (fields.sources, fields.targets)]
         notes = []
         if any(looks_tokenized(divides, side) for side in sides):
-            tokenized_twice = Note(
-                TOKENS_DIVIDED,
+            text = (
                 f"{LOOKS_DIVIDED}, but they were tokenized again, which damages some tokens (d' eau becomes d ' eau): "
-                "withdraw them, and ingest the raw text, or ingest into a store without --tokenize",
+                "withdraw them, and ingest the raw text, or ingest into a store without --tokenize"
+                if divides
+                else f"{LOOKS_RUNNING}: tokenize the text with `hierogram ingest --tokenize fr,en`, or with a store "
+                "created by `hierogram init --languages fr,en --tokenize`"
             )
-            not_tokenized = Note(
-                RUNNING_TEXT,
-                f"{LOOKS_RUNNING}: tokenize the text with `hierogram ingest --tokenize fr,en`, or with a store created "
-                "by `hierogram init --languages fr,en --tokenize`",
-            )
-            notes.append(tokenized_twice if divides else not_tokenized)
+            notes.append(Note(TOKENS_DIVIDED if divides else RUNNING_TEXT, text))
         if raw and (advice := words_advice(self._rules, sides)) is not None:
             notes.append(Note(NO_WORD_DIVISION, advice))
         return notes
@@ -93,12 +95,6 @@ class Notes:
                     escapes.add(k)
                     self._escape = self._escape or escape[1].decode()
         self._escaped += len(escapes)
-
-    def _count_quotes(self, fields: LineColumns) -> None:
-        for source, target in zip(fields.sources, fields.targets, strict=True):
-            quoted = [field for field in (source, target) if len(field) > 1 and _QUOTED.fullmatch(field.strip(b" "))]
-            self._quoted += bool(quoted)
-            self._doubled += any(b'""' in field.strip(b" ")[1:-1] for field in quoted)
 
     def found(self) -> list[Note]:
         """Return the notes on the lines so far."""

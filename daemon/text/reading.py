@@ -28,12 +28,13 @@ from hierogram.daemon.text.formats import (
     pipes,
     tabs,
 )
+from hierogram.daemon.text.languages import learn_orthography
 from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
 from hierogram.daemon.text.link_positions import LinkPositions
 from hierogram.daemon.text.notes import WORD_PARTS, Note, Notes
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.text.segments import choose_word_parts
-from hierogram.daemon.text.texts import Languages, check_names, make_pipeline, running_lines
+from hierogram.daemon.text.texts import Languages, check_names, make_pipeline
 from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, validate
 from hierogram.samplers.grammar.kinds import find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -120,7 +121,6 @@ class Input(OpenFiles):
             self.push(stack.pop_all())
 
     def _begin(self, format: str) -> str:
-        """Check the first lines and return the format."""
         beginnings = [list(islice(chunks, 1)) for chunks in self._chunks]
         self._chunks = [chain(beginning, chunks) for beginning, chunks in zip(beginnings, self._chunks, strict=True)]
         first = [beginning[0] if beginning else [] for beginning in beginnings]
@@ -276,14 +276,20 @@ class InputValidator:
 
     def _learn(self, chunks: Sequence[LineColumns], whole: bool) -> None:
         """Learn the settings that depend on the first text: orthographies, and the parts of words of a small corpus."""
-        lines = running_lines(chunks)
-        orthographies = self._pipeline.learn_orthographies(lines)
+        assert self._pipeline.rules is not None
+        # Lines without links are running text.
+        lines: tuple[list[str], list[str]] = [], []
+        for fields in chunks:
+            linked = fields.linked()
+            for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
+                side += [text.decode(errors="replace") for k, text in enumerate(texts) if k not in linked]
+        orthographies = tuple(map(learn_orthography, self._pipeline.rules, lines))
         self._learned["orthographies"] = orthographies
         self._pipeline = replace(self._pipeline, orthographies=orthographies)
         are_unlinked = len(lines[0]) == sum(len(fields.sources) for fields in chunks)
         if whole and self._splits and not self._pipeline.merges and are_unlinked and len(lines[0]) >= _MIN_PAIRS:
             sides = self._pipeline.source, self._pipeline.target
-            words = ([*map(side.tokens, texts)] for side, texts in zip(sides, lines, strict=True))
+            words = ([*map(pipeline.tokens, texts)] for pipeline, texts in zip(sides, lines, strict=True))
             merges, reason = choose_word_parts(*words)
             self._learned["word_parts"] = merges
             self._pipeline = replace(self._pipeline, merges=merges)

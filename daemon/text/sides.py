@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import log
 from threading import Lock
-from typing import NamedTuple
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.records.parts import join_parts
@@ -18,13 +17,6 @@ from hierogram.storage.store import Store
 _PAIRS_PER_READ = 5_000
 _WORD_ODDS = 3.0
 """Maximum contribution of a word to the log-odds."""
-
-
-class SideOdds(NamedTuple):
-    """Log-odds that words belong to the source side rather than the target side, and the number of known words."""
-
-    log_odds: float
-    known: int
 
 
 class WordSideCounts:
@@ -37,18 +29,18 @@ class WordSideCounts:
         self._read = self._last = 0
         self._counts: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
 
-    def odds(self, words: Iterable[str]) -> SideOdds:
-        """Return the log-odds of distinct words."""
+    def odds(self, words: Iterable[str]) -> tuple[float, int]:
+        """Return the log-odds that distinct words belong to the source side, and the number of known words."""
         distinct_words = list(dict.fromkeys(words))
         counts: Mapping[str, Mapping[str, int]] = (
             self._read_pairs() if self._store.settings().word_parts else self._store.word_counts(distinct_words)
         )
-        log_odds, counted_words = 0.0, 0
+        log_odds, known = 0.0, 0
         for word in distinct_words:
             source, target = counts[SOURCE].get(word, 0), counts[TARGET].get(word, 0)
             log_odds += max(-_WORD_ODDS, min(_WORD_ODDS, log((source + 0.5) / (target + 0.5))))
-            counted_words += source + target > 0
-        return SideOdds(log_odds, counted_words)
+            known += source + target > 0
+        return log_odds, known
 
     def _read_pairs(self) -> dict[str, Counter[str]]:
         """Return the word counts of the first pairs, updated with the pairs added since the last call."""
@@ -75,8 +67,7 @@ _MAX_WORDS = 1_000
 def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
     """Check if source and target are swapped: their words occur on the opposite sides of the store."""
     for texts, sign in ((sources, -1), (targets, 1)):
-        evidence = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
-        opposing_odds = sign * evidence.log_odds
-        if opposing_odds < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * evidence.known):
+        log_odds, known = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
+        if sign * log_odds < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * known):
             return False
     return True

@@ -18,7 +18,6 @@ from hierogram.daemon.text.languages import (
     Language,
     TextSpan,
     find_language,
-    learn_orthography,
     missing_segmenter_note,
 )
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
@@ -237,10 +236,6 @@ class TextPipeline:
             return prepared
         return spread_links(prepared, linked, make_segmenter(self.merges[0]), make_segmenter(self.merges[1]))
 
-    def learn_orthographies(self, lines: tuple[Sequence[str], Sequence[str]]) -> tuple[str, ...]:
-        """Return the orthographies of source and target text, empty if there are too few lines."""
-        return ("", "") if self.rules is None else tuple(map(learn_orthography, self.rules, lines))
-
     def as_plain(self) -> dict[str, object]:
         """Return the store settings of this pipeline as JSON values."""
         languages = self.rules or self.languages or ()
@@ -287,16 +282,6 @@ def make_pipeline(
     return TextPipeline(
         languages or stored_pair or tokenize, rules, settings.get("case") == LOWERED, merges, orthographies
     )
-
-
-def running_lines(chunks: Iterable[LineColumns]) -> tuple[list[str], list[str]]:
-    """Return the source and target lines without links, which are running text if the pipeline tokenizes."""
-    lines: tuple[list[str], list[str]] = [], []
-    for fields in chunks:
-        linked = fields.linked()
-        for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
-            side += [text.decode(errors="replace") for k, text in enumerate(texts) if k not in linked]
-    return lines
 
 
 def make_side(language: str) -> TextSide:

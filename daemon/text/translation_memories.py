@@ -97,14 +97,11 @@ class _Reader(xml_streams.UnitReader[_Unit]):
         elif tag in _CODES and not self._subflows:
             self._codes -= 1
             if tag == _PLACE and not self._codes:
-                self._take(self._stands_for())
-
-    def _stands_for(self) -> str:
-        """Return the text of a `ph` element: a placeholder, a space for a line end, or nothing for other codes."""
-        text = self._place.strip()
-        if any((span.start, span.end) == (0, len(text)) for span in find_protected(text, tags=False)):
-            return text
-        return " " if self._breaks or _BREAK.match(text) else ""
+                text = self._place.strip()
+                if any((span.start, span.end) == (0, len(text)) for span in find_protected(text, tags=False)):
+                    self._take(text)
+                elif self._breaks or _BREAK.match(text):
+                    self._take(" ")
 
 
 def memory_fields(

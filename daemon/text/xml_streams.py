@@ -101,7 +101,6 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
             reader.units.clear()
         parser.close()
         yield from reader.units
-        reader.units.clear()
     except DefusedXmlException as error:
         raise InputError(
             f"{name}: entity declarations are not allowed, because they can expand to huge texts ({error}): replace "

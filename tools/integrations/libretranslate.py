@@ -17,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from hierogram.daemon.exceptions import DaemonError, DeadlineError, InputError
+from hierogram.daemon.text.languages import base_language
 from hierogram.daemon.web.protocol.bodies import read_body
 from hierogram.daemon.web.protocol.problems import ProblemError, make_problem
 from hierogram.daemon.web.protocol.rates import ANONYMOUS, AUTHENTICATED, Rates
@@ -25,9 +26,28 @@ from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.documents import TEXT
-from hierogram.tools.translation.languages import base_language, language_name
 from hierogram.tools.translation.plain_text import FORMS, PlainTranslation, PlainTranslator, check_amount
 
+_NAMES = {
+    "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani", "be": "Belarusian",
+    "bg": "Bulgarian", "bn": "Bengali", "bs": "Bosnian", "ca": "Catalan", "cs": "Czech", "cy": "Welsh",
+    "da": "Danish", "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto", "es": "Spanish",
+    "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish",
+    "gl": "Galician", "grc": "Ancient Greek", "gu": "Gujarati", "ha": "Hausa", "hbo": "Ancient Hebrew",
+    "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian",
+    "ig": "Igbo", "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian", "kk": "Kazakh",
+    "km": "Khmer", "kn": "Kannada", "ko": "Korean", "ku": "Kurdish", "ky": "Kyrgyz", "la": "Latin", "lo": "Lao",
+    "lt": "Lithuanian", "lv": "Latvian", "mg": "Malagasy", "mi": "Maori", "mk": "Macedonian", "ml": "Malayalam",
+    "mn": "Mongolian", "mr": "Marathi", "ms": "Malay", "mt": "Maltese", "my": "Burmese", "nb": "Norwegian",
+    "ne": "Nepali", "nl": "Dutch", "nn": "Norwegian Nynorsk", "no": "Norwegian", "ny": "Chichewa", "or": "Odia",
+    "pa": "Punjabi", "pl": "Polish", "ps": "Pashto", "pt": "Portuguese", "qu": "Quechua", "ro": "Romanian",
+    "ru": "Russian", "rw": "Kinyarwanda", "sd": "Sindhi", "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian",
+    "sm": "Samoan", "sn": "Shona", "so": "Somali", "sq": "Albanian", "sr": "Serbian", "st": "Sotho",
+    "su": "Sundanese", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu", "tg": "Tajik", "th": "Thai",
+    "tk": "Turkmen", "tl": "Tagalog", "tr": "Turkish", "tt": "Tatar", "ug": "Uyghur", "uk": "Ukrainian", "ur": "Urdu",
+    "uz": "Uzbek", "vi": "Vietnamese", "xh": "Xhosa", "yi": "Yiddish", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
+}  # fmt: skip
+"""English names of languages, for menus of client programs."""
 MAX_TEXT_LENGTH = 10_000
 MAX_TEXTS = 100
 MAX_ALTERNATIVES = 20
@@ -129,6 +149,10 @@ def _number(values: Values, name: str, maximum: int) -> int:
     return number
 
 
+def _language_name(code: str) -> str:
+    return _NAMES.get(base_language(code), code)
+
+
 class _RequestHandlers:
     """Request handlers. Handlers that read the store or translate run in threads."""
 
@@ -183,8 +207,8 @@ class _RequestHandlers:
                 raise _refusal(f"{code} is not supported")
         if (base_language(source), base_language(target)) != (base_language(languages[0]), base_language(languages[1])):
             raise _refusal(
-                f"{language_name(target)} ({target}) is not available as a target language "
-                f"from {language_name(source)} ({source})"
+                f"{_language_name(target)} ({target}) is not available as a target language "
+                f"from {_language_name(source)} ({source})"
             )
 
     async def translate(self, request: Request, values: Values) -> Response:
@@ -261,14 +285,14 @@ class _RequestHandlers:
         source, target = await to_thread.run_sync(self.languages)
         return JSONResponse(
             [
-                {"code": source, "name": language_name(source), "targets": [target]},
-                {"code": target, "name": language_name(target), "targets": []},
+                {"code": source, "name": _language_name(source), "targets": [target]},
+                {"code": target, "name": _language_name(target), "targets": []},
             ]
         )
 
     async def settings(self, _request: Request, _values: Values) -> Response:
         languages = await to_thread.run_sync(self.languages)
-        source, target = ({"code": code, "name": language_name(code)} for code in languages)
+        source, target = ({"code": code, "name": _language_name(code)} for code in languages)
         return JSONResponse(
             {
                 "apiKeys": self._sessions.required,

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Path, Query
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
+from hierogram.daemon.text.languages import base_language
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.threads import Download, Downloads
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.tools.integrations.translation_memory import FuzzyMatch, nearest
 from hierogram.tools.integrations.translation_memory import memory as export_memory
-from hierogram.tools.translation.languages import base_language
 
 _MAX_LENGTH = 2_000
 _TMX = "application/x-tmx+xml"
@@ -60,9 +60,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     ) -> list[FuzzyMatch]:
         """Return the pairs most similar to a text, best first."""
         known = _languages(service)
-        if known and [base_language(source), base_language(target)] != [
-            base_language(code) for code in known
-        ]:
+        if known and [base_language(source), base_language(target)] != [*map(base_language, known)]:
             raise ProblemError(
                 HTTPStatus.NOT_FOUND,
                 f"no memory from {source} to {target}: the languages of the store are {known[0]} and {known[1]}",

@@ -27,11 +27,12 @@ from hierogram.daemon.text.treebanks.transformations import (
     restore_tree,
     transform_tree,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, list_words, with_words
+from hierogram.daemon.text.treebanks.trees import Tree, with_words
 from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import ResultCache, save_figure
+from hierogram.tools.lab.measures.treebanks import list_words
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import evaluate
 from hierogram.tools.treebanks.grammars import Prior, TreeGrammar

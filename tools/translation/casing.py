@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from hierogram.daemon.text.languages import base_language
+
 BEFORE_BEGINNING = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 """Last characters of tokens after which a sentence may begin."""
 _RARE = 0.05
@@ -90,7 +92,7 @@ NO_CASING = Casing()
 
 def default_casing(language: str | None) -> Casing:
     """Return the casing of a language without a corpus."""
-    base = re.split("[-_]", (language or "").lower())[0]
+    base = base_language(language or "")
     return Casing(language=base, nouns=base in _NOUN_LANGUAGES)
 
 
@@ -132,14 +134,12 @@ def _forms(casing: Casing, anywhere: set[str], within: Mapping[str, int]) -> dic
     for word, count in within.items():
         if (small := casing.lower(word)) in capital:
             forms.setdefault(small, []).append((-count, word))
-    forms_by_word = {small: _most_frequent(sorted(counted_forms)) for small, counted_forms in forms.items()}
+    forms_by_word = {}
+    for small, counted_forms in forms.items():
+        total = sum(count for count, _ in counted_forms)
+        forms_by_word[small] = tuple(word for count, word in sorted(counted_forms) if count <= _RARE * total)
     # A word that never occurs within a sentence, but begins some line in lowercase.
     return forms_by_word | {small: (small,) for small in capital & anywhere if small not in forms_by_word}
-
-
-def _most_frequent(counted_forms: list[tuple[int, str]]) -> tuple[str, ...]:
-    total = sum(count for count, _ in counted_forms)
-    return tuple(word for count, word in counted_forms if count <= _RARE * total)
 
 
 def _has_nouns(within: Mapping[str, int]) -> bool:

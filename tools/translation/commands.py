@@ -248,9 +248,6 @@ def tune(
     are held out for tuning: they are removed from a copy of the store, and the language model is built from the
     remaining pairs.
     """
-    from hierogram.tools.translation.tuning.tuning import need_scipy
-
-    need_scipy()
     from hierogram.tools.translation.grammars import is_grammar
     from hierogram.tools.translation.library import tune as find_weights
 
@@ -417,7 +414,7 @@ def _evaluate_links(gold: str, hypothesis: str, one_based: bool, as_json: bool) 
 
     result = evaluate_links(hypothesis, gold, one_based=one_based)
     for note in result.notes:
-        print_note(f"{note.code}: {note.text}")
+        print_note(str(note))
     if as_json:
         print_json(asdict(result))
         return

@@ -229,11 +229,7 @@ def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int,
 
 
 def _are_apart(before: str, text: str, tagged: bool, reopened: bool) -> bool:
-    """Check if text begins a new word although no space precedes it.
-
-    This is the case if the text is in the element after `before`, like the links of a menu, or if a tag separates the
-    texts and `before` ends a sentence.
-    """
+    """Check if text begins a new word without a space: in the next element of a menu, or after a sentence's end."""
     if reopened and before[-1:].isalnum() and text[:1].isalnum():
         return True
     return tagged and before[-1:] in _FINAL and text[:1].isalpha() and not text[:1].islower()

@@ -59,7 +59,7 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
     from hierogram.tools.translation.routes import translate_routes
     from hierogram.tools.translation.web import WebTranslation
 
-    yield translate_routes(context.shared(WebTranslation).translations, context.threads.translations)
+    yield translate_routes(context.shared(WebTranslation), context.threads.translations)
 
 
 def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
@@ -67,9 +67,7 @@ def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
     from hierogram.tools.translation.pages import translation_routes
     from hierogram.tools.translation.web import WebTranslation
 
-    shared = context.shared(WebTranslation)
-    routes = translation_routes(page, shared.translations, shared.corrections)
-    yield Page("translate", "/translate", "Translate", routes)
+    yield Page("translate", "/translate", "Translate", translation_routes(page, context.shared(WebTranslation)))
 
 
 def _warm_up(notation: "Notation", loaded: "LoadedBatch", state: "State") -> None:

@@ -5,7 +5,7 @@ import math
 import re
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -39,7 +39,7 @@ from hierogram.tools.translation.casing import (
     learn_rule_casing,
 )
 from hierogram.tools.translation.language_models.mapped_arrays import has_kind, read_arrays, write_arrays
-from hierogram.tools.translation.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
+from hierogram.tools.translation.rule_files import RuleReader, WordedRules, read_rule_file
 
 
 def read_weights(path: str) -> dict[str, float]:
@@ -243,7 +243,7 @@ class StoreGrammar:
         self._store = store
         self._plan = replace(resolve_plan(replace(options, format=_TABLE), notation), both_sides=not self.grows)
         self._names = tuple(feature.name for feature in self._plan.features)
-        self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names, TABBED)
+        self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names)
         self._values = np.zeros((0, len(self._names)))
         with self._scratch() as (snapshot, database):
             if not snapshot.state().rules_in_use:
@@ -259,15 +259,20 @@ class StoreGrammar:
                 raise InputError("no rules left after filtering: relax the filters")
             texts = make_pipeline(snapshot.settings())
             sources, targets = _sample(snapshot)
-            source_casing, target_casing = _casings(sources, targets, texts)
+            source_casing, target_casing = (
+                default_casing(language) if texts.lower else learn_casing(lines, language)
+                for lines, language in zip((sources, targets), texts.languages or (None, None), strict=True)
+            )
             # In larger stores, and in stores of tokens, the decoder alone determines the length.
+            sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
+            letters, target_letters = (len("".join(lines).replace(" ", "")) for lines in (sources, targets))
             is_small = texts.rules is not None and len(sources) in _SMALL
             self._attributes = {
                 "texts": texts,
                 "source_casing": source_casing,
                 "target_casing": target_casing,
-                "group_size": _usual_sentences(sources),
-                "length_ratio": _count_letters(targets) / _count_letters(sources) if is_small else 0.0,
+                "group_size": int(np.quantile(sentences, _USUAL, method="inverted_cdf")),
+                "length_ratio": target_letters / letters if is_small else 0.0,
             }
             self.position = snapshot.state().position
             self._since = ReadState(*snapshot.newest(), seen)
@@ -325,19 +330,3 @@ def _sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:
         if len(sources) > _SAMPLED_PAIRS:
             break
     return sources, targets
-
-
-def _casings(sources: Sequence[str], targets: Sequence[str], texts: TextPipeline) -> tuple[Casing, Casing]:
-    languages = texts.languages or (None, None)
-    if texts.lower:
-        return default_casing(languages[0]), default_casing(languages[1])
-    return learn_casing(sources, languages[0]), learn_casing(targets, languages[1])
-
-
-def _usual_sentences(sources: Sequence[str]) -> int:
-    sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
-    return int(np.quantile(sentences, _USUAL, method="inverted_cdf"))
-
-
-def _count_letters(lines: Sequence[str]) -> int:
-    return sum(len(line.replace(" ", "")) for line in lines)

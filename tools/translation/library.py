@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -14,6 +16,7 @@ from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.texts import TOKENS, make_pipeline, make_side, text_advice
+from hierogram.storage.exceptions import install_extra
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import write_grammar
@@ -22,7 +25,7 @@ from hierogram.tools.translation.language_models.options import EstimationOption
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.resources import GrammarFollower, TranslationResources, load_resources
 from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
-from hierogram.tools.translation.translating import Translator
+from hierogram.tools.translation.translating import Translator, in_threads
 from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
 
 if TYPE_CHECKING:
@@ -104,9 +107,8 @@ class Decoder:
     ) -> Iterator[TextTranslation]:
         """Yield the translations of texts in their order. `threads` is the number of threads; 0 means one per core."""
         markup, alternatives = self.resources.options.markup, check_integer("best", best, 1) - 1
-        return self.texts().translate_all(
-            texts, format=format, alternatives=alternatives, markup=markup, threads=threads
-        )
+        translate = partial(self.texts().translate, format=format, alternatives=alternatives, markup=markup)
+        return in_threads(translate, texts, threads)
 
 
 def lm(
@@ -194,7 +196,7 @@ def tune(
     `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import check_lines
-    from hierogram.tools.translation.tuning.tuning import need_scipy, tune
+    from hierogram.tools.translation.tuning.tuning import tune
     from hierogram.tools.translation.tuning_runs import (
         GrammarDecoder,
         as_plain,
@@ -202,7 +204,8 @@ def tune(
         write_tuned,
     )
 
-    need_scipy()
+    if find_spec("scipy") is None:
+        raise UsageError(f"tuning requires scipy: {install_extra('tune')}")
     resolved = resolve_options(TuningOptions, options, chosen)
     translate = translate or TranslateOptions()
     inputs: dict[str, Any] = {"lm": translate.lm}

@@ -16,8 +16,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.storage.browsing.details import count_uses
 from hierogram.storage.browsing.reader import ReadTransaction
-from hierogram.tools.translation.corrections import Corrections
-from hierogram.tools.translation.web import Translations
+from hierogram.tools.translation.web import WebTranslation
 
 if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextTranslation
@@ -49,7 +48,7 @@ class TranslatedPhrase(NamedTuple):
     keys: str
 
 
-def translation_routes(page: PageContext, translations: Translations, corrections: Corrections) -> APIRouter:
+def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
     """Return the routes of this module."""
     router, threads = APIRouter(), page.threads
 
@@ -86,16 +85,16 @@ def translation_routes(page: PageContext, translations: Translations, correction
         return await to_thread.run_sync(page.render, request, "translate", content)
 
     def translated(typed: str) -> dict[str, Any]:
-        translator, position = translations.now()
+        translator, position = shared.now()
         translation = translator.translate(typed, format="text")
         with page.reader.read() as transaction:
             settings = transaction.settings()
             return {
                 "translation": translation.text,
                 "paragraphs": _paragraphs(transaction, translation),
-                "corrections": [corrections.known(item.text) for item in translation.paragraphs],
+                "corrections": [shared.corrections.known(item.text) for item in translation.paragraphs],
                 "position": position,
-                "language_model": translations.language_model(),
+                "language_model": shared.current.language_model(),
                 "_symbols": lambda side: split_symbols(side, settings),
                 "sql": transaction.statements,
             }
@@ -114,7 +113,7 @@ def translation_routes(page: PageContext, translations: Translations, correction
         from hierogram.tools.evidence.options import EvidenceOptions
         from hierogram.tools.evidence.retrieval import find_evidence
 
-        translator, _ = translations.now()
+        translator, _ = shared.now()
         words = " ".join(translator.texts.source.tokens(typed[:MAX_TEXT_LENGTH]).split()[:_WORDS])
         with page.reader.read() as transaction:
             pairs = (
@@ -122,16 +121,19 @@ def translation_routes(page: PageContext, translations: Translations, correction
                 if words
                 else []
             )
-            rows = [
-                {"id": item.id, "corpus": item.corpus, "source": item.source, "target": item.target} for item in pairs
-            ]
-            sides = translator.texts.source, translator.texts.target
-            for item in rows:
-                for name, side in zip(("source", "target"), sides, strict=True):
-                    item[f"{name}_text"] = side.text_of(str(item[name]))
             return {
                 "text": typed,
-                "pairs": rows,
+                "pairs": [
+                    {
+                        "id": item.id,
+                        "corpus": item.corpus,
+                        "source": item.source,
+                        "target": item.target,
+                        "source_text": translator.texts.source.text_of(item.source),
+                        "target_text": translator.texts.target.text_of(item.target),
+                    }
+                    for item in pairs
+                ],
                 "sql": transaction.statements,
                 "_back": build_url("/translate", q=typed),
             }
@@ -142,7 +144,7 @@ def translation_routes(page: PageContext, translations: Translations, correction
         values = await confirmed_form(request, page.sessions)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
         try:
-            await threads.change(lambda: corrections.put(pair[0], pair[1], "page"))
+            await threads.change(lambda: shared.corrections.put(pair[0], pair[1], "page"))
             outcome = "stored"
         except InputError:
             outcome = "refused"

@@ -103,7 +103,7 @@ class PlainTranslator:
         texts = make_pipeline(settings).to_words().running()
         words = [side.tokens(text).split() for side in (texts.source, texts.target)]
         spelled = dict.fromkeys(form for text_words in words for word in text_words for form in (word, word.lower()))
-        odds = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP)).log_odds
+        odds, _ = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP))
         source = 1 / (1 + exp(-max(-_MAX_ODDS, min(_MAX_ODDS, odds))))
         shares = zip(settings.languages or (), (source, 1 - source), strict=False)
         return sorted(shares, key=lambda share: -share[1])

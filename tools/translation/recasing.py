@@ -198,10 +198,10 @@ class _Sentence:
             return next(iter(source_starts), None) if source_starts else None
         source_starts = {i: context for i, context in source_starts.items() if context is not StartContext.SENTENCE}
         before = j - 1
-        while before >= 0 and not _is_word(self._words[before]):
+        while before >= 0 and not is_word(self._words[before]):
             for i in self._sources[before]:
-                after = next((k for k in range(i + 1, len(self._units)) if _is_word(self._units[k].text)), None)
-                if not _is_word(self._units[i].text) and after in source_starts:
+                after = next((k for k in range(i + 1, len(self._units)) if is_word(self._units[k].text)), None)
+                if not is_word(self._units[i].text) and after in source_starts:
                     return after
             before -= 1
         matching = [
@@ -218,14 +218,15 @@ class _Sentence:
     def _is_speech(self, j: int) -> bool:
         quoted = self._enclosed(j, _QUOTES)
         after = self._words[j + len(quoted) :]
-        several = sum(map(_is_word, quoted)) > 1
+        several = sum(map(is_word, quoted)) > 1
         before = next((word for word in reversed(self._words[:j]) if not _is_sign(word, _QUOTES)), "")
         if _is_end(quoted):
             return bool(several and after) or _is_sign(before, _COLONS | _COMMAS)
-        return several and _is_sign(before, _COLONS) and not any(map(_is_word, after))
+        return several and _is_sign(before, _COLONS) and not any(map(is_word, after))
 
 
-def _is_word(token: str) -> bool:
+def is_word(token: str) -> bool:
+    """Check if a token has a letter or a digit."""
     return any(map(str.isalnum, token))
 
 
@@ -252,7 +253,7 @@ def _starts(
     for k, token in enumerate(tokens):
         if k in tags:
             continue
-        if k in protected or _is_word(token):
+        if k in protected or is_word(token):
             first = state in (StartContext.SENTENCE, StartContext.NEXT_SENTENCE, StartContext.ITEM)
             number = _NUMBER.fullmatch(token) if first and k not in protected else None
             is_letter = number is not None and token.isalpha()

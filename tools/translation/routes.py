@@ -11,7 +11,7 @@ from hierogram.daemon.web.protocol.problems import Responses
 from hierogram.daemon.web.protocol.threads import WorkPool
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.tools.translation.plain_text import check_amount
-from hierogram.tools.translation.web import Translations
+from hierogram.tools.translation.web import WebTranslation
 
 MAX_SENTENCES = 100
 MAX_TEXT_LENGTH = 10_000
@@ -83,7 +83,7 @@ class TranslateAnswer(BaseModel):
     advice: str | None = Field(description="Advice if the sentences seem to need tokenization.")
 
 
-def translate_routes(translations: Translations, pool: WorkPool) -> APIRouter:
+def translate_routes(translation: WebTranslation, pool: WorkPool) -> APIRouter:
     """Return the routes of this module."""
     router = APIRouter(prefix="/v1", tags=["translating"])
 
@@ -91,7 +91,7 @@ def translate_routes(translations: Translations, pool: WorkPool) -> APIRouter:
         from hierogram.daemon.text.texts import IN_REQUESTS, UNCHANGED_TEXT, text_advice
         from hierogram.tools.translation.text_translator import TOKENS, as_plain, wrap_translation
 
-        texts, position = translations.now()
+        texts, position = translation.now()
         translator = texts.translator
         format = TOKENS if body.tokenized else body.format or texts.usual
         if body.tokenized:
@@ -107,7 +107,7 @@ def translate_routes(translations: Translations, pool: WorkPool) -> APIRouter:
             ]
             side = (translator.texts if format == TOKENS else texts.texts).source
             advice = text_advice(side, "sentences", body.sentences, *IN_REQUESTS)
-        return {"position": position, "sentences": [as_plain(translation) for translation in results], "advice": advice}
+        return {"position": position, "sentences": [*map(as_plain, results)], "advice": advice}
 
     @router.post(
         "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)

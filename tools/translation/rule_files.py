@@ -80,11 +80,11 @@ class WordedRules:
 class RuleReader:
     """Reader that parses rules in one format into a table. `name` names the input in error messages."""
 
-    def __init__(self, name: str, format: str, names: tuple[str, ...], layout: Layout) -> None:
+    def __init__(self, name: str, format: str, names: tuple[str, ...]) -> None:
         self.name = name
         self._format = format
         self._names = names
-        self._layout = layout
+        self._layout = LAYOUTS.get(format, TABBED)
         self._source = GrowingVocabulary()
         self._target = GrowingVocabulary()
         self._given = GrowingVocabulary()
@@ -163,20 +163,17 @@ class RuleReader:
             elif self._format == MOSES.name and (match := _LINKED.fullmatch(spelled)):
                 meanings[symbol] = -NO_NUMBER_OF_ITS_OWN
             else:
-                word = self._word(spelled)
-                meanings[symbol] = numbers.setdefault(word, len(words))
+                if self._format == MOSES.name:
+                    for written, meant in _MOSES_ESCAPES:
+                        spelled = spelled.replace(written, meant)
+                else:
+                    spelled = spelled.removeprefix("\\") or spelled
+                meanings[symbol] = numbers.setdefault(spelled, len(words))
                 if len(numbers) > len(words):
-                    words.append(word)
+                    words.append(spelled)
             if match and match[1] != "X":
                 raise InputError(f"{self.name}: nonterminal {spelled} is not supported: expected X")
         return meanings, words
-
-    def _word(self, spelled: str) -> str:
-        if self._format == MOSES.name:
-            for written, meant in _MOSES_ESCAPES:
-                spelled = spelled.replace(written, meant)
-            return spelled
-        return spelled[1:] if spelled.startswith("\\") and len(spelled) > 1 else spelled
 
     def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         value, name = rules.value[: rules.values], rules.value_name[: rules.values]
@@ -251,7 +248,7 @@ def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tupl
         if named in TABLES:
             reader = _read_table(path, named, names, bar)
         else:
-            reader = RuleReader(file.name, named, names, LAYOUTS[named])
+            reader = RuleReader(file.name, named, names)
             for rules in reader.read(file.text_blocks()):
                 bar.update(file.bytes_read, file.size, rules)
     return reader.table(), manifest.get("settings") or {}
@@ -276,7 +273,7 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) 
                 if column not in columns:
                     raise InputError(f"{file}: column {column} not found: not a table of rules")
             names = tuple(name for name in names if name in columns)
-            reader = RuleReader(str(file), format, names, TABBED)
+            reader = RuleReader(str(file), format, names)
             # Write lines in the layout `TABBED`.
             texts = ", ".join(f"coalesce({name}, '')" if name in columns else "''" for name in _COLUMNS)
             values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"

@@ -66,7 +66,13 @@ def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = 
             if not sentences:
                 return None
             path = cache_folder() / "language-models" / f"{digest}.lm"
-            model = _load_cached(path, bar) or _build(text, path, bar)
+            model = None
+            # A damaged file is replaced.
+            with suppress(InputError, OSError):
+                if path.is_file():
+                    model = open_language_model(str(path), bar)
+                    os.utime(path)
+            model = model or _build(text, path, bar)
     except (DaemonError, OSError) as error:
         _log.warning("cannot build a language model of the target side of the store: %s", error)
         return None
@@ -86,16 +92,6 @@ def _write_text(store: Store, path: Path) -> tuple[int, str]:
                 file.write(data)
                 sentences += 1
     return sentences, digest.hexdigest()
-
-
-def _load_cached(path: Path, bar: Progress) -> NamedModel | None:
-    """Return the cached model of a file, or None if it is missing or damaged."""
-    with suppress(InputError, OSError):
-        if path.is_file():
-            model = open_language_model(str(path), bar)
-            os.utime(path)
-            return model
-    return None
 
 
 def _build(text: Path, path: Path, bar: Progress) -> NamedModel:

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import chain, groupby, pairwise, takewhile
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.tools.translation.casing import all_capital
 from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Paragraph, TagPair, divide
 from hierogram.tools.translation.fixed_words import SentencePart, Words, split_words
-from hierogram.tools.translation.recasing import Recaser, SourceWord
+from hierogram.tools.translation.recasing import Recaser, SourceWord, is_word
 from hierogram.tools.translation.tag_placement import Event, place_tags
 from hierogram.tools.translation.translating import (
     Candidate,
@@ -27,7 +26,6 @@ from hierogram.tools.translation.translating import (
     Translation,
     Translator,
     given_places,
-    in_threads,
 )
 
 Corrected = Callable[[str, bool], str | None]
@@ -155,10 +153,15 @@ class TextTranslator:
             if not isinstance(part, Paragraph) or not _has_letters(part):
                 continue
             sentences_of_paragraph = sentences.setdefault(number, [])
-            for before, units in self._sentences(part):
-                made = self._decode(units, best)
-                pieces += made
-                sentences_of_paragraph.append(_Sentence(before, bool(sentences_of_paragraph), units, len(made)))
+            end = 0
+            for start, stop in self._sentence_spans(part):
+                # A sentence of control characters has no words.
+                if units := list(self._units(part, start, stop)):
+                    made = self._decode(units, best)
+                    pieces += made
+                    before, follows = part.written(part.text[end:start]), bool(sentences_of_paragraph)
+                    sentences_of_paragraph.append(_Sentence(before, follows, units, len(made)))
+                    end = stop
         all_sentences = list(chain.from_iterable(sentences.values()))
         words = tuple(unit.word for sentence in all_sentences for unit in sentence.units)
         translation = self.translator.join(words, pieces, best)
@@ -177,28 +180,6 @@ class TextTranslator:
         return TextTranslation(
             text, texts, chosen_candidates if translation.candidates else [], translation, paragraphs, divided
         )
-
-    def translate_all(
-        self,
-        texts: Sequence[str],
-        *,
-        format: str | None = None,
-        alternatives: int = 0,
-        markup: bool = False,
-        threads: int = 0,
-    ) -> Iterator[TextTranslation]:
-        """Yield the translations of texts in order. Results do not depend on `threads` (0: one per core)."""
-        translate = partial(self.translate, format=format, alternatives=alternatives, markup=markup)
-        return in_threads(translate, texts, threads)
-
-    def _sentences(self, paragraph: Paragraph) -> Iterator[tuple[str, list[_Unit]]]:
-        end = 0
-        for start, stop in self._sentence_spans(paragraph):
-            protected = [span for span in paragraph.kept if start <= span.start < stop]
-            # A sentence of control characters has no words.
-            if units := list(self._units(paragraph, start, stop, protected)):
-                yield paragraph.written(paragraph.text[end:start]), units
-                end = stop
 
     def _sentence_spans(self, paragraph: Paragraph) -> list[TextSpan]:
         """Return the spans of the sentences, grouped as in the store's pairs. No span ends within kept text."""
@@ -219,9 +200,8 @@ class TextTranslator:
         groups = [text_spans[k : k + self._group_size] for k in range(0, len(text_spans), self._group_size)]
         return [(group[0][0], group[-1][1]) for group in groups]
 
-    def _units(
-        self, paragraph: Paragraph, start: int, stop: int, protected: Sequence[ProtectedSpan]
-    ) -> Iterator[_Unit]:
+    def _units(self, paragraph: Paragraph, start: int, stop: int) -> Iterator[_Unit]:
+        protected = [span for span in paragraph.kept if start <= span.start < stop]
         source, target = self.texts.source, self.texts.target
         written = {span.start: span.written for span in protected}
         words: list[tuple[TextWord, TextSpan]] = []
@@ -379,7 +359,7 @@ class TextTranslator:
                     is_same[1] and not second.word[:1].isalnum()
                 )
                 # A punctuation mark that is translated by a word is spaced as a word.
-                same_kinds = [*map(_is_sign, words[j - 1 : j + 1])] == [_is_sign(first.word), _is_sign(second.word)]
+                same_kinds = [*map(is_word, words[j - 1 : j + 1])] == [is_word(first.word), is_word(second.word)]
                 if (
                     all(is_same)
                     or (is_preserved and same_kinds)
@@ -390,7 +370,7 @@ class TextTranslator:
 
 
 def _is_tag(written: str | None) -> bool:
-    return written is not None and written.startswith("<") and not any(map(str.isalnum, TAG.sub("", written)))
+    return written is not None and written.startswith("<") and not is_word(TAG.sub("", written))
 
 
 def wrap_translation(line: str, translation: Translation) -> TextTranslation:
@@ -422,15 +402,11 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
     }
 
 
-def _is_sign(word: str) -> bool:
-    return not any(map(str.isalnum, word))
-
-
 def _has_letters(paragraph: Paragraph) -> bool:
     """Check if a paragraph has a given translation, or a letter or digit outside kept text."""
     bounds = [0, *(bound for span in paragraph.kept for bound in (span.start, span.end)), len(paragraph.text)]
     between = (paragraph.text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
-    return bool(paragraph.given) or any(map(str.isalnum, "".join(between)))
+    return bool(paragraph.given) or is_word("".join(between))
 
 
 def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> Iterator[str]:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -35,7 +35,7 @@ from hierogram.tools.translation.fixed_words import Glossary, SentencePart, Word
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
 from hierogram.tools.translation.language_models.arpa import NamedModel
 from hierogram.tools.translation.oov_substitutes import SubstituteFinder
-from hierogram.tools.translation.rule_files import TABBED, RuleReader
+from hierogram.tools.translation.rule_files import RuleReader
 
 if TYPE_CHECKING:
     from hierogram.daemon.learning.kinds.kind import LoadedBatch
@@ -351,13 +351,6 @@ class Translator:
         sums = best_sums([self._candidates(piece) for piece in pieces], best) if pieces else []
         return Translation(source, [_sum(parts) for parts in sums], pieces)
 
-    def translate_all(
-        self, lines: Sequence[str], best: int = 1, *, markup: bool = False, threads: int = 0
-    ) -> Iterator[Translation]:
-        """Yield the translations of lines in order. Results do not depend on `threads` (0: one per core)."""
-        translate = partial(self.translate, best=best, markup=markup)
-        return in_threads(translate, lines, threads)
-
     def _split_long(self, parts: Iterable[SentencePart]) -> Iterator[list[SentencePart]]:
         """Yield lists of positions to decode at once: single words, and parts with a given translation."""
         positions: list[SentencePart] = []
@@ -486,8 +479,8 @@ class Translator:
 T = TypeVar("T")
 
 
-def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int = 0) -> Iterator[T]:
-    """Yield the results for all lines in order, computed by a pool of threads (0: one per core)."""
+def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int) -> Iterator[T]:
+    """Yield the translations of lines in order, computed by a pool of threads (0: one per core)."""
     threads = threads or os.cpu_count() or 1
     ahead = _AHEAD * threads
     with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
@@ -561,7 +554,7 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
         link_texts(links)
         number_texts(uses.sum(axis=1))
         take_texts(loaded.rules(deltas, np.arange(deltas.entries)).sources, links.entries)
-    reader = RuleReader("rules to warm up with", "parquet", ("count",), TABBED)
+    reader = RuleReader("rules to warm up with", "parquet", ("count",))
     for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\t\nb\ty\t0-0\t\t\n"]):
         pass
     grammar = pack_grammar(reader.table(np.ones((reader.rules, 1))), 2)

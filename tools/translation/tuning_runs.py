@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from hierogram.tools.translation.grammars import TranslationGrammar, toml_table
 from hierogram.tools.translation.language_models.files import make
 from hierogram.tools.translation.resources import TranslationResources
 from hierogram.tools.translation.store_models import STORE_MODEL_OPTIONS
+from hierogram.tools.translation.translating import in_threads
 from hierogram.tools.translation.tuning.options import TuningOptions
 from hierogram.tools.translation.tuning.tuning import Iteration, KBest, Tuned
 
@@ -118,10 +120,9 @@ class GrammarDecoder:
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
         """Yield the n-best list of each line, empty for a line without words."""
         translator = self.resources.translator(self.grammar, self.by_name(weights))
-        markup = self.resources.options.markup
+        translate = partial(translator.translate, best=self.best, markup=self.resources.options.markup)
         self._done += 1
-        done = translator.translate_all(self.lines, self.best, markup=markup, threads=self.threads)
-        for number, translation in enumerate(done, 1):
+        for number, translation in enumerate(in_threads(translate, self.lines, self.threads), 1):
             # The first is the consensus, which is not the candidate with the highest score.
             candidates = sorted(translation.candidates, key=attrgetter("score"), reverse=True)
             rows = [[candidate.features.get(name, 0.0) for name in self.names] for candidate in candidates]

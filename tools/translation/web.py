@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 _RETRY_SECONDS = 10
 
 
-class Translations(CurrentTranslator):
-    """Current translator that reports configuration errors as problems of the API."""
-
-    def now(self) -> "tuple[TextTranslator, int]":
-        """Like `CurrentTranslator.now`, but raises `ProblemError` if a configured resource cannot be read."""
-        try:
-            return super().now()
-        except WrongKindError:
-            raise
-        except InputError as error:
-            raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
-
-
 class WebTranslation:
     """Translator of the store's grammar and store of corrections, shared by all request handlers."""
 
@@ -36,5 +23,14 @@ class WebTranslation:
         opened = context.service.opened
         self.corrections = Corrections(opened, context.service.withdraw)
         options = context.configuration.section(DecodingOptions).to_translate()
-        self.translations = Translations(opened.store, options, self.corrections)
-        self.translator = PlainTranslator(opened.store, lambda: self.translations.now()[0])
+        self.current = CurrentTranslator(opened.store, options, self.corrections)
+        self.translator = PlainTranslator(opened.store, lambda: self.now()[0])
+
+    def now(self) -> "tuple[TextTranslator, int]":
+        """Like `CurrentTranslator.now`, but raises `ProblemError` if a configured resource cannot be read."""
+        try:
+            return self.current.now()
+        except WrongKindError:
+            raise
+        except InputError as error:
+            raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error

@@ -69,9 +69,9 @@ def ingest_trees_in_sandbox(
     store: Store,
     child: WorkerProcess,
     treebank: TreebankFile,
-    corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestReport], None] | None = None,
-    wait: Callable[[], None] = lambda: None,
+    corpus: str,
+    report: Callable[[IngestReport], None] | None,
+    wait: Callable[[], None],
 ) -> IngestReport:
     """Store the trees of an untrusted file, which the child reads (twice if it is a store's first)."""
     transformations, settled = _check_transformations(store, None)
@@ -88,25 +88,20 @@ def _check_transformations(
 ) -> tuple[Transformations, frozenset[str] | None]:
     """Return a store's transformations and known words (None before its first trees). Raises `UsageError`."""
     check_input_kind(store, PARSES)
-    before = read_treebank(store)
-    if before is None:
+    settled = read_treebank(store)
+    if settled is None:
         return transformations or Transformations(), None
-    _check_settled(store, before, transformations or before.transformations)
-    return before.transformations, before.known
+    if transformations is not None and transformations != settled.transformations:
+        fixed, requested = asdict(settled.transformations), asdict(transformations)
+        differing = [name for name in fixed if fixed[name] != requested[name]]
+        had, asked = (" ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested))
+        raise UsageError(f"{store.url}: trees are transformed with {had}, which cannot be changed, got {asked}")
+    return settled
 
 
 def _fix_known_words(store: Store, transformations: Transformations, words: Iterable[str]) -> frozenset[str]:
     """Fix the known words of a store, unless they are fixed already, and return the fixed words."""
     store.fix_treebank({"transformations": asdict(transformations), "known": sorted(words)})
-    settled = read_treebank(store)
-    assert settled is not None
-    _check_settled(store, settled, transformations)
-    return settled.known
-
-
-def _check_settled(store: Store, settled: Treebank, transformations: Transformations) -> None:
-    if settled.transformations != transformations:
-        fixed, requested = asdict(settled.transformations), asdict(transformations)
-        differing = [name for name in fixed if fixed[name] != requested[name]]
-        had, asked = (" ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested))
-        raise UsageError(f"{store.url}: trees are transformed with {had}, which cannot be changed, got {asked}")
+    _, known = _check_transformations(store, transformations)
+    assert known is not None
+    return known

@@ -46,15 +46,12 @@ def word_or_class(word: str, position: int, known: Container[str]) -> str:
         name += "-NUM"
     if dash:
         name += "-DASH"
-    return name + _ending(word.lower(), dash or (digit and capitals > 0))
-
-
-def _ending(word: str, plural_only: bool) -> str:
-    if word.endswith("s") and len(word) >= _MIN_PLURAL_LENGTH:
-        return "" if word[-2] in "siu" else "-s"
-    if plural_only or len(word) < _MIN_WITH_ENDING_LENGTH:
-        return ""
-    return next((f"-{ending}" for ending in _ENDINGS if word.endswith(ending)), "")
+    small = word.lower()
+    if small.endswith("s") and len(small) >= _MIN_PLURAL_LENGTH:
+        return name if small[-2] in "siu" else f"{name}-s"
+    if dash or (digit and capitals) or len(small) < _MIN_WITH_ENDING_LENGTH:
+        return name
+    return next((f"{name}-{ending}" for ending in _ENDINGS if small.endswith(ending)), name)
 
 
 def coarser_class(name: str) -> str | None:
@@ -109,7 +106,9 @@ def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
     """Return the tree as it is scored: without removed elements, under the root label. Raises `RejectionError`."""
 
     def clean(label: str, children: list[Node]) -> list[Node]:
-        if not children or (label == EMPTY_ELEMENT):
+        if not label:
+            return children
+        if not children or label == EMPTY_ELEMENT:
             return []
         label = plain_label(label)
         check_label(label, transformations)
@@ -119,7 +118,7 @@ def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
 
     # The root label replaces a missing outermost label, `( (S …))`.
     inner = tree.children if tree.label in ("", transformations.root) else (tree,)
-    cleaned = rewrite_tree(Tree("", inner), lambda label, children: clean(label, children) if label else children)
+    cleaned = rewrite_tree(Tree("", inner), clean)
     if not cleaned:
         raise RejectionError(EMPTY_SIDE, "the tree has no words")
     if any(isinstance(node, str) for node in cleaned):

@@ -47,11 +47,6 @@ class Tree:
 Node = Tree | str
 
 
-def list_words(tree: Tree) -> list[str]:
-    """Return the words of the tree, from left to right."""
-    return [node for node in preorder(tree) if isinstance(node, str)]
-
-
 def preorder(tree: Tree) -> Iterator[Node]:
     """Yield the nodes and words of the tree, parents first, from left to right."""
     stack: list[Node] = [tree]

@@ -21,7 +21,7 @@ from hierogram.tools.translation.fixed_words import Glossary
 from hierogram.tools.translation.grammars import TranslationGrammar
 from hierogram.tools.translation.tag_placement import place_tags
 from hierogram.tools.translation.text_translator import TextTranslator, as_plain
-from hierogram.tools.translation.translating import Translator
+from hierogram.tools.translation.translating import Translator, in_threads
 
 RULES = """\
 [X] ||| la maison ||| the house ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0 1-1
@@ -526,7 +526,7 @@ def test_tokens_stay_tokens(texts: TextTranslator, tmp_path: Path) -> None:
 def test_results_do_not_depend_on_threads(texts: TextTranslator) -> None:
     source = random.Random(8)
     lines = [made_up(source, False) for _ in range(40)]
-    one, three = ([found.text for found in texts.translate_all(lines, threads=k)] for k in (1, 3))
+    one, three = ([found.text for found in in_threads(texts.translate, lines, k)] for k in (1, 3))
     assert one == three
 
 

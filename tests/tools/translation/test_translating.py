@@ -1,6 +1,7 @@
 """Translation of sentences: words, features, links, derivations, fixed words, long and empty lines."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.tools.translation.small import grammar_file, resources
 from hierogram.daemon.exceptions import InputError
 from hierogram.tools.translation import translating
 from hierogram.tools.translation.fixed_words import SentencePart, marked_parts, read_glossary
-from hierogram.tools.translation.translating import Candidate, Translation, Translator, best_sums
+from hierogram.tools.translation.translating import Candidate, Translation, Translator, best_sums, in_threads
 
 
 @pytest.fixture
@@ -216,7 +217,8 @@ def test_results_do_not_depend_on_threads(translator: Translator) -> None:
     def shown(found: list[Translation]) -> list[object]:
         return [[(c.text, c.score) for c in one.candidates] for one in found]
 
-    one, three = (list(translator.translate_all(lines, 5, threads=threads)) for threads in (1, 3))
+    translate = partial(translator.translate, best=5)
+    one, three = (list(in_threads(translate, lines, threads)) for threads in (1, 3))
     assert shown(one) == shown(three)
     assert len(one) == 40
 

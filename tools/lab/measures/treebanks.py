@@ -16,7 +16,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     replace_unknown,
     transform_tree,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, list_words, read_tree, with_words
+from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree, with_words
 from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.counts.texts import render_fragments
 from hierogram.samplers.forests.derivations import initial_state
@@ -31,6 +31,11 @@ from hierogram.tools.treebanks.requests import MER, MPD
 _SWEEPS = 60
 _STEADY = 10
 _SHORTEST, _LONGEST, _SENTENCES = 38, 42, 15
+
+
+def list_words(tree: Tree) -> list[str]:
+    """Return the words of a tree, from left to right."""
+    return [node for node in preorder(tree) if isinstance(node, str)]
 
 
 def sample_treebank(

@@ -14,8 +14,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 from hierogram.daemon.cli.common import print_table
-from hierogram.daemon.text.treebanks.trees import Tree, list_words, preorder
+from hierogram.daemon.text.treebanks.trees import Tree, preorder
 from hierogram.tools.lab.measures.results import save_figure
+from hierogram.tools.lab.measures.treebanks import list_words
 from hierogram.tools.treebanks.grammars import read_grammar
 
 _FORMS = (

@@ -24,6 +24,7 @@ import hierogram as hg
 from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.text.languages import learn_orthography
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.segments import MAX_BPE_MERGES, format_merges, learn_merges
 from hierogram.daemon.text.texts import TextPipeline, make_pipeline
@@ -40,6 +41,7 @@ from hierogram.tools.lab.measures.results import (
     save_figure,
 )
 from hierogram.tools.translation.text_translator import TextTranslator
+from hierogram.tools.translation.translating import in_threads
 
 ENGLISH = "en"
 _LONGEST = 361
@@ -149,7 +151,8 @@ def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
 
 def _learn_parts(texts: TextPipeline, train: Sequence[tuple[str, str]], merges: tuple[int, int]) -> tuple[str, ...]:
     sources, targets = zip(*train, strict=True)
-    texts = replace(texts, orthographies=texts.learn_orthographies((sources, targets)))
+    assert texts.rules is not None
+    texts = replace(texts, orthographies=tuple(map(learn_orthography, texts.rules, (sources, targets))))
     sides = zip((texts.source, texts.target), (sources, targets), merges, strict=True)
     return tuple(format_merges(learn_merges(map(side.tokens, lines), limit)) for side, lines, limit in sides)
 
@@ -205,7 +208,8 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
     with ExitStack() as stack:
         learned = _LearnedStore(cell, options, verses.train, stack)
         done_learning, learning_peak = time.process_time(), peak_mb()
-        lines = [translation.text for translation in learned.translator().translate_all(test, threads=options.threads)]
+        translate = learned.translator().translate
+        lines = [translation.text for translation in in_threads(translate, test, options.threads)]
         done = time.process_time()
         train_tokens, tested = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
     learned.keep(lines, references)

@@ -47,7 +47,7 @@ from hierogram.tools.translation.language_models.files import make as make_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.resources import TranslationResources, load_resources
-from hierogram.tools.translation.translating import Translator
+from hierogram.tools.translation.translating import Translator, in_threads
 from hierogram.tools.translation.tuning.evaluation import MetricScores, SystemScore, evaluate
 from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
 from hierogram.tools.translation.tuning.tuning import tune
@@ -287,7 +287,7 @@ def timed_translations(translator: Translator, sources: list[str], threads: int)
     """Return the translations of sentences, and processor seconds per sentence, once kernels are loaded."""
     translator.translate(sources[0])
     seconds, lines = time_call(
-        lambda: [translation.text for translation in translator.translate_all(sources, threads=threads)],
+        lambda: [translation.text for translation in in_threads(translator.translate, sources, threads)],
         time.process_time,
     )
     return lines, seconds / len(sources)
@@ -406,7 +406,7 @@ class Experiment:
             translator = resources.translator(grammar, {**resources.weights, WORDS: middle})
             lengths = [
                 len(translation.text.split())
-                for translation in translator.translate_all(held.sources, threads=self.threads)
+                for translation in in_threads(translator.translate, held.sources, self.threads)
             ]
             closest = [
                 min(reference_sizes, key=lambda size: abs(size - n))

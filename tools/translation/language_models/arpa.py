@@ -83,14 +83,11 @@ class TextCursor:
                 continue
             if line := self.text[start : start + ends[0]].tobytes().strip():
                 return line
-            self.next(int(ends[0]))
+            self.next()
 
-    def next(self, length: int | None = None) -> None:
-        """Move the cursor past the current line, whose length may be given."""
-        start = int(self.cursor[AT])
-        if length is None:
-            length = int(np.argmax(self.text[start:] == ord("\n")))
-        self.cursor[AT] = start + length + 1
+    def next(self) -> None:
+        """Move the cursor past the current line."""
+        self.cursor[AT] += np.argmax(self.text[self.cursor[AT] :] == ord("\n")) + 1
         self.cursor[LINE] += 1
 
     def fault(self, reason: str, line: int | None = None) -> InputError:
@@ -131,8 +128,6 @@ class NamedModel(NamedTuple):
 
 
 class _Unigrams:
-    """Unigrams of an ARPA file, with probabilities and backoff weights."""
-
     def __init__(self) -> None:
         self.vocabulary = GrowingVocabulary()
         self.log10 = np.full(_ROWS, np.nan, np.float32)

@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -384,7 +385,6 @@ class BinaryWriter:
         self._take = take
         self._vocabulary, self._counts = vocabulary, counts
         self._log10, self._backoff = (np.zeros(len(vocabulary), np.float32) for _ in range(2))
-        self._builder: ModelBuilder | None = None
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
         """Add n-grams of one order, unigrams first."""
@@ -392,14 +392,14 @@ class BinaryWriter:
             self._log10[words[:, 0]] = log10
             self._backoff[words[:, 0]] = backoff
             return
-        twice = self._get_builder().add(words, log10, backoff)
+        twice = self._builder.add(words, log10, backoff)
         assert twice is None
 
     def finish(self) -> None:
         """Pass the complete model to the callback."""
-        self._take(NamedModel(self._get_builder().finish(), self._vocabulary))
+        self._take(NamedModel(self._builder.finish(), self._vocabulary))
 
-    def _get_builder(self) -> ModelBuilder:
-        if self._builder is None:
-            self._builder = ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])
-        return self._builder
+    @cached_property
+    def _builder(self) -> ModelBuilder:
+        """Builder, which is made when all unigrams are known."""
+        return ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])

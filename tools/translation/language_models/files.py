@@ -29,7 +29,7 @@ _TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
 
 def open_language_model(path: str, bar: Progress) -> NamedModel:
     """Return the model of a binary or ARPA file (gzip, zstd; `-`: standard input). Raises `InputError`."""
-    if not is_binary(path):
+    if path == STANDARD_INPUT or not has_kind(path, _KIND):
         return read_arpa(path, bar)
     values, arrays = read_arrays(path, _KIND, _VERSION)
     if any(arrays[name].dtype != dtype for name, dtype in _TYPES.items()):
@@ -37,11 +37,6 @@ def open_language_model(path: str, bar: Progress) -> NamedModel:
     unigrams, ngrams, states = (arrays[name] for name in _TYPES)
     model = LanguageModel(unigrams, ngrams, states, values["order"], values["begin"])
     return NamedModel(model, Vocabulary(*(arrays[name] for name in Vocabulary._fields)))
-
-
-def is_binary(path: str) -> bool:
-    """Check if a file is in our binary form. False if it cannot be read."""
-    return path != STANDARD_INPUT and has_kind(path, _KIND)
 
 
 def write_binary(path: Path, named: NamedModel) -> None:

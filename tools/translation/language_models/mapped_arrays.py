@@ -46,7 +46,9 @@ def write_arrays(
     for name, array in arrays.items():
         assert array.flags.c_contiguous
         data = array.view(np.uint8).reshape(-1) if array.size else np.zeros(0, np.uint8)
-        places.append([name, _description(array.dtype), list(array.shape), at, zlib.crc32(data.data)])
+        dtype = array.dtype
+        fields = [[field, dtype[field].newbyteorder("<").str] for field in dtype.names or ()]
+        places.append([name, fields or dtype.newbyteorder("<").str, list(array.shape), at, zlib.crc32(data.data)])
         at += -(-array.nbytes // _ALIGNED) * _ALIGNED
     header = json.dumps({"values": dict(values), "arrays": places}).encode()
     start = first_line(kind, version) + np.array([len(header), zlib.crc32(header)], _SIZES).tobytes() + header
@@ -81,7 +83,8 @@ def read_arrays(path: str, kind: str, version: int) -> tuple[dict[str, Any], dic
     found = json.loads(header)
     arrays: dict[str, NDArray[Any]] = {}
     for name, description, shape, offset, checked in found["arrays"]:
-        kind_of, items, at = _dtype(description), math.prod(shape), start + offset
+        fields = description if isinstance(description, str) else list(map(tuple, description))
+        kind_of, items, at = np.dtype(fields, align=True), math.prod(shape), start + offset
         end = at + items * kind_of.itemsize
         with memoryview(content) as view:
             if end > len(content) or zlib.crc32(view[at:end]) != checked:
@@ -96,15 +99,3 @@ def _damaged(path: str) -> InputError:
 
 def _padding(size: int) -> bytes:
     return b"\0" * (-size % _ALIGNED)
-
-
-def _description(kind: np.dtype[Any]) -> Any:
-    if kind.fields is None:
-        return kind.newbyteorder("<").str
-    return [[name, kind.fields[name][0].newbyteorder("<").str] for name in kind.names or ()]
-
-
-def _dtype(description: Any) -> np.dtype[Any]:
-    if isinstance(description, str):
-        return np.dtype(description)
-    return np.dtype([(name, kind) for name, kind in description], align=True)

@@ -19,15 +19,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.decoding.consensus import CANDIDATES, consensus, pairwise_chrf
-from hierogram.storage.exceptions import install_extra
 from hierogram.tools.translation.tuning.options import TuningOptions
 
 Words = tuple[str, ...]
@@ -159,19 +156,12 @@ def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]
     return float(value), _REGULARIZATION * weights - wrong @ differences
 
 
-def need_scipy() -> None:
-    """Raise `UsageError` if scipy is not installed."""
-    if find_spec("scipy") is None:
-        raise UsageError(f"tuning requires scipy: {install_extra('tune')}")
-
-
 def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights of a logistic regression that ranks the better candidate of each pair higher.
 
     `differences` float64[n, F]: features of the better candidate minus those of the worse. A feature that never differs
-    gets weight 0. Raises `UsageError` if scipy is not installed.
+    gets weight 0.
     """
-    need_scipy()
     from scipy.optimize import minimize
 
     scale = np.sqrt((differences**2).mean(axis=0))
@@ -387,7 +377,7 @@ def tune(
     each training, if the options require it.
 
     Results are deterministic. Tuning ends early if a round has no new candidate and weights hardly change, or if no two
-    candidates differ enough. Raises `UsageError` if scipy is not installed.
+    candidates differ enough.
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []

@@ -23,7 +23,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     transform_tree,
     word_or_class,
 )
-from hierogram.daemon.text.treebanks.trees import Tree, list_words, preorder, read_tree
+from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree
 
 LABELS = st.sampled_from(["S", "NP", "VP", "PP", "-LRB-", "PRP$", "NP-SBJ-1", "S=2"])
 WORDS = st.text(st.characters(exclude_characters="() \t\r\n\0", exclude_categories=["Cs"]), min_size=1, max_size=5)
@@ -31,6 +31,10 @@ WORDS = st.text(st.characters(exclude_characters="() \t\r\n\0", exclude_categori
 
 def grow(children: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
     return st.builds(lambda label, below: Tree(label, tuple(below)), LABELS, st.lists(children, min_size=1, max_size=5))
+
+
+def list_words(tree: Tree) -> list[str]:
+    return [node for node in preorder(tree) if isinstance(node, str)]
 
 
 TREES = st.recursive(st.builds(lambda label, word: Tree(label, (word,)), LABELS, WORDS), grow, max_leaves=12)
