@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, insert
 
 from hierogram.storage.aligner.aligner import Alignments, change_alignments
 from hierogram.storage.aligner.human_links import HumanLinks
@@ -25,7 +25,7 @@ from hierogram.storage.database.connection import (
 )
 from hierogram.storage.database.migration import upgrade
 from hierogram.storage.database.settings import read_settings, write_settings
-from hierogram.storage.database.transactions import create_state, read_state
+from hierogram.storage.database.transactions import StoreState, read_state
 from hierogram.storage.events.feed import Events
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 from hierogram.storage.exports.exports import Exports
@@ -40,6 +40,7 @@ from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.operations import StoreStatus
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import LEARNED, Settings
+from hierogram.storage.schema.tables import store_state
 
 if TYPE_CHECKING:
     from hierogram.storage.checks.repair import Repair
@@ -82,7 +83,7 @@ def _create(engine: Engine, settings: Settings | None) -> None:
         if migration.stored_revision(connection) is None:
             migration.migrate(connection)
             write_settings(connection, settings or Settings())
-            create_state(connection)
+            connection.execute(insert(store_state).values(id=1, **asdict(StoreState())))
     # Checkpoint the log into the file, because a log is easily lost when files are moved.
     copy_log(engine)
 

@@ -15,8 +15,9 @@ from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.format import BY_NAME, FeatureSet, Format
 from hierogram.daemon.exports.formats import find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
-from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
+from hierogram.daemon.exports.scratch import Blocks, Scratch, scratch
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
+from hierogram.storage.browsing.reader import literal
 from hierogram.storage.records.uncertainty import squared_error_sql
 
 Exported = tuple[Path, dict[str, Any]]
@@ -41,7 +42,7 @@ def _load(database: Scratch, table: str, exported: Exported) -> None:
         raise ExportError(f"{path}: this version cannot read the manifest: {error}") from error
     if format.read is None:
         count = "CAST(count AS DOUBLE)" if "count" in manifest["features"] else "CAST(NULL AS DOUBLE)"
-        rules = f"read_parquet({quoted(str(path))}, hive_partitioning=false)"
+        rules = f"read_parquet({literal(str(path))}, hive_partitioning=false)"
         database.run(f"CREATE TABLE {table} AS SELECT source, target, {count} AS count FROM {rules}")
     else:
         database.load(table, _COLUMNS, _blocks(exported, format, features))
@@ -126,7 +127,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
                         WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
               FROM a FULL JOIN b ON a.source = b.source AND a.target = b.target""")
         unchanged, changed, added, removed = database.row(
-            f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM joint_rules"
+            f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {literal(kind)})' for kind in _KINDS)} FROM joint_rules"
         )
         significant, most_significant = None, []
         if None not in variances:
@@ -175,9 +176,9 @@ def _blocks(exported: Exported, format: Format, features: FeatureSet) -> Blocks:
                 rules.append(format.read(line, features))
             except (IndexError, ValueError, KeyError) as error:
                 raise ExportError(f"{path}, line {number}: not a line of a {format.name} export") from error
-        sources, targets = (rule.source for rule in rules), (rule.target for rule in rules)
-        counts = ("" if rule.count is None else repr(rule.count) for rule in rules)
-        yield number, ["\n".join(column) for column in (sources, targets, counts)]
+        sources, targets, counts = zip(*rules, strict=True)
+        counted = ("" if count is None else repr(count) for count in counts)
+        yield number, ["\n".join(column) for column in (sources, targets, counted)]
 
 
 def _top_rules(database: Scratch, condition: str, value: str, limit: int) -> list[ChangedRule]:

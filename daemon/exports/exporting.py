@@ -39,13 +39,14 @@ from hierogram.daemon.exports.publication import (
     version_name,
     working_folder,
 )
-from hierogram.daemon.exports.scratch import Scratch, load_rules, memory_for, quoted, scratch
+from hierogram.daemon.exports.scratch import Scratch, load_rules, memory_for, scratch
 from hierogram.daemon.files import Compression, create_compressed, is_special, split_suffix
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, find_notation
 from hierogram.samplers.grammar.numbers import VARIANCE_PER_DRAW
 from hierogram.samplers.kernel import Report
+from hierogram.storage.browsing.reader import literal
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import all_plain, from_plain
@@ -267,9 +268,9 @@ def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: P
     # With several threads, row groups and their dictionaries would differ from run to run.
     scratch.run("SET threads = 1")
     scratch.run(
-        f"COPY ({query}) TO {quoted(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
+        f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
     )
-    rules = scratch.row(f"SELECT count(*) FROM read_parquet({quoted(str(path))}, hive_partitioning=false)")[0]
+    rules = scratch.row(f"SELECT count(*) FROM read_parquet({literal(str(path))}, hive_partitioning=false)")[0]
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return rules, ExportedFile(path.name, path.stat().st_size, digest)
@@ -460,8 +461,8 @@ def dry_run_publish(
 
 def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: str) -> Published | None:
     """Return the last version of a job if it is still `latest` and a new version would equal it, else None."""
-    row = store.last_version(job)
-    if row is None or row.manifest is None:
+    path_text, stored = store.last_version(job) or ("", None)
+    if stored is None:
         return None
     plan = resolve_plan(options, find_notation(store.settings().grammar))
     expected = {
@@ -472,10 +473,10 @@ def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: st
         "compression": plan.compression.value,
         "filter_for_sha256": _test_set_digest(options),
     }
-    manifest = json.loads(row.manifest)
+    manifest = json.loads(stored)
     if any(manifest.get(name) != value for name, value in expected.items()):
         return None
-    path = open_folder(row.path)
+    path = open_folder(path_text)
     is_intact = path.is_file() and path.stat().st_size == manifest["bytes"]
     is_here = canonical_folder(path.parent.parent) == canonical_folder(versions.folder)
     if not (is_intact and is_here and path.parent.name == latest_version(versions.folder)):

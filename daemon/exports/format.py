@@ -83,13 +83,8 @@ ConfigurationFile = tuple[str, Sequence[str]]
 """Ending of a configuration file's name, and its lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRule:
-    """A rule in an export, with numbered nonterminals. The count is None if format or features omit it."""
-
-    source: str
-    target: str
-    count: float | None
+ReadRule = tuple[str, str, float | None]
+"""Sides of a rule in an export, with numbered nonterminals, and its count, None if format or features omit it."""
 
 
 @dataclass(frozen=True, slots=True)

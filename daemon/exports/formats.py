@@ -130,7 +130,7 @@ def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> list[Configur
 def _read_cdec(line: str, _: FeatureSet) -> ReadRule:
     fields, count = line.split(" ||| "), f"{CDEC_NAMES['count']}="
     values = (float(10.0 ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
-    return ReadRule(fields[1], fields[2], next(values, None))
+    return fields[1], fields[2], next(values, None)
 
 
 CDEC = Format(
@@ -176,7 +176,7 @@ def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     gaps = [position for position, symbol in enumerate(left) if symbol == _GAP]
     for number, position in enumerate(gaps, 1):
         left[position] = right[linked[position]] = f"[X,{number}]"
-    return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
+    return " ".join(left), " ".join(right), float(counts.split(" ")[2])
 
 
 def _configure_moses(grammar: str, glue: str, features: FeatureSet) -> list[ConfigurationFile]:
@@ -230,13 +230,13 @@ _FLAT = f"""array_to_string([
 
 def _read_fragment(line: str, _: FeatureSet) -> ReadRule:
     fragment, count, _share = line.split(" ||| ")
-    return ReadRule(_root(fragment), fragment, float(count))
+    return _root(fragment), fragment, float(count)
 
 
 def _read_flat(line: str, _: FeatureSet) -> ReadRule:
     # Split from the end, because a word of the flat rule may be `|||`; in a fragment, a bracket follows it.
     _rule, values, fragment = line.rsplit(" ||| ", 2)
-    return ReadRule(_root(fragment), fragment, float(values.split(" ")[1]))
+    return _root(fragment), fragment, float(values.split(" ")[1])
 
 
 def _root(fragment: str) -> str:
@@ -283,7 +283,7 @@ def _json_line(features: FeatureSet) -> str:
 
 def _read_json(line: str, _: FeatureSet) -> ReadRule:
     rule = json.loads(line)
-    return ReadRule(rule["source"], rule["target"], rule.get("count"))
+    return rule["source"], rule["target"], rule.get("count")
 
 
 def _tab_line(features: FeatureSet) -> str:
@@ -302,7 +302,7 @@ def _tab_line(features: FeatureSet) -> str:
 def _read_tabs(line: str, features: FeatureSet) -> ReadRule:
     fields = next(csv.reader([line], delimiter="\t")) if '"' in line else line.split("\t")
     values = dict(zip(columns(features), fields, strict=True))
-    return ReadRule(values["source"], values["target"], float(values["count"]) if "count" in values else None)
+    return values["source"], values["target"], float(values["count"]) if "count" in values else None
 
 
 _table = partial(Format, features=_TABLE_FEATURES, needs=None, alignments=True, shape=_TABLE_SHAPE)
@@ -335,7 +335,7 @@ def _plain_words(side: str) -> str:
 
 def _read_fields(line: str, _: FeatureSet, source: int, target: int) -> ReadRule:
     fields = line.split("\t") if "\t" in line else line.split(" ")
-    return ReadRule(fields[source], fields[target], None)
+    return fields[source], fields[target], None
 
 
 _ONLY_WORDS = f"""(

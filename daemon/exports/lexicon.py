@@ -34,7 +34,7 @@ def load_lexicon(scratch: Scratch, blocks: Blocks) -> None:
     scratch.run("DROP TABLE links")
 
 
-def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, progress: Report | None = None) -> None:
+def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, progress: Report) -> None:
     """Make the view `rules` of all pairs of linked words, with counts in units of 1/`samples`."""
     _count_links(scratch, blocks, progress)
     scratch.run(f"""
@@ -52,7 +52,7 @@ def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None = Non
         CREATE TABLE links AS
         WITH split AS (
             SELECT string_split(source, ' ') AS s, string_split(target, ' ') AS t,
-                   {_positions("alignment", 1)} AS i, {_positions("alignment", 2)} AS j
+                   {_positions(1)} AS i, {_positions(2)} AS j
               FROM pairs
         ), linked AS (
             SELECT unnest(list_transform(i, lambda x: s[x + 1])) AS f,
@@ -91,7 +91,7 @@ def _add_lexical_weights(scratch: Scratch, condition: str) -> None:
         ), linked AS (
             SELECT id, i, j, {word("s[i + 1]")} AS f, {word("t[j + 1]")} AS e FROM (
                 SELECT id, {s} AS s, {t} AS t,
-                       unnest({_positions("alignment", 1)}) AS i, unnest({_positions("alignment", 2)}) AS j
+                       unnest({_positions(1)}) AS i, unnest({_positions(2)}) AS j
                   FROM part WHERE alignment <> ''
             )
         ), weighed AS (
@@ -126,16 +126,16 @@ def _without_links(side: str, part: int, to_target: str, to_source: str) -> str:
                   FROM part WHERE alignment = ''
                 UNION ALL
                 SELECT id, unnest({unlinked})
-                  FROM (SELECT id, {tokens} AS side, {_positions("alignment", part)} AS linked FROM part
+                  FROM (SELECT id, {tokens} AS side, {_positions(part)} AS linked FROM part
                          WHERE alignment <> '')
             )
         ) LEFT JOIN (SELECT * FROM unlinked WHERE {column} IS NOT NULL) USING (word)"""
 
 
-def _positions(alignment: str, part: int) -> str:
+def _positions(part: int) -> str:
     return (
-        f"(CASE WHEN coalesce({alignment}, '') = '' THEN CAST([] AS INTEGER[]) ELSE "
-        f"list_transform(string_split({alignment}, ' '), lambda x: CAST(split_part(x, '-', {part}) AS INTEGER)) END)"
+        "(CASE WHEN coalesce(alignment, '') = '' THEN CAST([] AS INTEGER[]) ELSE "
+        f"list_transform(string_split(alignment, ' '), lambda x: CAST(split_part(x, '-', {part}) AS INTEGER)) END)"
     )
 
 

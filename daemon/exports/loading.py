@@ -38,8 +38,7 @@ LINKED = SIDES | {"alignment": "VARCHAR"} | USES | {"composed": "BIGINT"}
 
 
 def load_corpus_rules(
-    scratch: Scratch, snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str],
-    progress: Report | None = None,
+    scratch: Scratch, snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report
 ) -> None:  # fmt: skip
     """Make the view `rules`, as `load_rules` does, with counts from the pairs of one corpus (its id)."""
     kinds = SIDES | dict.fromkeys(shape, "INTEGER") | USES
@@ -54,7 +53,7 @@ def load_corpus_rules(
 
 
 def _recount(
-    snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report | None
+    snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report
 ) -> Blocks:
     """Yield the rules of a corpus's pairs with their counts, in blocks of pairs. Damaged pairs are omitted."""
     settings = snapshot.settings()
@@ -65,15 +64,14 @@ def _recount(
         records = empty_blobs(len(undamaged)) if is_drawn else averages
         rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
         pairs += len(rows)
-        if progress:
-            progress(pairs)
-        uses = rules.counts if is_drawn else (rules.expected_uses * ONE_USE).astype("int64")
+        progress(pairs)
+        uses = rules.count if is_drawn else (rules.expected_uses * ONE_USE).astype("int64")
         if count_kind is CountKind.TRANSLATION:
             uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
         if (uses > 0).any():
             # The last line of a block has no line end.
-            sides = (column.content[:-1].tobytes().decode() for column in (rules.sources, rules.targets))
-            numbers = [*(rules.numbers(name) for name in shape), uses]
+            sides = (column.content[:-1].tobytes().decode() for column in (rules.source, rules.target))
+            numbers = [*(getattr(rules, name) for name in shape), uses]
             yield pairs, [*sides, *("\n".join(map(str, column.tolist())) for column in numbers)]
 
 
@@ -112,7 +110,10 @@ def load_new_rules(
     if next(snapshot.iterate_derivations(1, after_id=pair), None) is None:
         return False
     scratch.load("inner_uses", LINKED, _pair_uses(snapshot, None, count_kind, None, (), pair))
-    sides = {side: _distinct_sides(scratch, side) for side in SIDES}
+    sides = {}
+    for side in SIDES:
+        rows = scratch.row_blocks(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
+        sides[side] = [text for texts in rows for (text,) in texts]
     columns = (*SIDES, *shape, f"CASE WHEN id > {rule} THEN 1 ELSE 0 END")
     kinds = SIDES | dict.fromkeys((*shape, "fresh"), "INTEGER") | USES
     scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, count_kind))
@@ -125,11 +126,6 @@ def load_new_rules(
     link_rules(scratch)
     scratch.run("DROP TABLE inner_uses")
     return True
-
-
-def _distinct_sides(scratch: Scratch, side: str) -> list[str]:
-    rows = scratch.row_blocks(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
-    return [text for texts in rows for (text,) in texts]
 
 
 _TWICE = 2
@@ -277,11 +273,11 @@ def _pair_uses(
         )
         if not len(uses):
             continue
-        shape_numbers = (rules.numbers(name)[links.entries] for name in shape)
+        shape_numbers = (getattr(rules, name)[links.entries] for name in shape)
         numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *shape_numbers)
         columns = (
-            take_texts(rules.sources, links.entries),
-            take_texts(rules.targets, links.entries),
+            take_texts(rules.source, links.entries),
+            take_texts(rules.target, links.entries),
             link_texts(links),
             *(number_texts(column.astype(np.int64)) for column in numbers),
         )

@@ -8,7 +8,7 @@ fails is a row of `exports`. If nothing has changed since the last version, the 
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.publication import canonical_folder, open_folder
 from hierogram.daemon.progress import Phases
 from hierogram.samplers.grammar.kinds import find_notation
-from hierogram.storage.exports.exports import JobRow, JobState
+from hierogram.storage.exports.exports import JobRow
 from hierogram.storage.options import OptionError, as_plain, from_plain
 from hierogram.storage.store import Store
 
@@ -60,11 +60,6 @@ class JobStatus:
     bytes: int | None
     path: str | None
     failures: int
-
-    @property
-    def failing(self) -> bool:
-        """True if the last run failed or the next run cannot succeed."""
-        return self.error is not None
 
 
 def show_time(time: datetime) -> str:
@@ -134,7 +129,7 @@ def run_due(
         if not store.postpone_job(row, later):
             # Another process has changed, removed or run the job.
             continue
-        row = replace(row, next_run=later)
+        row = row._replace(next_run=later)
         try:
             ended(job.name, run_job(store, job, step), None)
         except Exception as error:
@@ -234,14 +229,14 @@ def job_status(store: Store, name: str) -> JobStatus:
     raise _missing(name)
 
 
-def job_statuses(states: Sequence[JobState]) -> list[JobStatus]:
+def job_statuses(states: Sequence[JobRow]) -> list[JobStatus]:
     """Return the status of stored jobs."""
     jobs = [_parse_job(state.job) for state in states]
     valid_jobs = [job for job in jobs if isinstance(job, ExportJob)]
     return [_status(state, job, valid_jobs) for state, job in zip(states, jobs, strict=True)]
 
 
-def _status(state: JobState, job: ExportJob | str, valid_jobs: list[ExportJob]) -> JobStatus:
+def _status(state: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) -> JobStatus:
     unchanged = None if state.unchanged_at is None else _moment(state.unchanged_at).replace(microsecond=0)
     confirmed = unchanged is not None and (state.started_at is None or unchanged >= state.started_at)
     last: RunState = "unchanged" if confirmed else state.state or "never"

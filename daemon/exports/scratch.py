@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.kernel import Report
+from hierogram.storage.browsing.reader import literal
 from hierogram.storage.exports.snapshot import Block, Snapshot
 from hierogram.storage.records.grammar import CountKind
 
@@ -74,11 +75,6 @@ class Scratch:
             yield rows
         cursor.close()
 
-    def arrange(self, table: str, query: str, order: str) -> None:
-        """Make a table of a query's rows in a fixed order, which `lines` and `numbers` keep."""
-        self.run("SET preserve_insertion_order = true")
-        self.run(f"CREATE TABLE {table} AS {query} ORDER BY {order}")
-
     def numbers(self, table: str, names: Sequence[str]) -> "NDArray[np.float64]":
         """Return numeric columns of an ordered table as float64[rows, names]."""
         import numpy as np
@@ -130,7 +126,7 @@ class Scratch:
         with closing(prefetch(self._write_parts(blocks, len(columns)))) as parts:
             for paths, reached in parts:
                 files = (
-                    f"read_csv({quoted(str(path))}, {_READ}, columns={{'{name}': '{kind}'}})"
+                    f"read_csv({literal(str(path))}, {_READ}, columns={{'{name}': '{kind}'}})"
                     for path, (name, kind) in zip(paths, columns.items(), strict=True)
                 )
                 # One file per column, joined by position.
@@ -166,11 +162,6 @@ class Scratch:
         kinds = {name: kind for name, kind, *_ in self._connection.execute(f"DESCRIBE {table}").fetchall()}
         block = ["\n".join(map(str, column)) for column in zip(*rows, strict=True)]
         self.load(table, kinds, iter([(len(rows), block)]))
-
-
-def quoted(value: str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + value.replace("'", "''") + "'"
 
 
 def memory_for(rules: int) -> int:

@@ -29,7 +29,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
         return []
     rules = load_stored([row], settings).rules(settings)
     expected = [
-        UsedRule(rules.sources.string(row), rules.targets.string(row), uses)
+        UsedRule(rules.source.string(row), rules.target.string(row), uses)
         for row, uses in enumerate(rules.expected_uses.tolist())
         if uses > 0
     ]
@@ -81,7 +81,7 @@ def concordance(
     """Return the first pairs above id `after` whose derivations use the rule (its id or None, and sides)."""
     settings = transaction.settings()
     rule_id, source, target = rule
-    last = details.last_pair(transaction)
+    last = transaction.state().last_pair_id
     lines: list[ConcordanceRow] = []
     indexed = rule_id is not None and bool(details.indexed_supporting_pairs(transaction, rule_id, 0, 1))
     deadline = time.monotonic() + SEARCH_SECONDS

@@ -54,7 +54,7 @@ def rekey(store: Store) -> None:
         rules = [
             rule
             for part in snapshot.rule_ranges()
-            for rule in zip(part.ids.tolist(), part.rules.sources.strings(), part.rules.targets.strings(), strict=True)
+            for rule in zip(part.ids.tolist(), part.rules.source.strings(), part.rules.target.strings(), strict=True)
         ]
     settings = store.settings()
     key = find_kind(settings).key

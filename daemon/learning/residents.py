@@ -95,8 +95,8 @@ class ResidentBatch:
             rules = self.loaded.rule_deltas(old, new, self.settings, first)
             # Sort by text, so that rules that are queried together are stored together and the index of sources grows
             # in order.
-            order = text_order(rules.sources, rules.keys)
-            yield updates, rules.at(order, take_texts(rules.sources, order), take_texts(rules.targets, order))
+            order = text_order(rules.source, rules.keys)
+            yield updates, rules.at(order, take_texts(rules.source, order), take_texts(rules.target, order))
 
     def removal_deltas(self) -> RuleDeltas:
         """Return the changes of rule counts if all pairs are removed, as last committed."""

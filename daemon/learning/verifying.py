@@ -26,7 +26,7 @@ from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_ke
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, WordCounts
-from hierogram.storage.records.columns import NUMBERS, RuleDeltas, StoredRules
+from hierogram.storage.records.columns import NUMBERS, SIDES, RuleDeltas, StoredRules
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
 
@@ -63,10 +63,10 @@ class VerifyReport:
 
 _RULE = np.dtype(
     [
-        ("number", np.int64), ("keys", np.uint64, 2), ("lengths", np.int32), ("scopes", np.int32),
+        ("number", np.int64), ("keys", np.uint64, 2), ("length", np.int32), ("scope", np.int32),
         ("nonterminals", np.int32), ("source_terminals", np.int32), ("target_terminals", np.int32),
-        ("hiero", np.bool_), ("counts", np.int64), ("expected_uses", np.float64),
-        ("expected_uses_variances", np.float64), ("minimal_uses", np.int64),
+        ("hiero", np.bool_), ("count", np.int64), ("expected_uses", np.float64),
+        ("expected_uses_variance", np.float64), ("minimal_uses", np.int64),
     ]
 )  # fmt: skip
 """Spilled rule: its id, or its index among all recounted rules, and its columns except the sides."""
@@ -88,14 +88,14 @@ def _to_spilled(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SpilledRules:
     rows["number"] = numbers[order]
     for name in _COLUMNS:
         rows[name] = getattr(rules, name)[order]
-    return slices[order], rows, Blobs(*take_texts(rules.sources, order)), Blobs(*take_texts(rules.targets, order))
+    return slices[order], rows, Blobs(*take_texts(rules.source, order)), Blobs(*take_texts(rules.target, order))
 
 
 def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
     rows, sides = spill.read(first, last)
     columns: dict[str, Any] = {name: np.ascontiguousarray(rows[name]) for name in _COLUMNS}
     sources, targets = (Texts(*side) for side in sides)
-    return StoredRules(np.ascontiguousarray(rows["number"]), RuleDeltas(sources=sources, targets=targets, **columns))
+    return StoredRules(np.ascontiguousarray(rows["number"]), RuleDeltas(source=sources, target=targets, **columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,12 @@ class RulePart:
     def differences(self, matches: Matches) -> Iterator[tuple[str, NDArray[np.int64]]]:
         """Yield the name of each column and the matches that differ in it."""
         stored, counted = self.stored.rules, self.counted
-        for name, stored_texts, counted_texts in (
-            ("source", stored.sources, counted.sources),
-            ("target", stored.targets, counted.targets),
-        ):
-            yield name, np.flatnonzero(~same_texts(stored_texts, matches.theirs, counted_texts, matches.ours))
+        for name in SIDES:
+            texts = getattr(stored, name), matches.theirs, getattr(counted, name), matches.ours
+            yield name, np.flatnonzero(~same_texts(*texts))
         for name in NUMBERS:
-            yield name, np.flatnonzero(stored.numbers(name)[matches.theirs] != counted.numbers(name)[matches.ours])
+            differing = getattr(stored, name)[matches.theirs] != getattr(counted, name)[matches.ours]
+            yield name, np.flatnonzero(differing)
 
 
 @dataclass(slots=True)
@@ -151,7 +150,7 @@ class Recount:
     def add_stored_rules(self, stored: StoredRules) -> None:
         """Add some of the stored rules."""
         self.rules += len(stored.ids)
-        self.rule_tokens += int(stored.rules.counts.sum())
+        self.rule_tokens += int(stored.rules.count.sum())
         self.expected_tokens += float(stored.rules.expected_uses.sum())
         self._stored.add(*_to_spilled(stored.rules, stored.ids))
 
@@ -163,8 +162,8 @@ class Recount:
             firsts = first_rows_by_key(counted.keys)
             is_first = firsts == np.arange(len(firsts))
             later = np.flatnonzero(~is_first)
-            same_sides = same_texts(counted.sources, later, counted.sources, firsts[later])
-            same_sides &= same_texts(counted.targets, later, counted.targets, firsts[later])
+            same_sides = same_texts(counted.source, later, counted.source, firsts[later])
+            same_sides &= same_texts(counted.target, later, counted.target, firsts[later])
             collisions = {}
             for row in later[~same_sides].tolist():
                 both = f"{_format_rule(counted, firsts[row])} and {_format_rule(counted, row)}"
@@ -267,7 +266,7 @@ def _describe_count(key: bytes, column: int) -> Name:
 
 
 def _format_rule(rules: RuleDeltas, row: int) -> str:
-    return f"{rules.sources.string(row)!r} ||| {rules.targets.string(row)!r}"
+    return f"{rules.source.string(row)!r} ||| {rules.target.string(row)!r}"
 
 
 class _Problems:
@@ -303,14 +302,14 @@ def _compare(part: RulePart, problems: _Problems) -> None:
         row = matches.only_theirs[k]
         return (
             f"rule {ids[row]} {_format_rule(rules, row)}: not used by any derivation, but count is "
-            f"{rules.counts[row]}, expected_uses is {rules.expected_uses[row]:g} "
+            f"{rules.count[row]}, expected_uses is {rules.expected_uses[row]:g} "
             f"and minimal_uses is {rules.minimal_uses[row]}"
         )
 
     def missing(k: int) -> str:
         row = matches.only_ours[k]
         return (
-            f"rule {_format_rule(counted, row)}: missing from the rules, but used {counted.counts[row]} times "
+            f"rule {_format_rule(counted, row)}: missing from the rules, but used {counted.count[row]} times "
             f"({counted.expected_uses[row]:g} expected uses, {counted.minimal_uses[row]} minimal uses)"
         )
 
@@ -329,9 +328,8 @@ def _compare(part: RulePart, problems: _Problems) -> None:
 
 
 def _value(rules: RuleDeltas, name: str, row: int) -> object:
-    if name in ("source", "target"):
-        return (rules.sources if name == "source" else rules.targets).string(row)
-    return rules.numbers(name)[row]
+    column = getattr(rules, name)
+    return column.string(row) if name in SIDES else column[row]
 
 
 def verify(store: Store, report: Steps | None = None) -> VerifyReport:

@@ -171,7 +171,7 @@ def _table(columns: Mapping[str, Any]) -> RuleTable:
 
 def table_from_deltas(rules: RuleDeltas) -> RuleTable:
     """Convert counts in memory to a table of the rules in use, most used first, numbered from 1."""
-    order = np.lexsort((-rules.counts, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
+    order = np.lexsort((-rules.count, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
         return table_from_rows([])
     uses = rules.expected_uses[order]
@@ -181,13 +181,13 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
     return _table({
         "id": np.arange(1, len(order) + 1),
         **columns,
-        "length": rules.lengths[order],
-        "scope": rules.scopes[order],
+        "length": rules.length[order],
+        "scope": rules.scope[order],
         "nonterminals": rules.nonterminals[order],
         "hiero": rules.hiero[order],
         "expected_uses": uses,
-        "expected_uses_error": standard_errors(uses, rules.expected_uses_variances[order]),
-        "count": rules.counts[order],
+        "expected_uses_error": standard_errors(uses, rules.expected_uses_variance[order]),
+        "count": rules.count[order],
         "p_target_given_source": uses / _totals(hashes["source"], uses),
         "p_source_given_target": uses / _totals(hashes["target"], uses),
     })  # fmt: skip

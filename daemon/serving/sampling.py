@@ -338,11 +338,8 @@ class SamplingTurns:
         learner = self._learner
         started = time.monotonic()
         before = learner.pair_sweeps
-
-        def turn_ended() -> bool:
-            return self._stop.is_set() or time.monotonic() - started > self._section.commit_seconds
-
-        learner.sweep(batch, until, turn_ended)
+        seconds = self._section.commit_seconds
+        learner.sweep(batch, until, lambda: self._stop.is_set() or time.monotonic() - started > seconds)
         self._health.record_sweeps(learner.pair_sweeps - before)
         self._health.log_likelihood = learner.likelihood
         return time.monotonic() - started

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from hierogram.daemon.configuration import WebhooksSection
+from hierogram.daemon.files import printable
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoreLoop, idle
 from hierogram.storage.records.operations import Delivery, Webhook
 
@@ -172,13 +173,9 @@ async def send(client: "httpx2.AsyncClient", section: WebhooksSection, delivery:
                 if len(received) > _MAX_RESPONSE_LENGTH:
                     break
             text = redact_credentials(received.decode(errors="replace"), url)
-            return status, f"answered {status}: {_printable(text[:_MAX_RESPONSE_LENGTH])}"
+            # Postgres rejects NUL, and a log entry is one line.
+            return status, f"answered {status}: {printable(text[:_MAX_RESPONSE_LENGTH])}"
     except TimeoutError:
         return status, f"Timeout: the response was incomplete after {section.timeout_seconds:g} s"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return None, _printable(redact_credentials(f"{type(error).__name__}: {error}", url)[:_MAX_RESPONSE_LENGTH])
-
-
-def _printable(message: str) -> str:
-    """Replace unprintable characters in a receiver's response: Postgres rejects NUL, and a log entry is one line."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in message)
+        return None, printable(redact_credentials(f"{type(error).__name__}: {error}", url)[:_MAX_RESPONSE_LENGTH])

@@ -110,21 +110,20 @@ class IngestBatch:
             rejected = [first, *rejected[1:]]
         self._notes.inspect(chunk.pairs)
         self._notes_of_text = chunk.notes
-        write = (lambda added: receipt(added.totals, added.rejected)) if receipt else None
-        added = self._store.add_pairs(self.report.batch, chunk.pairs, rejected, write, chunk.learned)
-        if added.rejected:
-            self._last_rejected = added.rejected[-1]
+        totals, rejected = self._store.add_pairs(self.report.batch, chunk.pairs, rejected, receipt, chunk.learned)
+        if rejected:
+            self._last_rejected = rejected[-1]
         report, first_rejected = self.report, self.report.first_rejected
-        report.totals += added.totals
-        report.lines += added.totals.accepted + added.totals.duplicates + added.totals.rejected
-        report.reasons += _count_reasons(added.rejected)
-        for run in added.rejected:
+        report.totals += totals
+        report.lines += totals.accepted + totals.duplicates + totals.rejected
+        report.reasons += _count_reasons(rejected)
+        for run in rejected:
             if run.earlier and first_rejected and first_rejected[-1].last_line + 1 == run.line:
                 first_rejected[-1] = first_rejected[-1]._replace(lines=first_rejected[-1].lines + run.lines)
             elif len(first_rejected) < _SHOWN_REJECTIONS:
                 first_rejected.append(run)
         self._limits.check_rejected(report.origin, report.lines, report.reasons)
-        return added.totals, added.rejected
+        return totals, rejected
 
     def notes(self) -> list[Note]:
         """Return the notes on the lines stored so far."""

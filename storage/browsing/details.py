@@ -118,22 +118,10 @@ def likely_supporting_pairs(
     return ids, ids[-1] if len(ids) == limit else last
 
 
-def last_pair(transaction: ReadTransaction) -> int:
-    """Return the largest pair id that was ever assigned."""
-    row = transaction.row("SELECT last_pair_id FROM store_state", False)
-    return 0 if row is None else int(row[0])
-
-
 def find_pair(transaction: ReadTransaction, pair_id: int) -> PairRecord | None:
     """Return the pair, or None if it is not stored."""
     transaction.statements.append(f"SELECT *\n  FROM sentence_pairs\n WHERE id = {pair_id}")
     return pairs.find_pair(transaction.connection, pair_id)
-
-
-def is_withdrawal_pending(transaction: ReadTransaction, pair_id: int) -> bool | None:
-    """Check if a pair to withdraw is still stored. None without a request for its withdrawal."""
-    row = transaction.row("SELECT done_at FROM withdrawals WHERE pair_id = :pair_id", False, pair_id=pair_id)
-    return None if row is None else row[0] is None
 
 
 _PAIRS_PER_PAGE = 10_000
@@ -164,9 +152,9 @@ def iterate_pairs(transaction: ReadTransaction, corpus: str | None) -> Iterator[
 
 def find_neighbors(transaction: ReadTransaction, pair_id: int) -> tuple[int | None, int | None]:
     """Return the ids of the previous and the next pair."""
-    before = transaction.row("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)
-    after = transaction.row("SELECT min(id) FROM sentence_pairs WHERE id > :pair", False, pair=pair_id)
-    return before[0] if before else None, after[0] if after else None
+    [(before,)] = transaction.rows("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)
+    [(after,)] = transaction.rows("SELECT min(id) FROM sentence_pairs WHERE id > :pair", False, pair=pair_id)
+    return before, after
 
 
 def count_uses(

@@ -27,7 +27,7 @@ from hierogram.storage.database.connection import (
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.database.postgres import set_locally
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import read_rows
+from hierogram.storage.database.transactions import StoreState, read_rows, read_state
 from hierogram.storage.database.untrusted_sql import allow_reading, restrict, time_limit_error
 from hierogram.storage.records.settings import Settings
 
@@ -90,6 +90,10 @@ class ReadTransaction:
         if is_shown:
             self.statements.append(inline_parameters(statement, values))
         return [dict(row) for row in self.connection.execute(text(statement), values).mappings()]
+
+    def state(self) -> StoreState:
+        """Return the positions and the totals of the store."""
+        return read_state(self.connection)
 
     def settings(self) -> Settings:
         """Return the store's settings."""

@@ -209,7 +209,7 @@ def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: Pa
     if len(rows) > query.limit:
         last = rules[-1]
         position = PagePosition(probabilities[query.limit - 1], last.expected_uses, last.id, near=query.limit > exact)
-    return RulePage(rules, position, tuple(asked.readings), asked.unknown, asked.labels, asked.exact)
+    return RulePage(rules, position, tuple(asked.readings), asked.unknown, tuple(asked.labels.values()), asked.exact)
 
 
 def most_used_rules(transaction: ReadTransaction, phrase: Phrase, side: str, limit: int) -> list[UsedRule]:
@@ -239,7 +239,7 @@ class _Search:
         self.side = query.side if self.two_sides else SOURCE
         self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
         self.known: dict[str, KnownWord] = known_words(transaction.connection, phrase.words)[self.vocabulary]
-        self._labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in notation.offers else {}
+        self.labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in notation.offers else {}
         words = self.words_of(phrase)
         self.exact = all(word in self.known for word in words)
         self.readings: list[Phrase] = []
@@ -256,12 +256,8 @@ class _Search:
             spelling_row.token: spelling_row for candidates in spellings.values() for spelling_row in candidates
         }
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(self._labels.values())
-
     def words_of(self, phrase: Phrase) -> list[str]:
-        return [word for word in phrase.words if word not in self._labels]
+        return [word for word in phrase.words if word not in self.labels]
 
     def page(
         self, phrases: Sequence[Phrase], excluded: Phrase | None, after: PagePosition | None, limit: int
@@ -288,7 +284,7 @@ class _Search:
     def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
         """Return FROM and WHERE of the rules that contain the phrase; None if no rule can."""
         words = self.words_of(phrase)
-        if not all(word in self.known for word in words) or not (words or self._labels):
+        if not all(word in self.known for word in words) or not (words or self.labels):
             return None
         postgres, query = self.read.postgres, self.query
         where: list[str] = []
@@ -314,7 +310,7 @@ class _Search:
                 values[f"{prefix}pattern"] = phrase.pattern(postgres, whole_side=query.match == WHOLE)
                 test = f"LIKE :{prefix}pattern ESCAPE '!'" if postgres else f"GLOB :{prefix}pattern"
                 where.append(f"' ' || r.{query.side} || ' ' {test}")
-        for number, label in enumerate(self.labels):
+        for number, label in enumerate(self.labels.values()):
             values[f"label{number}"] = label
             if not number:
                 where.append("r.source = :label0")

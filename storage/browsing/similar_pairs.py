@@ -112,11 +112,11 @@ def find_similar_pairs(
 def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int) -> list[int]:
     import numpy as np
 
-    state = transaction.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
-    pairs_by_word = _pairs_by_word(transaction, words, state[0] if state else 0)
-    if not pairs_by_word or state is None:
+    state = transaction.state()
+    pairs_by_word = _pairs_by_word(transaction, words, state.last_pair_id)
+    if not pairs_by_word:
         return []
-    number = max(int(state[1]), 1)
+    number = max(sum(state.pairs().values()), 1)
     weights = {word.id: log(1 + number / max(word.count, 1)) for word in words.values()}
     all_pairs = np.concatenate(list(pairs_by_word.values()))
     shares = np.concatenate([np.full(len(pairs), weights[word]) for word, pairs in pairs_by_word.items()])

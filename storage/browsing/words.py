@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_notation
-from hierogram.storage.browsing.details import last_pair
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule
 from hierogram.storage.pairs.pairs import pairs_by_id
@@ -47,8 +46,9 @@ def count_word(transaction: ReadTransaction, side: str, token: str) -> int | Non
     """
     if transaction.settings().word_parts:
         condition = _contains_word_sql(transaction, side)
-        row = transaction.row(f"SELECT count(*) FROM sentence_pairs AS p WHERE {condition}", word=_attach_parts(token))
-        return int(row[0]) or None if row else None
+        statement = f"SELECT count(*) FROM sentence_pairs AS p WHERE {condition}"
+        [(count,)] = transaction.rows(statement, word=_attach_parts(token))
+        return count or None
     row = transaction.row(
         "SELECT count FROM vocabulary WHERE token = :token AND side = :side", side=side, token=token
     )  # fmt: skip
@@ -99,8 +99,8 @@ class CorpusDistribution(NamedTuple):
 
 def find_distribution(transaction: ReadTransaction, side: str, token: str) -> CorpusDistribution:
     """Return the distribution of a word, from all pairs of a small store or `SAMPLED_PAIRS` evenly spaced ones."""
-    state = transaction.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
-    last, stored = (int(state[0]), int(state[1])) if state else (0, 0)
+    state = transaction.state()
+    last, stored = state.last_pair_id, sum(state.pairs().values())
     sample_size = min(last, SAMPLED_PAIRS)
     month = (
         "to_char(p.added_at AT TIME ZONE 'UTC', 'YYYY-MM')" if transaction.postgres else "strftime('%Y-%m', p.added_at)"
@@ -139,23 +139,18 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {contains_word
 
 def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
     """Return the SQL condition that a pair `p` contains a word on a side. `:word` is `_attach_parts` of the word."""
-    text = f"' ' || {_words_sql(transaction, side)} || ' '"
+    settings = transaction.settings()
+    words = f"p.{side if side == SOURCE or len(find_notation(settings.grammar).pair_words) > 1 else SOURCE}"
+    if settings.word_parts:
+        words = f"replace(replace({words}, ' {PART_MARK}', '{PART_MARK}'), '{PART_MARK} ', '{PART_MARK}')"
+    text = f"' ' || {words} || ' '"
     # Not LIKE, which ignores case in SQLite.
     return f"replace({text}, :word, '') <> {text}"
 
 
 def _attach_parts(token: str) -> str:
-    """Return a word, given as its parts, as it is in `_words_sql`, with a space at each end."""
+    """Return a word, given as its parts, without spaces between them, with a space at each end."""
     return f" {token} ".replace(f" {PART_MARK}", PART_MARK).replace(f"{PART_MARK} ", PART_MARK)
-
-
-def _words_sql(transaction: ReadTransaction, side: str) -> str:
-    """Return SQL for the words of a side of a pair `p`, without spaces between the parts of a word."""
-    settings = transaction.settings()
-    column = side if side == SOURCE or len(find_notation(settings.grammar).pair_words) > 1 else SOURCE
-    if not settings.word_parts:
-        return f"p.{column}"
-    return f"replace(replace(p.{column}, ' {PART_MARK}', '{PART_MARK}'), '{PART_MARK} ', '{PART_MARK}')"
 
 
 def _count_pairs_with(transaction: ReadTransaction, side: str, token: str, last_pair: int) -> int | None:
@@ -164,7 +159,7 @@ def _count_pairs_with(transaction: ReadTransaction, side: str, token: str, last_
         return None
     from hierogram.storage.pairs.pair_words import BLOCK_BITS
 
-    row = transaction.row(
+    [(count,)] = transaction.rows(
         f"""WITH RECURSIVE blocks(block) AS (
         SELECT 0
      UNION ALL
@@ -175,7 +170,7 @@ SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
    AND w.word_id = (SELECT id FROM vocabulary WHERE token = :token AND side = '{SOURCE}')""",
         token=token,
     )
-    return None if row is None else int(row[0])
+    return int(count)
 
 
 def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[PairRow]:
@@ -202,7 +197,7 @@ def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> li
 
     rows = transaction.rows(
         f"""WITH RECURSIVE blocks(block) AS (
-        SELECT CAST({last_pair(transaction) >> BLOCK_BITS} AS INTEGER)
+        SELECT CAST({transaction.state().last_pair_id >> BLOCK_BITS} AS INTEGER)
      UNION ALL
         SELECT block - 1 FROM blocks WHERE block > 0)
 SELECT w.block, w.pairs
@@ -225,7 +220,7 @@ SELECT w.block, w.pairs
 
 def _latest_by_text(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[int]:
     contains_word = _contains_word_sql(transaction, side)
-    last = last_pair(transaction)
+    last = transaction.state().last_pair_id
     pair_ids: list[int] = []
     for end in range(last, max(0, last - _LATEST_PAIRS), -_LATEST_AT_ONCE):
         rows = transaction.rows(

@@ -344,9 +344,9 @@ def _iterate_runs(entries: NDArray[Any]) -> Iterator[tuple[int, KeyRun]]:
 def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.int64]) -> tuple[list[int], list[int]]:
     """Return the ids of missing rules with word entries, and of rules with wrong word entries, ascending."""
     # Rules with fewer expected uses need no word entries, and keep those they had.
-    by_words = is_indexed_by_words(stored.rules.counts, stored.rules.expected_uses)
+    by_words = is_indexed_by_words(stored.rules.count, stored.rules.expected_uses)
     needed = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(noted)))
-    sides = {SOURCE: stored.rules.sources.at(needed), TARGET: stored.rules.targets.at(needed)}
+    sides = {SOURCE: stored.rules.source.at(needed), TARGET: stored.rules.target.at(needed)}
     entries = words.find(sides, stored.ids[needed])
     differing = distinct(words.rule_ids(np.setxor1d(entries, noted, assume_unique=True)))
     is_stored = np.isin(differing, stored.ids)

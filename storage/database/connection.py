@@ -14,8 +14,9 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -161,7 +162,7 @@ class _OpenFiles:
         """Record the files when the first connection opens."""
         with self._lock:
             if self._open == 0:
-                self._found = self._identities()
+                self._found = list(map(_inode, self._paths))
                 self._found_index = _inode(self._index)
             self._open += 1
 
@@ -177,7 +178,7 @@ class _OpenFiles:
         with self._lock:
             if self._open == 0:
                 return
-            present = self._identities()
+            present = list(map(_inode, self._paths))
             # A new store has a log only after its first statement.
             self._found = [before or now for before, now in zip(self._found, present, strict=True)]
             self._found_index = self._found_index or _inode(self._index)
@@ -205,9 +206,6 @@ class _OpenFiles:
             busy, pages, copied = driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             return not busy and pages == copied
         return False
-
-    def _identities(self) -> list[tuple[int, int] | None]:
-        return [_inode(path) for path in self._paths]
 
 
 def _inode(path: str) -> tuple[int, int] | None:
@@ -288,7 +286,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
     for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_size(url)))):
         # Connecting to a deleted file would create another one.
         event.listen(engine, "do_connect", lambda *_: files.check())
-        event.listen(engine, "connect", _preparation(megabytes, int(_cache_size(url))))
+        event.listen(engine, "connect", partial(_prepare, megabytes, int(_cache_size(url))))
         event.listen(engine, "connect", files.opened)
         event.listen(engine, "close", files.closed)
         event.listen(engine, "begin", files.check)
@@ -304,31 +302,24 @@ def _make_sqlite_engine(url: URL) -> Engine:
     return reader
 
 
-def _preparation(megabytes: int, transaction: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
-    def prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-        # The driver's implicit BEGIN would be too late for readers, and not IMMEDIATE for writers.
-        assert isinstance(connection, sqlite3.Connection)
-        connection.isolation_level = None
-        _use_write_ahead_log(connection)
-        # Limit for all connections of the process; beyond it, SQLite evicts the oldest pages.
-        soft = (transaction + _READERS_MB) << 20
-        for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}", f"soft_heap_limit={soft}"):
-            connection.execute(f"PRAGMA {pragma}").close()
-
-    return prepare
-
-
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    # SQLite does not wait for this lock if several processes create a store at once.
+def _prepare(megabytes: int, transaction: int, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    # The driver's implicit BEGIN would be too late for readers, and not IMMEDIATE for writers.
+    assert isinstance(connection, sqlite3.Connection)
+    connection.isolation_level = None
+    # SQLite does not wait for the lock of this pragma if several processes create a store at once.
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()
-            return
+            break
         except sqlite3.OperationalError as error:
             if "database is locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(_LOCK_PAUSE_SECONDS)
+    # Limit for all connections of the process; beyond it, SQLite evicts the oldest pages.
+    soft = (transaction + _READERS_MB) << 20
+    for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}", f"soft_heap_limit={soft}"):
+        connection.execute(f"PRAGMA {pragma}").close()
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -31,7 +31,6 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
-    insert,
     select,
     text,
     update,
@@ -304,11 +303,6 @@ def read_state(connection: Connection, *, lock: bool = False) -> StoreState:
     """Return the position and totals. With `lock`, other writers wait until this transaction ends."""
     row = connection.execute(_STATE.with_for_update() if lock else _STATE).one()
     return StoreState(*row)
-
-
-def create_state(connection: Connection) -> None:
-    """Insert the totals of a new store."""
-    connection.execute(insert(store_state).values(id=1, **asdict(StoreState())))
 
 
 Words = dict[str, dict[str, int]]

@@ -111,7 +111,7 @@ def run_query(
     seconds: float,
     max_rows: int,
     max_cells: int,
-    own_role: bool = False,
+    own_role: bool,
 ) -> Iterator[list[str] | bytes | tuple[bool, int]]:
     """Yield the result of one statement.
 

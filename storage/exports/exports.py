@@ -1,6 +1,5 @@
 """Records of exports, and jobs of the export schedule. Jobs are stored as JSON and contain no code."""
 
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -12,7 +11,7 @@ from hierogram.storage.database.transactions import StoreAccess, WriteTransactio
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import DONE, FAILED, RUNNING
-from hierogram.storage.records.operations import EXPORT_DONE, EXPORT_FAILED, ExportRow, NewEvent
+from hierogram.storage.records.operations import EXPORT_DONE, EXPORT_FAILED, NewEvent
 from hierogram.storage.schema.tables import MOMENT, exports, scheduled_jobs
 
 _IN_EVENT = (
@@ -37,12 +36,13 @@ def _finish(
     append(transaction, [NewEvent(kind, count=row.rules, detail=detail)])
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """A scheduled job: its name, its options as JSON, and whether the configuration declares it.
+class JobRow(NamedTuple):
+    """A scheduled job: its name, its options as JSON, whether the configuration declares it, and its runs.
 
     `next_run` (None: never) and `unchanged_at`, the last time that the job found nothing new, are in seconds since
-    1970.
+    1970. The other fields are read by `read_job_states`: `state`, `started_at` and `error` describe the last run (None:
+    no run yet). `succeeded_at`, `seconds`, `rules`, `bytes` and `path` describe the last run that wrote a version.
+    `failures` is the number of failed runs.
     """
 
     name: str
@@ -50,29 +50,15 @@ class JobRow:
     next_run: float | None = None
     configured: bool = False
     unchanged_at: float | None = None
-
-
-class JobState(NamedTuple):
-    """A scheduled job with a summary of its runs.
-
-    `state`, `started_at` and `error` describe the last run (None: no run yet). `succeeded_at`, `seconds`, `rules`,
-    `bytes` and `path` describe the last run that wrote a version. `failures` is the number of failed runs.
-    """
-
-    name: str
-    job: str
-    next_run: float | None
-    configured: bool
-    unchanged_at: float | None
-    state: Literal["running", "done", "failed"] | None
-    started_at: datetime | None
-    error: str | None
-    succeeded_at: datetime | None
-    seconds: float | None
-    rules: int | None
-    bytes: int | None
-    path: str | None
-    failures: int
+    state: Literal["running", "done", "failed"] | None = None
+    started_at: datetime | None = None
+    error: str | None = None
+    succeeded_at: datetime | None = None
+    seconds: float | None = None
+    rules: int | None = None
+    bytes: int | None = None
+    path: str | None = None
+    failures: int = 0
 
 
 JOB_STATES = """SELECT j.name, j.job, j.next_run, j.configured, j.unchanged_at,
@@ -84,13 +70,13 @@ JOB_STATES = """SELECT j.name, j.job, j.next_run, j.configured, j.unchanged_at,
   LEFT JOIN exports AS done
     ON done.id = (SELECT max(x.id) FROM exports AS x WHERE x.job = j.name AND x.state = 'done')
  ORDER BY j.next_run IS NULL, j.next_run, j.name"""
-"""Query for the fields of `JobState`. Jobs without a next run are last."""
+"""Query for the fields of `JobRow`. Jobs without a next run are last."""
 
 
-def read_job_states(connection: Connection) -> list[JobState]:
+def read_job_states(connection: Connection) -> list[JobRow]:
     """Return all jobs with their runs, ordered by next run."""
     columns = {"started_at": MOMENT, "succeeded_at": MOMENT, "configured": scheduled_jobs.c.configured.type}
-    return [JobState._make(row) for row in connection.execute(text(JOB_STATES).columns(**columns))]
+    return [JobRow._make(row) for row in connection.execute(text(JOB_STATES).columns(**columns))]
 
 
 class Exports(StoreAccess):
@@ -139,20 +125,12 @@ class Exports(StoreAccess):
                     closed.append(export_id)
             return closed
 
-    def exports(self, limit: int = 20, job: str | None = None) -> list[ExportRow]:
-        """Return up to `limit` exports, newest first; only exports of `job` if given."""
-        statement = select(*_EXPORT).order_by(exports.c.id.desc()).limit(limit)
-        if job is not None:
-            statement = statement.where(exports.c.job == job)
-        with self._reading() as connection:
-            return [ExportRow._make(row) for row in connection.execute(statement)]
-
-    def last_version(self, job: str) -> ExportRow | None:
-        """Return the last successful export of a job, or None."""
-        query = select(*_EXPORT).where(exports.c.job == job, exports.c.state == DONE)
+    def last_version(self, job: str) -> tuple[str, str | None] | None:
+        """Return the path and the manifest of the last successful export of a job, or None."""
+        query = select(exports.c.path, exports.c.manifest).where(exports.c.job == job, exports.c.state == DONE)
         with self._reading() as connection:
             row = connection.execute(query.order_by(exports.c.id.desc()).limit(1)).one_or_none()
-            return None if row is None else ExportRow._make(row)
+            return None if row is None else (row.path, row.manifest)
 
     def grammar_position(self) -> int:
         """Return the position of the last transaction that changed pairs or the grammar."""
@@ -167,7 +145,7 @@ class Exports(StoreAccess):
         with self._reading() as connection:
             return [JobRow(*row) for row in connection.execute(query.order_by(*order))]
 
-    def job_states(self) -> list[JobState]:
+    def job_states(self) -> list[JobRow]:
         """Return all jobs with their runs, in the order of `jobs`."""
         with self._reading() as connection:
             return read_job_states(connection)
@@ -181,7 +159,7 @@ class Exports(StoreAccess):
             " unchanged_at = excluded.unchanged_at, job = excluded.job"
         )
         with writing_connection(self.engine) as connection:
-            connection.execute(statement, asdict(row))
+            connection.execute(statement, row._asdict())
 
     def postpone_job(self, row: JobRow, next_run: float | None) -> bool:
         """Set the next run of a job. Returns False if its row has changed since it was read."""
@@ -200,6 +178,3 @@ class Exports(StoreAccess):
         """Remove a job. Returns False if it does not exist."""
         with writing_connection(self.engine) as connection:
             return connection.execute(delete(scheduled_jobs).where(scheduled_jobs.c.name == name)).rowcount == 1
-
-
-_EXPORT = [exports.c[name] for name in ExportRow._fields]

@@ -94,9 +94,9 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     before = _stored(transaction, changed)
     after = StoredUses(
         before.ids,
-        before.counts + deltas.counts,
+        before.counts + deltas.count,
         before.expected + deltas.expected_uses,
-        before.variances + deltas.expected_uses_variances,
+        before.variances + deltas.expected_uses_variance,
         before.minimal + deltas.minimal_uses,
     )
     below = (after.counts < 0) | (after.expected < 0) | (after.variances < 0) | (after.minimal < 0)
@@ -114,13 +114,13 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     state.rules_in_use += int((after.counts > 0).sum() - (before.counts > 0).sum())
     state.rules_expected += int((after.expected > 0).sum() - (before.expected > 0).sum())
     state.rules_stored += int(used.sum() - is_stored.sum())
-    state.rule_tokens += int(deltas.counts.sum())
+    state.rule_tokens += int(deltas.count.sum())
     state.expected_tokens += float(deltas.expected_uses.sum())
-    moved_count = is_stored & (deltas.counts != 0)
+    moved_count = is_stored & (deltas.count != 0)
     today = now().strftime("%Y-%m-%d")
     if state.last_change_day != today:
         state.last_change_day, state.last_rule_id_at_day_start = today, state.last_rule_id
-    moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0) | (deltas.minimal_uses != 0)
+    moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variance != 0) | (deltas.minimal_uses != 0)
     _set_counts(transaction, after, moved_count & used, is_stored & used & ~moved_count & moved)
     had_words, has_words = (is_indexed_by_words(stored.counts, stored.expected) for stored in (before, after))
     _index_more_words(transaction, changed, after, np.flatnonzero(is_stored & ~had_words & has_words))
@@ -131,7 +131,7 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     state.last_rule_id += len(new)
     if len(new):
         insert_rules(transaction, changed, new, new_ids)
-        by_words = is_indexed_by_words(deltas.counts[new], deltas.expected_uses[new])
+        by_words = is_indexed_by_words(deltas.count[new], deltas.expected_uses[new])
         insert_rule_words(transaction, changed.sides(new[by_words]), new_ids[by_words])
     ids = before.ids.copy()
     ids[new] = new_ids
@@ -150,7 +150,7 @@ def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
     """Merge the deltas of equal keys into one row each. Raises `RuleKeyCollisionError`."""
     # Databases store keys as signed integers.
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
-    sources, targets = deltas.sources.strings(), deltas.targets.strings()
+    sources, targets = deltas.source.strings(), deltas.target.strings()
     # Usually all of these are distinct, which implies that all keys are distinct.
     mixed = np.sort(deltas.keys[:, 0] ^ deltas.keys[:, 1])
     if (mixed[1:] != mixed[:-1]).all():
@@ -221,7 +221,7 @@ def _set_counts(
 
 def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows, ids: NDArray[np.int64]) -> None:
     """Insert rules with the given ids and their deltas as counts. Does not index words or keys."""
-    numbers = (named.deltas.numbers(name)[rows] for name in NUMBERS)
+    numbers = (getattr(named.deltas, name)[rows] for name in NUMBERS)
     columns = [
         ids.tolist(),
         *named.sides(rows),

@@ -19,7 +19,7 @@ from hierogram.storage.database.transactions import (
     staged_ids,
     staged_uses,
 )
-from hierogram.storage.pairs.pairs import as_rows, is_sound, pair_rows
+from hierogram.storage.pairs.pairs import is_sound, pair_rows
 from hierogram.storage.records.grammar import SupportingPair
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.schema.tables import corpora, indexed_pairs, pair_positions, rule_pairs, rules, sentence_pairs
@@ -49,7 +49,7 @@ class OccurrenceIndex(StoreAccess):
                 .order_by(sentence_pairs.c.id)
                 .limit(limit)
             )
-            return position, as_rows(connection.execute(statement))
+            return position, list(map(PairRow._make, connection.execute(statement)))
 
     def count_unindexed(self) -> int:
         """Return the number of pairs whose current derivation is not indexed."""

@@ -23,7 +23,6 @@ from hierogram.storage.records.pairs import (
     NO_ALIGNMENT,
     UNALIGNED,
     WAITING,
-    AddedPairs,
     IngestTotals,
     NewPairs,
     RejectedLine,
@@ -99,10 +98,10 @@ class Ingest(StoreAccess):
         batch_id: int,
         new_pairs: NewPairs,
         rejected: Sequence[RejectedLine] = (),
-        receipt: Callable[[AddedPairs], Receipt] | None = None,
+        receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None,
         learned: Mapping[str, tuple[str, ...]] | None = None,
-    ) -> AddedPairs:
-        """Store new pairs and rejected lines, atomically.
+    ) -> tuple[IngestTotals, list[RejectedLine]]:
+        """Store new pairs and rejected lines, atomically. Returns the totals of all lines, and the rejected runs.
 
         The store rejects a pair if its external id is stored with other content (`external-id-conflict`) or if a token
         or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`). `receipt` returns the state of the request,
@@ -139,10 +138,9 @@ class Ingest(StoreAccess):
                     rejected=ingest_batches.c.rejected + totals.rejected,
                 )
             )
-            added = AddedPairs(totals, rejected_runs)
             if receipt:
-                save_request(transaction, *receipt(added))
-            return added
+                save_request(transaction, *receipt(totals, rejected_runs))
+            return totals, rejected_runs
 
     def finish_ingest(
         self, batch_id: int, error: str | None = None, receipt: Receipt | None = None, notes: Sequence[str] = ()

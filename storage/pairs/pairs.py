@@ -8,7 +8,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, LargeBinary, Row, Select, cast, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, LargeBinary, Select, cast, func, insert, select, text
 
 from hierogram.storage.database.transactions import (
     StoreAccess,
@@ -76,12 +76,12 @@ class StoredPairs(StoreAccess):
             if sound:
                 ordered = ordered.where(is_sound(sentence_pairs.c.id))
             if states is None:
-                return as_rows(connection.execute(ordered))
+                return list(map(PairRow._make, connection.execute(ordered)))
             # Query each state separately, because the index has id order only within a state.
             rows = [
                 row
                 for state in dict.fromkeys(states)
-                for row in as_rows(connection.execute(ordered.where(sentence_pairs.c.state == state)))
+                for row in map(PairRow._make, connection.execute(ordered.where(sentence_pairs.c.state == state)))
             ]
             rows.sort(key=attrgetter("id"))
             return rows[:limit]
@@ -108,7 +108,7 @@ class StoredPairs(StoreAccess):
                 .order_by(pair_positions.c.position, pair_positions.c.pair_id)
                 .limit(limit)
             )
-            return as_rows(connection.execute(statement))
+            return list(map(PairRow._make, connection.execute(statement)))
 
     def count_pairs(self, states: Sequence[str] | None = None) -> int:
         """Return the number of pairs, only in `states` if given. Raises `StoreError` for unknown states."""
@@ -253,7 +253,7 @@ def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     """Return the pairs with the given ids, in id order. Unknown ids are skipped."""
     # Other ids do not exist, and the database would refuse them.
     valid_ids = (pair_id for pair_id in ids if 0 < pair_id <= MAX_NUMBER)
-    return as_rows(rows_with(connection, pair_rows(), sentence_pairs.c.id, valid_ids))
+    return list(map(PairRow._make, rows_with(connection, pair_rows(), sentence_pairs.c.id, valid_ids)))
 
 
 def pair_records(connection: Connection, condition: ColumnElement[bool], limit: int | None = None) -> list[PairRecord]:
@@ -269,11 +269,6 @@ def pair_records(connection: Connection, condition: ColumnElement[bool], limit: 
 def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
     """Return a pair with its corpus name, or None if it does not exist."""
     return next(iter(pair_records(connection, sentence_pairs.c.id == pair_id)), None)
-
-
-def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
-    """Convert rows of `pair_rows()`."""
-    return [PairRow._make(row) for row in rows]
 
 
 def _scores(connection: Connection, condition: ColumnElement[bool], limit: int | None = None) -> list[ScoreRow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hierogram.storage.records.pairs import checksum_of
@@ -16,22 +16,15 @@ if TYPE_CHECKING:
     from hierogram.samplers.grammar.columns import Blobs, Texts
 
 
-_COLUMNS = {
-    "length": "lengths",
-    "scope": "scopes",
-    "count": "counts",
-    "expected_uses_variance": "expected_uses_variances",
-}
-
 NUMBERS = (
     "length", "scope", "nonterminals", "source_terminals", "target_terminals", "hiero", "count",
     "expected_uses", "expected_uses_variance", "minimal_uses",
 )  # fmt: skip
-"""Numeric columns of the table `rules`, in the order of `RuleDeltas`."""
+"""Numeric columns of `RuleDeltas` and of the table `rules`, in order."""
 
-_SIDES = ("sources", "targets")
+SIDES = ("source", "target")
 """Text columns."""
-_CHANGES = ("counts", "expected_uses", "expected_uses_variances", "minimal_uses")
+_CHANGES = ("count", "expected_uses", "expected_uses_variance", "minimal_uses")
 """Columns of count changes."""
 
 
@@ -39,36 +32,32 @@ _CHANGES = ("counts", "expected_uses", "expected_uses_variances", "minimal_uses"
 class RuleDeltas:
     """Changes of rule counts, with the rules themselves, so that the store can detect key collisions.
 
-    `keys` uint64[n, 2] are the halves (high, low) of the rule keys, `sources` and `targets` the rule sides as texts.
-    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` are int32[n], `hiero` is bool[n].
-    `counts` int64[n], `expected_uses` float64[n] and `expected_uses_variances` float64[n] are the changes of counts, of
-    expected uses (multiples of 1/`ONE_USE`) and of the variances of their errors (multiples of 1/`ONE_SQUARE`).
-    `minimal_uses` int64[n] are the changes of uses in minimal derivations. New rules are stored in the given order;
-    sort them by source, so that rules that are looked up together are stored together.
+    The columns have the names of the table `rules`. `keys` uint64[n, 2] are the halves (high, low) of the rule keys,
+    `source` and `target` the rule sides as texts. `length`, `scope`, `nonterminals`, `source_terminals` and
+    `target_terminals` are int32[n], `hiero` is bool[n]. `count` int64[n], `expected_uses` float64[n] and
+    `expected_uses_variance` float64[n] are the changes of counts, of expected uses (multiples of 1/`ONE_USE`) and of
+    the variances of their errors (multiples of 1/`ONE_SQUARE`). `minimal_uses` int64[n] are the changes of uses in
+    minimal derivations. New rules are stored in the given order; sort them by source, so that rules that are looked up
+    together are stored together.
     """
 
     keys: NDArray[np.uint64]
-    sources: Texts
-    targets: Texts
-    lengths: NDArray[np.int32]
-    scopes: NDArray[np.int32]
+    source: Texts
+    target: Texts
+    length: NDArray[np.int32]
+    scope: NDArray[np.int32]
     nonterminals: NDArray[np.int32]
     source_terminals: NDArray[np.int32]
     target_terminals: NDArray[np.int32]
     hiero: NDArray[np.bool_]
-    counts: NDArray[np.int64]
+    count: NDArray[np.int64]
     expected_uses: NDArray[np.float64]
-    expected_uses_variances: NDArray[np.float64]
+    expected_uses_variance: NDArray[np.float64]
     minimal_uses: NDArray[np.int64]
 
     def __len__(self) -> int:
         """Return the number of rules."""
-        return len(self.counts)
-
-    def numbers(self, column: str) -> NDArray[np.generic]:
-        """Return a numeric column by its name in the table `rules`, such as `nonterminals` or `scope`."""
-        named: NDArray[np.generic] = getattr(self, _COLUMNS.get(column, column))
-        return named
+        return len(self.keys)
 
     def added_up(self, groups: NDArray[np.int64]) -> RuleDeltas:
         """Sum the changes by group: row g gets the sum over the rows k with `groups[k]` = g, or 0."""
@@ -81,16 +70,12 @@ class RuleDeltas:
 
     def at(self, rows: NDArray[np.int64], sources: Texts, targets: Texts) -> RuleDeltas:
         """Return the selected rows, with the given sides."""
-        columns = {name: getattr(self, name)[rows] for name in _column_names() if name not in _SIDES}
-        return RuleDeltas(sources=sources, targets=targets, **columns)
+        numbers = {name: getattr(self, name)[rows] for name in NUMBERS}
+        return RuleDeltas(self.keys[rows], sources, targets, **numbers)
 
     def shown(self, row: int) -> str:
         """Return a rule for display, as `source ||| target`."""
-        return f"{self.sources.string(row)} ||| {self.targets.string(row)}"
-
-
-def _column_names() -> list[str]:
-    return [field.name for field in fields(RuleDeltas)]
+        return f"{self.source.string(row)} ||| {self.target.string(row)}"
 
 
 def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
@@ -100,9 +85,9 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
     from hierogram.samplers.grammar.columns import concatenate_texts
 
     columns: dict[str, Any] = {}
-    for name in _column_names():
+    for name in ("keys", *SIDES, *NUMBERS):
         values = [getattr(part, name) for part in parts]
-        columns[name] = concatenate_texts(values) if name in _SIDES else np.concatenate(values)
+        columns[name] = concatenate_texts(values) if name in SIDES else np.concatenate(values)
     return RuleDeltas(**columns)
 
 

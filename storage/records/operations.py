@@ -1,4 +1,4 @@
-"""Records of store status, leases, requests, exports and events."""
+"""Records of store status, leases, requests and events."""
 
 from __future__ import annotations
 
@@ -69,32 +69,6 @@ class RequestRow(NamedTuple):
     digest: bytes
     done: bool
     response: str
-
-
-class ExportRow(NamedTuple):
-    """A recorded export: its file, and the store position of its content.
-
-    `path` is the file of rules; until the export has succeeded, it is the intended file or the folder of versions.
-    `state` is running, done or failed; times are UTC. `last_event_id` is the id of the last event at `position`.
-    """
-
-    id: int
-    name: str
-    path: str
-    format: str
-    started_at: datetime
-    finished_at: datetime | None
-    state: str
-    rules: int | None
-    bytes: int | None
-    sha256: str | None
-    position: int | None
-    error: str | None
-    manifest: str | None
-    job: str | None
-    process: str | None
-    seconds: float | None
-    last_event_id: int | None
 
 
 EventKind = Literal[

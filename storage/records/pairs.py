@@ -128,14 +128,6 @@ class IngestTotals:
         return IngestTotals(self.accepted + other.accepted, self.duplicates + other.duplicates, rejected)
 
 
-@dataclass(frozen=True, slots=True)
-class AddedPairs:
-    """Result of adding a chunk of input: totals of all lines, and all rejected lines, in runs."""
-
-    totals: IngestTotals
-    rejected: list[RejectedLine]
-
-
 _SPREAD, _CRC = 0x9E3779B1, 0xFFFFFFFF
 
 

@@ -371,8 +371,8 @@ DAEMON_FAULTS = (
     Fault(
         "rules of new pairs are scored without rules that share a target side",
         "daemon/exports/loading.py",
-        "sides = {side: _distinct_sides(scratch, side) for side in SIDES}",
-        'sides = {"source": _distinct_sides(scratch, "source")}',
+        "    sides = {}\n    for side in SIDES:\n",
+        '    sides = {}\n    for side in ("source",):\n',
         (_FOLLOWING, "-k", "added_at_once"),
     ),
     Fault(

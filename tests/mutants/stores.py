@@ -18,8 +18,8 @@ STORE_FAULTS = (
     Fault(
         "a delta is applied twice",
         "storage/grammar/changes.py",
-        "before.counts + deltas.counts,",
-        "before.counts + 2 * deltas.counts,",
+        "before.counts + deltas.count,",
+        "before.counts + 2 * deltas.count,",
         (_COMMITS, "-k", "sqlite and add_up"),
     ),
     Fault(

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import text
+from sqlalchemy import Row, select, text
 from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.columns import join_blobs, join_texts
@@ -16,6 +16,7 @@ from hierogram.storage.records.aligner import AlignerChange, AlignerCounts
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.records.grammar import LabelRow, SweepRecord
 from hierogram.storage.records.pairs import NewPairs, PairRow
+from hierogram.storage.schema.tables import exports
 from hierogram.storage.store import Store
 
 
@@ -176,6 +177,13 @@ def counts_of(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
         return {
             (rule.source, rule.target): (rule.count, rule.expected_uses) for rule in rule_rows(snapshot)
         }
+
+
+def export_rows(store: Store, job: str | None = None) -> list[Row[tuple[object, ...]]]:
+    """Return the recorded exports, newest first; only exports of `job` if given."""
+    statement = select(exports).order_by(exports.c.id.desc())
+    with store.engine.connect() as connection:
+        return list(connection.execute(statement if job is None else statement.where(exports.c.job == job)))
 
 
 def query(url: str, statement: str, **parameters: object) -> list[tuple[object, ...]]:

@@ -312,8 +312,8 @@ class _ChainRunner:
         nothing = empty_blobs(loaded.size)
         samples = [StoredSamples(loaded.trees(chain.state), nothing) for chain in self._chains]
         rules = join_deltas([loaded.rule_deltas(None, sample, self._settings) for sample in samples])
-        counts = np.bincount(first_rows_by_key(rules.keys), rules.counts, len(rules))
+        counts = np.bincount(first_rows_by_key(rules.keys), rules.count, len(rules))
         chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_WATCHED_RULES]
         chosen = chosen[counts[chosen] > 0]
-        sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.sources, rules.targets))
+        sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.source, rules.target))
         return rules.keys[chosen], sources, targets

@@ -10,7 +10,7 @@ from pydantic import Field
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import SOURCE
-from hierogram.storage.browsing.details import last_pair, list_pairs
+from hierogram.storage.browsing.details import list_pairs
 from hierogram.storage.browsing.similar_pairs import find_similar_pairs, weigh_words
 from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.storage.records.pairs import PairRecord
@@ -95,7 +95,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
     Pairs added or withdrawn during the export are omitted, and so are characters that XML does not allow.
     """
     with store.reader.read() as transaction:
-        settings, last = transaction.settings(), last_pair(transaction)
+        settings, last = transaction.settings(), transaction.state().last_pair_id
     texts = make_pipeline(settings).running()
     languages = [xml_attribute(language) for language in settings.languages or UNKNOWN_LANGUAGES]
     yield (

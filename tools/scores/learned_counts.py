@@ -257,14 +257,14 @@ class LearnedCounts:
 
 def _select_used(stored: RuleDeltas, numbers: Sequence[dict[str, int]]) -> _UsedRules:
     """Return the rules in use. `numbers` maps symbols of each side to numbers; new symbols are added."""
-    rows = np.flatnonzero(stored.counts > 0)
+    rows = np.flatnonzero(stored.count > 0)
     return _UsedRules(
         stored.keys[rows],
-        _symbols(stored.sources.at(rows), numbers[0]),
-        _symbols(stored.targets.at(rows), numbers[1]),
-        stored.lengths[rows],
-        stored.scopes[rows],
-        stored.counts[rows],
+        _symbols(stored.source.at(rows), numbers[0]),
+        _symbols(stored.target.at(rows), numbers[1]),
+        stored.length[rows],
+        stored.scope[rows],
+        stored.count[rows],
     )
 
 

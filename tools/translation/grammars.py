@@ -314,7 +314,8 @@ class StoreGrammar:
     def _take(self, database: Scratch, rules: str) -> float:
         columns = ", ".join(("source", "target", "alignment", "all_seen", *self._names))
         query = "SELECT concat_ws('\t', source, target, alignment, '') FROM sorted"
-        database.arrange("sorted", f"SELECT {columns} FROM {rules}", "source, target")
+        database.run("SET preserve_insertion_order = true")
+        database.run(f"CREATE TABLE sorted AS SELECT {columns} FROM {rules} ORDER BY source, target")
         for _ in self._reader.read(database.lines(query)):
             pass
         self._values = np.concatenate([self._values, database.numbers("sorted", self._names)])

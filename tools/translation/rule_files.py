@@ -14,7 +14,7 @@ from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.exports.format import BY_NAME, FEATURES
 from hierogram.daemon.exports.formats import CDEC_NAMES, FORMATS, MOSES, MOSES_SCORES, format_from_name
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
-from hierogram.daemon.exports.scratch import Scratch, quoted
+from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import open_lines
 from hierogram.samplers.decoding.grammar import RuleColumns
@@ -37,6 +37,7 @@ from hierogram.samplers.decoding.reading import (
     with_numbered_gaps,
 )
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
+from hierogram.storage.browsing.reader import literal
 
 _LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
 _CANONICAL = {exported: name for name, exported in CDEC_NAMES.items()}
@@ -259,7 +260,7 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) 
 
     import duckdb
 
-    path = quoted(str(file))
+    path = literal(str(file))
     zstd = ", compression='zstd'" if file.name.endswith(".zst") else ""
     tables = {
         "jsonl": f"read_json({path}, format='newline_delimited', maximum_object_size=16777216{zstd}, {_PLAIN})",

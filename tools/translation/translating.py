@@ -553,7 +553,7 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
         links, uses = uses_by_links(found, [np.ones(len(of_some.entries), np.int64) for of_some in found])
         link_texts(links)
         number_texts(uses.sum(axis=1))
-        take_texts(loaded.rules(deltas, np.arange(deltas.entries)).sources, links.entries)
+        take_texts(loaded.rules(deltas, np.arange(deltas.entries)).source, links.entries)
     reader = RuleReader("rules to warm up with", "parquet", ("count",))
     for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\t\nb\ty\t0-0\t\t\n"]):
         pass

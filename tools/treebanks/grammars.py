@@ -136,7 +136,7 @@ def _read_rules(parts: Iterable[StoredRules], current_sample: bool) -> TreeGramm
     expected: dict[str, float] = {}
     for part in parts:
         rules = part.rules
-        columns = rules.targets.strings(), rules.counts.tolist(), rules.expected_uses.tolist()
+        columns = rules.target.strings(), rules.count.tolist(), rules.expected_uses.tolist()
         for target, count, uses in zip(*columns, strict=True):
             if count > 0:
                 present[target] = float(count)

@@ -136,17 +136,17 @@ class LoadedRawPairs:
         source_terminals, target_terminals = ((words >= 0).sum(axis=1, dtype=np.int32) for words in (source, target))
         return RuleDeltas(
             keys=keys,
-            sources=join_texts(sources),
-            targets=join_texts(targets),
-            lengths=(source_terminals + target_terminals + scopes).astype(np.int32),
-            scopes=scopes,
+            source=join_texts(sources),
+            target=join_texts(targets),
+            length=(source_terminals + target_terminals + scopes).astype(np.int32),
+            scope=scopes,
             nonterminals=nonterminals,
             source_terminals=source_terminals,
             target_terminals=target_terminals,
             hiero=is_hiero(nonterminals, nonterminals // 2, source_terminals, target_terminals),
-            counts=uses.counts,
+            count=uses.counts,
             expected_uses=uses.sampled / ONE_USE,
-            expected_uses_variances=uses.variances / ONE_SQUARE,
+            expected_uses_variance=uses.variances / ONE_SQUARE,
             minimal_uses=np.zeros(len(keys), np.int64),
         )
 
@@ -259,8 +259,8 @@ class ItgStoreChain(Chain):
             empty_table(longest, len(rules)),
             build_model(ModelSettings(DIRICHLET, 1.0, 0.0, 1.0), 1, 1, longest),
             rules.keys,
-            rules.counts,
-            pack_size(rules.lengths, rules.source_terminals, rules.target_terminals),
+            rules.count,
+            pack_size(rules.length, rules.source_terminals, rules.target_terminals),
         )
 
     def add_pairs(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:

@@ -214,17 +214,17 @@ class LoadedPairs(ForestPairs):
         sources, targets = render_rules(deltas, chosen, self.source, self.target)
         return RuleDeltas(
             keys=deltas.keys[chosen],
-            sources=sources,
-            targets=targets,
-            lengths=length_of(sizes).astype(np.int32),
-            scopes=deltas.scopes[chosen],
+            source=sources,
+            target=targets,
+            length=length_of(sizes).astype(np.int32),
+            scope=deltas.scopes[chosen],
             nonterminals=nonterminals,
             source_terminals=source_terminals,
             target_terminals=target_terminals,
             hiero=is_hiero(nonterminals, deltas.adjacent[chosen], source_terminals, target_terminals),
-            counts=deltas.counts[chosen],
+            count=deltas.counts[chosen],
             expected_uses=deltas.sampled[chosen] / ONE_USE,
-            expected_uses_variances=deltas.variances[chosen] / ONE_SQUARE,
+            expected_uses_variance=deltas.variances[chosen] / ONE_SQUARE,
             minimal_uses=deltas.minimal[chosen],
         )
 

@@ -61,17 +61,17 @@ class LoadedTrees(ForestPairs):
         none = np.zeros(len(chosen), np.int32)
         return RuleDeltas(
             keys=np.array([fragment_key(*both, self.key_salt) for both in sides], np.uint64).reshape(-1, 2),
-            sources=join_texts(labels),
-            targets=join_texts(fragments),
-            lengths=np.array(expansions, np.int32),
-            scopes=none,
+            source=join_texts(labels),
+            target=join_texts(fragments),
+            length=np.array(expansions, np.int32),
+            scope=none,
             nonterminals=deltas.nonterminals[chosen],
             source_terminals=none,
             target_terminals=source_terminals_of(deltas.rule_sizes[chosen]).astype(np.int32),
             hiero=none.astype(np.bool_),
-            counts=deltas.counts[chosen],
+            count=deltas.counts[chosen],
             expected_uses=deltas.sampled[chosen] / ONE_USE,
-            expected_uses_variances=deltas.variances[chosen] / ONE_SQUARE,
+            expected_uses_variance=deltas.variances[chosen] / ONE_SQUARE,
             minimal_uses=deltas.minimal[chosen],
         )
 

@@ -157,7 +157,7 @@ def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
         ("duration_seconds", "Duration of writing the last version.", lambda job: job.seconds),
         ("rules", "Rules in the last version.", lambda job: job.rules),
         ("bytes", "Size of the rule file of the last version.", lambda job: job.bytes),
-        ("failing", "1 if the last run failed or the next run cannot succeed.", lambda job: job.failing),
+        ("failing", "1 if the last run failed or the next run cannot succeed.", lambda job: job.error is not None),
     ]
     for name, text, read in figures:
         metric = GaugeMetricFamily(f"hierogram_export_{name}", text, labels=["job"])

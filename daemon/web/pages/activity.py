@@ -38,10 +38,9 @@ def activity_routes(page: PageContext) -> APIRouter:
             transaction, settings = snapshot.transaction, snapshot.settings
             status = progress.store_status(transaction, page.reader.url)
             sweeps = progress.last_sweeps(transaction, _SWEEPS)
-            batches = progress.last_batches(transaction, _ROWS)
+            latest = {name: transaction.records(sql, most=_ROWS) for name, sql in progress.LATEST.items()}
             # Sweeps of stage 1 sample at other temperatures, so their log-likelihoods differ.
             annealed = settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
-            exports, changes = progress.last_exports(transaction, _ROWS), progress.last_changes(transaction, _ROWS)
             daemon = asdict(page.service.status().with_states(status.pairs)) if page.service else None
             time = datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
@@ -50,18 +49,13 @@ def activity_routes(page: PageContext) -> APIRouter:
                 "sweeps": sweeps,
                 "curve": _likelihood_curve(sweeps, annealed),
                 "moves": [[row["id"], row["edges_moved"], row["cuts_moved"]] for row in sweeps],
-                "diagnostics": _diagnostics(status.pairs, sweeps, batches, annealed),
+                "diagnostics": _diagnostics(status.pairs, sweeps, latest["batches"], annealed),
                 "annealed": annealed,
-                "batches": batches,
+                **latest,
                 "rejected": progress.last_rejected(transaction, _ROWS),
-                "damaged": progress.first_damaged(transaction, _ROWS),
-                "failed_files": progress.last_failed_files(transaction, _ROWS),
-                "deliveries": progress.open_deliveries(transaction, _ROWS),
-                "exports": exports,
                 "jobs": job_statuses(progress.scheduled_jobs(transaction)),
-                "changes": changes,
                 "at": time,
-                "_exported": next((row for row in exports if row["state"] == "done"), None),
+                "_exported": next((row for row in latest["exports"] if row["state"] == "done"), None),
                 "_failures": _failures(daemon, progress.recent_failures(transaction), time - _RECENT),
             }
         return page.render(request, "now", content, snapshot)

@@ -55,14 +55,16 @@ def lay_out_trees(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWor
     if any(use.target_span[1] for use in uses):
         trees.append((TARGET, height - _MARGIN, -_STEP, baselines[TARGET] + 8.0))
     for side, root, step, foot in trees:
+        xs = centers[side]
         positions = [
-            (_span_center(centers[side], use.source_span if side == SOURCE else use.target_span), root + level * step)
+            (round((xs[start] + xs[max(start, end - 1)]) / 2, 1) if xs else 0.0, root + level * step)
             for use, level in zip(uses, levels, strict=True)
+            for start, end in [use.source_span if side == SOURCE else use.target_span]
         ]
         for number, (use, (x, y)) in enumerate(zip(uses, positions, strict=True), 1):
             nodes.append((x, y, number, color_number(number), f"{use.source} ||| {use.target}"))
             ends = [positions[child] for child in use.children]
-            ends += [(centers[side][n], foot) for n in terminal_positions(use, list(uses), side)]
+            ends += [(xs[n], foot) for n in terminal_positions(use, list(uses), side)]
             branches += [_curve((x, y), end) for end in ends]
     top = baselines[TARGET] - _WORD_HEIGHT + 4.0
     return {
@@ -107,11 +109,6 @@ def _word_offsets(words: Sequence[ShownWord]) -> list[Point]:
         offsets.append((end + word_width / 2, end + word_width))
         end += word_width
     return offsets
-
-
-def _span_center(centers: Sequence[float], span: tuple[int, int]) -> float:
-    start, end = span
-    return round((centers[start] + centers[max(start, end - 1)]) / 2, 1) if centers else 0.0
 
 
 def _curve(start: Point, end: Point) -> str:

@@ -17,7 +17,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET
-from hierogram.storage.browsing.details import count_uses, find_neighbors, find_pair, is_withdrawal_pending
+from hierogram.storage.browsing.details import count_uses, find_neighbors, find_pair
 from hierogram.storage.records.pairs import PairRecord
 
 
@@ -56,10 +56,11 @@ def pair_routes(page: PageContext) -> APIRouter:
     def withdrawn(request: Request, pair_id: PairId) -> Response:
         """Return the state of a withdrawal. Redirects to the pair's page if no withdrawal was requested."""
         with page.read() as snapshot:
-            pending = is_withdrawal_pending(snapshot.transaction, pair_id)
-            if pending is None:
+            query = "SELECT done_at FROM withdrawals WHERE pair_id = :pair_id"
+            requested = snapshot.transaction.row(query, False, pair_id=pair_id)
+            if requested is None:
                 return RedirectResponse(f"/pairs/{_require_pair(snapshot, pair_id).id}", HTTPStatus.SEE_OTHER)
-        content = {"id": pair_id, "one": snapshot.notation.one, "pending": pending}
+        content = {"id": pair_id, "one": snapshot.notation.one, "pending": requested[0] is None}
         return page.render_html(request, "withdrawn", content)
 
     return router
@@ -115,9 +116,9 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
     previous, following = find_neighbors(transaction, pair.id)
     # The score is the log of the product of the rules' relative frequencies, if all rules have been counted.
     score = None
-    total = transaction.row("SELECT rule_tokens FROM store_state", False)
-    if counts_by_rule and total and total[0] and all(count for _, count in counts_by_rule):
-        score = sum(log(count / total[0]) for _, count in counts_by_rule)
+    total = transaction.state().rule_tokens
+    if counts_by_rule and total and all(count for _, count in counts_by_rule):
+        score = sum(log(count / total) for _, count in counts_by_rule)
     return {
         "pair": pair,
         "rules": [

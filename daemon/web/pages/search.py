@@ -59,7 +59,7 @@ def search_routes(page: PageContext) -> APIRouter:
                 "has_query": bool(phrase.words),
                 "query": asdict(query),
                 "store": {name: getattr(status, name) for name in ("rules_in_use", "rule_tokens", "pairs")},
-                "corpora": progress.corpus_names(transaction),
+                "corpora": [name for (name,) in transaction.rows("SELECT name FROM corpora ORDER BY name", False)],
                 "two_sides": TWO_SIDES in notation.offers,
                 "_values": {name: field.option.values for name, field in OptionField.of(Query).items()},
             }

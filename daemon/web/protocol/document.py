@@ -102,16 +102,6 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             yield path, method.upper(), operation
 
 
-def query_parameters(document: dict[str, Any], method: str, path: str) -> dict[str, bool]:
-    """Return the query parameters of an operation, and whether each is repeatable. Empty for an unknown operation."""
-    operation = document["paths"].get(path, {}).get(method.lower(), {})
-    return {
-        parameter["name"]: parameter["schema"].get("type") == "array"
-        for parameter in operation.get("parameters", ())
-        if parameter["in"] == "query"
-    }
-
-
 def methods_at(document: dict[str, Any], path: str) -> list[str]:
     """Return the methods that the document lists for a request path. Empty for an unknown path."""
     methods: set[str] = set()

@@ -21,7 +21,7 @@ from hierogram.daemon.exceptions import (
     NothingLearnedError,
     WrongKindError,
 )
-from hierogram.daemon.web.protocol.document import API_PREFIXES, MEDIA_TYPE, methods_at, query_parameters
+from hierogram.daemon.web.protocol.document import API_PREFIXES, MEDIA_TYPE, methods_at
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.storage.exceptions import SlowQueryError, StoreError
 
@@ -67,17 +67,15 @@ _SHOWN_CHARACTERS = 60
 
 def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
     """Return a 422 problem for pydantic's errors; each fault has `where`, such as `pairs.0.source`, and `reason`."""
-    faults = [{"where": ".".join(map(str, error["loc"])) or "body", "reason": _reason(error)} for error in errors]
+    faults = []
+    for error in errors:
+        reason = str(error["msg"]).removeprefix("Value error, ")
+        if error["type"] not in ("missing", "extra_forbidden", "value_error"):
+            value = json.dumps(error.get("input"), ensure_ascii=False, default=str)
+            reason += f", got {value if len(value) <= _SHOWN_CHARACTERS else value[:_SHOWN_CHARACTERS] + '…'}"
+        faults.append({"where": ".".join(map(str, error["loc"])) or "body", "reason": reason})
     detail = "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, faults=faults)
-
-
-def _reason(error: Mapping[str, Any]) -> str:
-    reason = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] in ("missing", "extra_forbidden", "value_error"):
-        return reason
-    value = json.dumps(error.get("input"), ensure_ascii=False, default=str)
-    return f"{reason}, got {value if len(value) <= _SHOWN_CHARACTERS else value[:_SHOWN_CHARACTERS] + '…'}"
 
 
 def make_problem(request: Request, error: Exception) -> ProblemError:
@@ -158,4 +156,6 @@ def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[st
 async def check_query(request: Request) -> None:
     """Raise `ProblemError` (400) if the query has an unknown parameter or repeats one that is not repeatable."""
     path = getattr(request.scope["route"], "path_format", request.url.path)
-    parse_query(request, query_parameters(request.app.openapi(), request.method, path))
+    operation = request.app.openapi()["paths"].get(path, {}).get(request.method.lower(), {})
+    parameters = (parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query")
+    parse_query(request, {parameter["name"]: parameter["schema"].get("type") == "array" for parameter in parameters})

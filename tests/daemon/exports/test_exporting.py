@@ -13,6 +13,7 @@ from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.exports import parsers
 from tests.daemon.exports.lexical import link_counts, weights
 from tests.reference.compositions import asked_for, expected_occurrences
+from tests.storage.building import export_rows
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
@@ -236,7 +237,7 @@ def test_the_manifest_is_correct(learned: Store, tmp_path: Path) -> None:
     assert written["filters"][1]["after"] == written["rules"]
     # Recording the start of the export is the one transaction in between.
     assert written["position"] == position + 1
-    [recorded] = learned.exports()
+    [recorded] = export_rows(learned)
     assert (recorded.state, recorded.rules, recorded.sha256) == ("done", manifest.rules, manifest.sha256)
     assert recorded.path == str(path)
     assert json.loads(recorded.manifest or "") == written
@@ -289,7 +290,7 @@ def test_a_failed_export_leaves_only_its_record(
         export(learned, path)
     assert [file.name for file in path.parent.iterdir()] == ["g.gz"]
     assert path.read_bytes() == b"the export of yesterday"
-    [recorded] = learned.exports()
+    [recorded] = export_rows(learned)
     assert (recorded.state, recorded.rules) == ("failed", None)
     assert "No space left" in (recorded.error or "")
 
@@ -298,7 +299,7 @@ def test_a_failed_export_leaves_only_its_record(
 def test_a_missing_folder_is_reported(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"the folder .* does not exist"):
         export(learned, tmp_path / "nowhere" / "g.gz")
-    assert learned.exports() == []
+    assert export_rows(learned) == []
     with pytest.raises(OptionError, match="its own compression"):
         ExportOptions(format="parquet", compression=Compression.GZIP)
 
@@ -361,14 +362,14 @@ def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path
         publish(store, Versions(tmp_path / "versions", "news"))
     assert not (tmp_path / "g.gz").exists()
     assert [path.name for path in (tmp_path / "versions").iterdir()] == [".news.lock"]
-    assert [(row.state, message in (row.error or "")) for row in store.exports()] == [("failed", True)] * 2
+    assert [(row.state, message in (row.error or "")) for row in export_rows(store)] == [("failed", True)] * 2
 
 
 @pytest.mark.database("sqlite")
 def test_an_export_in_another_kind_s_format_is_recorded(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"cannot be exported as fragments: use cdec, .*, shortlist, .*, ttable$"):
         publish(learned, Versions(tmp_path / "versions", "news"), ExportOptions(format="fragments"), job="news")
-    [row] = learned.exports(job="news")
+    [row] = export_rows(learned, "news")
     assert (row.state, row.format) == ("failed", "fragments")
     assert "cannot be exported as fragments" in (row.error or "")
 
@@ -386,7 +387,7 @@ def test_export_to_a_stream(learned: Store, tmp_path: Path) -> None:
     export(learned, tmp_path / "g", ALL)
     assert stream.getvalue() == (tmp_path / "g").read_bytes()
     assert manifest.sha256 == hashlib.sha256(stream.getvalue()).hexdigest()
-    recorded = learned.exports()[1]
+    recorded = export_rows(learned)[1]
     assert (recorded.name, recorded.path, recorded.state) == ("-", "-", "done")
     assert json.loads(recorded.manifest or "") == json.loads(manifest.text())
 

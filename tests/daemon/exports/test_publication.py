@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.storage.building import commit, delta
+from tests.storage.building import commit, delta, export_rows
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports import publication
@@ -194,9 +194,9 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         for hidden in (folder / "versions").glob(".news.*.tmp"):
             # Only a version that was renamed for removal has no lock, and is removed after a minute.
             assert not (hidden / "lock").exists()
-        assert {row.state for row in store.exports(1_000)} <= {"done", "running"}
+        assert {row.state for row in export_rows(store)} <= {"done", "running"}
         store.close_abandoned_exports()
-        assert {row.state for row in store.exports(1_000)} <= {"done", "failed"}
+        assert {row.state for row in export_rows(store)} <= {"done", "failed"}
 
 
 @pytest.mark.slow

@@ -168,9 +168,9 @@ class Fuzz:
         averages = loaded.read_averages(join_blobs(records))
         drawn = StoredSamples(loaded.trees(state), join_blobs(records))
         rules = loaded.rule_deltas(None, drawn, settings)
-        assert (rules.counts >= 0).all()
+        assert (rules.count >= 0).all()
         assert (rules.expected_uses >= 0).all()
-        assert int(loaded.occurrences(state).uses.sum()) == int(rules.counts.sum())
+        assert int(loaded.occurrences(state).uses.sum()) == int(rules.count.sum())
         every = np.ones(len(states), np.bool_)
         if sweep:
             chain = kind.chain(EmptyCounts(settings, (10, 10)), ChainConfig(1))

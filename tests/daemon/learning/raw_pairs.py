@@ -38,8 +38,8 @@ def put(store: Store, pairs: Sequence[tuple[str, str]], first: int = 1, links: s
         occurrence = met[source, target]
         new.append(NewPair(source, target, links, len(source.split()), len(target.split()), number, None, occurrence))
         met[source, target] += 1
-    added = store.add_pairs(batch, pairs_of(new))
-    assert added.totals.accepted == len(pairs)
+    totals, _ = store.add_pairs(batch, pairs_of(new))
+    assert totals.accepted == len(pairs)
     store.finish_ingest(batch)
 
 

@@ -51,8 +51,8 @@ def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
         words = read_parse(text).words
         pairs.append(NewPair(" ".join(words), text, "", len(words), 0, number, occurrence=met[text]))
         met[text] += 1
-    added = store.add_pairs(batch, pairs_of(pairs))
-    assert added.totals.accepted == len(texts)
+    totals, _ = store.add_pairs(batch, pairs_of(pairs))
+    assert totals.accepted == len(texts)
     store.finish_ingest(batch)
 
 

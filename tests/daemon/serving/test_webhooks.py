@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from tests.storage.building import count_deliveries, query
+from tests.storage.building import count_deliveries, export_rows, query
 
 from hierogram.daemon.configuration import Configuration, WebhooksSection, load_configuration
 from hierogram.daemon.exceptions import UsageError
@@ -169,7 +169,7 @@ def test_exports_continue_if_no_receiver_listens(store: Store, store_url: str) -
         for name in "abc":
             export(store, name)
         until(lambda: count_deliveries(store)["failed"] == 3)
-    assert {row.state for row in store.exports()} == {"done"}
+    assert {row.state for row in export_rows(store)} == {"done"}
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_a_stored_pair_keeps_its_human_links(store: Store) -> None:
     batch = store.begin_ingest("c", "again.jsonl", "jsonl")
     pairs = pairs_of([pair("s1 a", "t1", line=1), pair("new", "t", line=2)])
     known = {0: KnownLinks(frozenset({(1, 0)})), 1: KnownLinks(frozenset({(0, 0)}))}
-    assert store.add_pairs(batch, replace(pairs, known=known)).totals.duplicates == 1
+    assert store.add_pairs(batch, replace(pairs, known=known))[0].duplicates == 1
     store.finish_ingest(batch)
     assert store.human_links([1]) == {1: FIXED}
     assert store.human_links([PAIRS + 1]) == {PAIRS + 1: KnownLinks(frozenset({(0, 0)}))}

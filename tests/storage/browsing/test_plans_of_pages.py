@@ -114,11 +114,8 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
     "pairs of a word": lambda transaction: words.pairs_containing(transaction, "source", "s17", 5),
     "pairs of a word of the target": lambda transaction: words.pairs_containing(transaction, "target", "t17", 5),
     "sweeps": lambda transaction: [progress.last_sweeps(transaction, 20)],
-    "batches": lambda transaction: progress.last_batches(transaction, 5),
-    "exports": lambda transaction: [progress.last_exports(transaction, 5)],
-    "failed files": lambda transaction: [progress.last_failed_files(transaction, 5)],
+    "latest": lambda transaction: [transaction.records(sql, most=5) for sql in progress.LATEST.values()],
     "recent failures": progress.recent_failures,
-    "deliveries": lambda transaction: [progress.open_deliveries(transaction, 5)],
 }
 
 

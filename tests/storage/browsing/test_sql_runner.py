@@ -79,10 +79,9 @@ def test_writes_are_refused_by_the_database(runner: SqlRunner, store_url: str, m
             runner.query(statement, 5.0, 10)
     monkeypatch.setattr(untrusted_sql, "_limit_process", lambda _seconds: None)
     for statement in within:
+        connection = runner._connect, runner._settings
         with pytest.raises(QueryError, match=r"only SELECT|database error"):
-            list(
-                untrusted_sql.run_query(lambda: None, None, runner._connect, runner._settings, statement, 5.0, 10, 100)
-            )
+            list(untrusted_sql.run_query(lambda: None, None, *connection, statement, 5.0, 10, 100, own_role=False))
     assert query(store_url, "SELECT count(*), sum(count) FROM rules") == [(2, 6)]
 
 

@@ -70,5 +70,5 @@ def test_killed_while_it_ingests(store: Store, store_url: str) -> None:
         assert store.integrity() == []
         last = stored
     rest = store.begin_ingest("corpus", "lines", "bars")
-    totals = store.add_pairs(rest, pairs_of(LINES[: last + 100])).totals
+    totals = store.add_pairs(rest, pairs_of(LINES[: last + 100]))[0]
     assert (totals.duplicates, totals.accepted) == (last, 100)

@@ -100,7 +100,7 @@ def test_a_failed_creation_leaves_nothing(store_url: str, monkeypatch: pytest.Mo
         raise RuntimeError("interrupted")
 
     with monkeypatch.context() as patched:
-        patched.setattr("hierogram.storage.store.create_state", fail)
+        patched.setattr("hierogram.storage.store.StoreState", fail)
         with pytest.raises(RuntimeError, match="interrupted"):
             open_store(store_url, create=True)
     with pytest.raises(StoreMissingError):

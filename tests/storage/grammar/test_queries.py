@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from tests.storage.building import NONTERMINAL, commit, delta, query
+from tests.storage.building import NONTERMINAL, commit, delta, export_rows, query
 
 from hierogram.storage.records.grammar import RuleRow, SweepRecord
 from hierogram.storage.store import Store
@@ -164,10 +164,10 @@ def test_exports_are_recorded(store: Store) -> None:
     second = store.record_export("nightly", "/tmp/b.zst", "hierogram")
     store.finish_export(first, rules=10, bytes=2_000, sha256="ab" * 32, position=1, manifest="{}")
     store.finish_export(second, error="disk full")
-    newest, oldest = store.exports()
+    newest, oldest = export_rows(store)
     assert (newest.id, newest.state, newest.error, newest.rules) == (second, "failed", "disk full", None)
     assert (oldest.state, oldest.rules, oldest.bytes, oldest.position) == ("done", 10, 2_000, 1)
     assert oldest.finished_at is not None
     assert oldest.finished_at >= oldest.started_at
     assert oldest.started_at.utcoffset() is not None
-    assert [export.id for export in store.exports(limit=1)] == [second]
+    assert export_rows(store)[0].id == second

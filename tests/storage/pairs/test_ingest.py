@@ -21,10 +21,10 @@ LINES = [
 
 def test_the_same_input_twice_is_stored_once(store: Store) -> None:
     first = store.begin_ingest("bible", "a.txt", "bars")
-    assert store.add_pairs(first, pairs_of(LINES)).totals == IngestTotals(accepted=4)
+    assert store.add_pairs(first, pairs_of(LINES))[0] == IngestTotals(accepted=4)
     store.finish_ingest(first)
     again = store.begin_ingest("bible", "copy of a.txt", "bars")
-    assert store.add_pairs(again, pairs_of(LINES)).totals == IngestTotals(duplicates=4)
+    assert store.add_pairs(again, pairs_of(LINES))[0] == IngestTotals(duplicates=4)
     store.finish_ingest(again)
     assert [row.id for row in store.pairs()] == [1, 2, 3, 4]
     assert [(row.source, row.target, row.alignment) for row in store.pairs()] == [line[:3] for line in LINES]
@@ -33,7 +33,7 @@ def test_the_same_input_twice_is_stored_once(store: Store) -> None:
 
 def test_repeats_within_one_chunk_are_stored_once(store: Store) -> None:
     batch = store.begin_ingest("bible", "a.txt", "bars")
-    assert store.add_pairs(batch, pairs_of([*LINES, *LINES])).totals == IngestTotals(accepted=4, duplicates=4)
+    assert store.add_pairs(batch, pairs_of([*LINES, *LINES]))[0] == IngestTotals(accepted=4, duplicates=4)
 
 
 def test_one_pair_can_be_in_two_corpora(store: Store) -> None:
@@ -46,7 +46,7 @@ def test_one_pair_can_be_in_two_corpora(store: Store) -> None:
 def test_external_id_identifies_a_pair_and_is_never_overwritten(store: Store) -> None:
     batch = store.begin_ingest("bible", "a.jsonl", "jsonl")
     store.add_pairs(batch, pairs_of([pair("la maison", "the house", external_id="v1")]))
-    added = store.add_pairs(
+    totals, rejected = store.add_pairs(
         batch,
         pairs_of(
             [
@@ -57,12 +57,12 @@ def test_external_id_identifies_a_pair_and_is_never_overwritten(store: Store) ->
             ]
         ),
     )
-    assert added.totals == IngestTotals(accepted=1, duplicates=1, rejected=2)
-    assert [(line.line, line.reason) for line in added.rejected] == [
+    assert totals == IngestTotals(accepted=1, duplicates=1, rejected=2)
+    assert [(line.line, line.reason) for line in rejected] == [
         (3, "external-id-conflict"),
         (5, "external-id-conflict"),
     ]
-    assert added.rejected[0].content == b"la maison ||| the home ||| 0-0"
+    assert rejected[0].content == b"la maison ||| the home ||| 0-0"
     assert [row.target for row in store.pairs()] == ["the house", "the flower"]
     assert store.status().rejected_lines == 2
     assert store.integrity() == []
@@ -90,9 +90,9 @@ def test_content_cannot_collide_with_an_external_id(store: Store) -> None:
 def test_a_token_too_long_for_any_index_is_rejected(store: Store) -> None:
     longest = "é" * (MAX_TOKEN_BYTES // 2)
     batch = store.begin_ingest("c", "f", "bars")
-    added = store.add_pairs(batch, pairs_of([pair(f"a {longest}", "b"), pair(f"a {longest}e", "b", line=7)]))
-    assert added.totals == IngestTotals(accepted=1, rejected=1)
-    assert [(line.line, line.reason) for line in added.rejected] == [(7, "token-too-long")]
+    totals, rejected = store.add_pairs(batch, pairs_of([pair(f"a {longest}", "b"), pair(f"a {longest}e", "b", line=7)]))
+    assert totals == IngestTotals(accepted=1, rejected=1)
+    assert [(line.line, line.reason) for line in rejected] == [(7, "token-too-long")]
 
 
 def test_rejected_lines_are_kept_once(store: Store, store_url: str) -> None:
@@ -103,7 +103,7 @@ def test_rejected_lines_are_kept_once(store: Store, store_url: str) -> None:
     ]
     for _ in range(2):
         batch = store.begin_ingest("c", "file.txt", "bars")
-        assert store.add_pairs(batch, pairs_of([]), [*bad, bad[0]]).totals == IngestTotals(rejected=4)
+        assert store.add_pairs(batch, pairs_of([]), [*bad, bad[0]])[0] == IngestTotals(rejected=4)
         store.finish_ingest(batch)
     other = store.begin_ingest("c", "other.txt", "bars")
     store.add_pairs(other, pairs_of([]), bad[:1])
@@ -130,10 +130,10 @@ def test_consecutive_lines_with_one_reason_are_one_row(store: Store, store_url: 
     first = [RejectedLine(number, "empty-line", f"line {number}", b"") for number in (4, 3, 5, 7)]
     first.append(RejectedLine(6, "field-count", "2 fields", b"a"))
     batch = store.begin_ingest("c", "file.txt", "bars")
-    assert store.add_pairs(batch, pairs_of([]), first).totals.rejected == 5
+    assert store.add_pairs(batch, pairs_of([]), first)[0].rejected == 5
     # The next chunk extends the run of the previous one.
     more = RejectedLine(8, "empty-line", "line 7", b"", lines=3, earlier=1)
-    assert store.add_pairs(batch, pairs_of([]), [more]).totals.rejected == 3
+    assert store.add_pairs(batch, pairs_of([]), [more])[0].rejected == 3
     store.finish_ingest(batch)
     kept = [(batch, 3, 5, "line 3"), (batch, 6, 6, "2 fields"), (batch, 7, 10, "line 7")]
     assert runs_of(store_url) == kept
@@ -199,18 +199,18 @@ def test_a_failing_chunk_leaves_nothing(store: Store) -> None:
     with pytest.raises(UnicodeEncodeError):
         store.add_pairs(batch, pairs_of([*LINES, unencodable]))
     assert (store.position(), store.count_pairs(), store.vocabulary_sizes()) == (before, 0, (0, 0))
-    assert store.add_pairs(batch, pairs_of(LINES)).totals == IngestTotals(accepted=4)
+    assert store.add_pairs(batch, pairs_of(LINES))[0] == IngestTotals(accepted=4)
     assert store.integrity() == []
 
 
 def test_a_request_continues_from_the_last_recorded_position(store: Store) -> None:
     batch = store.begin_ingest("corpus", "http", "json")
     request = RequestRow("k", "corpus", 1, b"", False, "{}")
-    store.add_pairs(batch, pairs_of([pair("a", "b")]), receipt=lambda _: (request, None))
-    store.add_pairs(batch, pairs_of([pair("c", "d")]), receipt=lambda _: (request._replace(lines=2), 1))
+    store.add_pairs(batch, pairs_of([pair("a", "b")]), receipt=lambda *_: (request, None))
+    store.add_pairs(batch, pairs_of([pair("c", "d")]), receipt=lambda *_: (request._replace(lines=2), 1))
     for since in (None, 1):
         with pytest.raises(RequestConflictError, match="by another process"):
-            store.add_pairs(batch, pairs_of([pair("e", "f")]), receipt=lambda _, since=since: (request, since))
+            store.add_pairs(batch, pairs_of([pair("e", "f")]), receipt=lambda *_, since=since: (request, since))
     assert store.find_request("k") == request._replace(lines=2)
     assert store.count_pairs() == 2
 

@@ -62,7 +62,7 @@ def test_a_store_of_any_kind_shows_as_many_uses_as_its_chain_has(kind: str, tmp_
     last = others[-1][1]
     assert last is not None
     # Chains of phrases mix. The averages of other kinds are not more precise than a single draw.
-    uses, variances = last.expected_uses, last.expected_uses_variances
+    uses, variances = last.expected_uses, last.expected_uses_variance
     assert (variances.sum() < uses.sum() / 2) if kind == "phrases" else (variances >= uses).all()
 
 

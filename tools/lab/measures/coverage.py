@@ -89,13 +89,13 @@ def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[Shown], 
     """Return the estimates of a chain at each age, and its mean uses over the largest number of sweeps."""
     found, parts = [], []
     for current, shown in sample(store, seed, ages):
-        parts.append(Uses(current.keys, current.counts.astype(np.float64)))
+        parts.append(Uses(current.keys, current.count.astype(np.float64)))
         if len(parts) == _PARTS_AT_ONCE:
             parts = [sum_uses(parts)]
         if shown is not None:
             # A rule of the current derivations may have no averages.
             counted = shown.expected_uses > 0
-            means, variances = shown.expected_uses[counted], shown.expected_uses_variances[counted]
+            means, variances = shown.expected_uses[counted], shown.expected_uses_variance[counted]
             found.append(Shown(shown.keys[counted], means, standard_errors(means, variances)))
     total = sum_uses(parts)
     return found, total._replace(means=total.means / max(ages))

@@ -70,17 +70,17 @@ def make_deltas(rules: Iterable[MadeRule]) -> RuleDeltas:
     shape, expected = np.array(numbers[:5], np.int32), np.array(numbers[6], np.float64)
     return RuleDeltas(
         keys=np.frombuffer(b"".join(digests), ">u8").reshape(-1, 2).astype(np.uint64),
-        sources=join_texts(sources),
-        targets=join_texts(targets),
-        lengths=shape[0],
-        scopes=shape[1],
+        source=join_texts(sources),
+        target=join_texts(targets),
+        length=shape[0],
+        scope=shape[1],
         nonterminals=shape[2],
         source_terminals=shape[3],
         target_terminals=shape[4],
         hiero=np.ones(len(rules), np.bool_),
-        counts=np.array(numbers[5], np.int64),
+        count=np.array(numbers[5], np.int64),
         expected_uses=expected,
-        expected_uses_variances=expected,
+        expected_uses_variance=expected,
         minimal_uses=np.zeros(len(rules), np.int64),
     )
 
