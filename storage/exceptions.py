@@ -52,11 +52,11 @@ class RequestConflictError(StoreError):
 
 
 class SlowQueryError(StoreError):
-    """A query exceeded its time limit and was ended."""
+    """A query exceeded its time limit and was canceled."""
 
 
 class QueryError(StoreError):
-    """The SQL of a user is invalid, or would do more than read; the message has the reason."""
+    """A user's SQL query is invalid or not read-only. The message gives the reason."""
 
 
 class WorkerProcessError(StoreError):

@@ -62,7 +62,7 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
         store = Store(engine, schema)
         if settings is not None:
             stored = store.settings()
-            # Ignore values that the store sets: the salt, if two rules have the same key, and learned settings.
+            # Ignore settings that the store itself changes: the salt (after a key collision) and learned settings.
             learned = {name: getattr(settings, name) or getattr(stored, name) for name in LEARNED}
             if replace(settings, key_salt=stored.key_salt, **learned) != stored:
                 raise StoreError(
@@ -97,7 +97,7 @@ class Store(
     """
 
     def settings(self) -> Settings:
-        """Return the settings with which the store was created, with those learned from its first text."""
+        """Return the settings given when the store was created, and the settings learned from its first text."""
         with self._reading() as connection:
             return read_settings(connection)
 
@@ -120,7 +120,7 @@ class Store(
 
         Raises `StoreError` if a pair was deleted or resampled since it was read, and the errors of `commit`.
         """
-        # Import numpy only when writing.
+        # Import numpy only here, because reads do not need it.
         from hierogram.storage.grammar.commits import save_derivations
 
         with self._committing() as transaction:
@@ -148,7 +148,7 @@ class Store(
                 raise _RollbackError
 
     def back_up(self, target: Path, report: Callable[[int, int], None] | None = None) -> int:
-        """Copy one state of an SQLite store to a file, atomically. Returns the size in bytes.
+        """Copy a consistent snapshot of an SQLite store to a file, atomically. Returns the size in bytes.
 
         Other processes may write during the backup. An existing file is replaced. `report` is a progress callback:
         `(bytes done, total bytes)`. Raises `StoreError`, also for a store on Postgres (use `pg_dump`).

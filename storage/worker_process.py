@@ -29,7 +29,7 @@ Item = TypeVar("Item")
 Arguments = ParamSpec("Arguments")
 
 KeepAlive = Callable[[], None]
-"""Callback that the work calls often to show that it makes progress."""
+"""Callback that the child process must call regularly. Without calls, it is considered stalled."""
 
 MEMORY_BYTES = 512 << 20
 SILENCE_TIMEOUT_SECONDS = 60.0
@@ -273,7 +273,7 @@ def exit_with_parent(parent: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # The parent may have ended before.
+    # The parent may have ended before prctl was called.
     if os.getppid() != parent:
         os._exit(1)
 

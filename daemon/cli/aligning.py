@@ -75,7 +75,7 @@ def align(
             texts_of_tokens = read_token_text(files[0]), read_token_text(files[1])
             verses = common_verses(*texts_of_tokens)
             sources, targets = ([" ".join(text.tokens[verse]) for verse in verses] for text in texts_of_tokens)
-            # Links refer to the tokens in the files.
+            # Do not tokenize by default, because links refer to the tokens in the files.
             tokenized = tokenized or tokenize is None
         else:
             sources, targets = read_pairs(files)

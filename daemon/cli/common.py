@@ -49,7 +49,7 @@ STANDARD_INPUT = "-"
 
 
 def files_or_input(files: Sequence[str] | None, content: str) -> list[str]:
-    """Return the given files, or standard input if there are none. Prints a hint if it is a terminal."""
+    """Return the given files, or `-` if there are none. Prints a hint if standard input is a terminal."""
     names = list(files or (STANDARD_INPUT,))
     if STANDARD_INPUT in names and sys.stdin.isatty():
         print_note(f"reading {content} from standard input; press Ctrl-D to finish")
@@ -64,7 +64,7 @@ def grammar_and_sentences(
     *,
     needs_file: bool = False,
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar (a file, or a store that `stack` closes) and the file of sentences (`-`: standard input)."""
+    """Return the grammar, as a path or as an open store that `stack` closes, and the path of the sentences or `-`."""
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.lines import check_readable
 
@@ -141,7 +141,7 @@ def interruptible(consequence: str) -> Iterator[None]:
 
 
 def advise_tokenization(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool) -> None:
-    """Print advice if the text seems to need tokenization, or to be tokenized already."""
+    """Print advice if the text seems untokenized, or seems tokenized already although a tokenizer is set."""
     from hierogram.daemon.text.texts import text_advice
 
     advice = None if tokenized else text_advice(side, named, lines, "--tokenize fr,en", "--tokenized")

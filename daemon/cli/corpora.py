@@ -179,7 +179,7 @@ def _print_report(done: "IngestReport", strict: bool, as_json: bool, noun: str) 
 
 
 def _find_damage(done: "IngestReport") -> str | None:
-    """Return a problem that affects the whole input, or None. Some of its lines may have been stored."""
+    """Describe a problem that affects the whole input, or return None. Some lines may have been stored."""
     from hierogram.daemon.text.rejections import INVALID_UTF8, LENGTH_MISMATCH
 
     if LENGTH_MISMATCH in done.reasons:

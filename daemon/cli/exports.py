@@ -66,7 +66,7 @@ _EXTRA_FORMATS = {
     PACKED: "memory-mapped by `translate`, which then starts at once",
     DATASETTE: "Datasette configuration of an SQLite store, with canned queries",
 }
-"""Purposes of formats that are not lists of rules."""
+"""Help texts of formats that are not lists of rules."""
 _PACKED_OPTIONS = {"format", "max_scope", "posterior_mean", "current_sample"}
 _FORMAT = OptionField.of(ExportOptions)["format"].option
 

@@ -26,7 +26,7 @@ class Exclude(NamedTuple):
 
 
 def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, OptionField]]:
-    """Return a command's declared options by name, each with the parameter that holds its dataclass, or None."""
+    """Return a command's options by name: the parameter that takes the option's dataclass, or None, and the option."""
     hints, kinds = get_type_hints(command, include_extras=True), get_type_hints(command)
     fields: dict[str, tuple[str | None, OptionField]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -84,14 +84,14 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
             arguments[group] = make_options(kind, values[group], lambda name: flags.get(name, name))
         return command(**arguments)
 
-    # Typer reads the options from the signature.
+    # Replace the signature, from which Typer reads the options.
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
 _OUTPUT_OPTIONS = ("output", "draws")
-"""Options that name files to write."""
+"""Options whose values are files to write."""
 
 
 def _check_output(values: Mapping[str, Any]) -> None:
@@ -100,7 +100,7 @@ def _check_output(values: Mapping[str, Any]) -> None:
         (name, Path(candidate))
         for name, value in values.items()
         for candidate in (value if isinstance(value, list | tuple) else [value])
-        # `Path.is_file` raises an error if the text is too long for a file name.
+        # Use `os.path.isfile`, because `Path.is_file` raises an error if the text is too long for a file name.
         if isinstance(candidate, str | Path) and os.path.isfile(candidate)
     ]
     # `weights` may be the same file as the output.
@@ -132,12 +132,12 @@ def _parameter(field: OptionField) -> inspect.Parameter:
     numbers = [number for number in (kind, *get_args(kind)) if number in (int, float)]
     for bound, value in (("min", option.min), ("max", option.max)):
         if numbers and value is not None:
-            # The bounds of an integer option must be integers.
+            # Typer requires integer bounds for an integer option.
             common[bound] = numbers[0](value)
     if option.shown is not None:
         common["show_default"] = option.shown
     if _is_file(field):
-        # A `Path` drops the trailing slash, which marks a folder.
+        # Pass a string, because `Path` drops the trailing slash that marks a folder.
         common["path_type"] = str
     if option.positional:
         info = typer.Argument(**common | {"metavar": option_flag(field)})

@@ -123,15 +123,15 @@ def print_learned(report: "LearnReport", kind: "Notation") -> None:
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DUPLICATE_SECONDS = 0.2
-"""Signals within this time of the first one are duplicates: timeout(1) signals both a process and its group."""
+"""Seconds after the first signal in which others are ignored: timeout(1) signals both a process and its group."""
 
 
 class StopSignals:
-    """Context manager that records SIGINT and SIGTERM, with a note. A second signal ends the process."""
+    """Context manager that records SIGINT or SIGTERM and prints a note. A second signal ends the process."""
 
     def __init__(self) -> None:
         self.number = 0
-        """The signal, or 0."""
+        """Number of the received signal, or 0."""
         self._received_at = 0.0
 
     def __enter__(self) -> Self:
@@ -157,6 +157,6 @@ class StopSignals:
             self.number, self._received_at = number, time.monotonic()
             print_note("hierogram: finishing and committing the current sweep; interrupt again to stop at once")
         elif time.monotonic() - self._received_at > _DUPLICATE_SECONDS:
-            # Restore the default handler. The database rolls back uncommitted work.
+            # Use the default handler, which ends the process. The database rolls back the uncommitted sweep.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)

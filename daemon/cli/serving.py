@@ -52,7 +52,7 @@ def serve(
         try:
             run(opened, configuration, config, overrides, lambda daemon: [HttpLoop(daemon)])
         except ShutdownTimeoutError as error:
-            # A normal exit would wait for the thread that has not ended.
+            # Exit at once, because a normal exit would wait for the thread that has not ended.
             print_note(f"hierogram: {error}")
             exit_now(BAD_INPUT)
 

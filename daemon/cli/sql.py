@@ -123,7 +123,7 @@ def _write_parquet(result: "SpooledResult", file: BinaryIO) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(duckdb.connect()) as connection:
         lines, parquet = Path(folder, "rows.json"), Path(folder, "rows.parquet")
         with lines.open("w", encoding="utf-8") as rows:
-            # The first row has every column, even if the result is empty.
+            # Write a first row with every column, so that an empty result also has columns. It is skipped below.
             rows.write(json.dumps(dict.fromkeys(result.columns)) + "\n")
             for row in _objects(result):
                 rows.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -54,7 +54,7 @@ def init(
         print(f"{opened.url}: {'created' if opened.created else 'already exists; nothing was changed'}")
         stored = opened.settings()
         for name, value in asdict(stored).items():
-            # The learned values are long.
+            # Omit learned values, which are long.
             if name not in LEARNED:
                 print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
         if stored.tokenize and len(stored.languages) == 2:
@@ -70,7 +70,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         current = opened.status()
         settings, kind = opened.settings(), opened.notation()
         writer = opened.writer()
-    # The memory of a writer on another machine is unknown.
+    # Report memory only for a writer on this machine.
     memory = resident_bytes(writer.pid) if writer and writer.host == socket.gethostname() else None
     if as_json:
         held = writer and {

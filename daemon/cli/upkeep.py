@@ -143,7 +143,7 @@ def backup(
 @with_options
 def withdraw(
     context: typer.Context,
-    ids: Annotated[list[int] | None, Option("Numbers of the pairs.", metavar="[ID]...", positional=True)] = None,
+    ids: Annotated[list[int] | None, Option("Ids of the pairs.", metavar="[ID]...", positional=True)] = None,
     corpus: Corpus = None,
     origin: Annotated[
         str | None, Option("Withdraw the pairs of this input, named as in ingest_batches.origin.", metavar="FILE")

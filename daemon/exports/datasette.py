@@ -19,7 +19,7 @@ _PARAMETERS = {
 
 
 def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
-    """Return the store's file and its Datasette configuration: canned queries, a time limit, no slow facets."""
+    """Return the store's file and its Datasette configuration, with canned queries, a time limit and no facets."""
     parsed = parse_url(url)
     file = sqlite_file(parsed)
     if file is None:

@@ -25,7 +25,7 @@ Exported = tuple[Path, dict[str, Any]]
 
 
 def find_export(path: Path) -> Exported:
-    """Return the export in a file or in a version's folder. Raises `ExportError` if the manifest is missing."""
+    """Return the export at a path: a file, or the folder of a version. Raises `ExportError` without a manifest."""
     if path.is_dir():
         manifest = read_manifest(path / MANIFEST)
         return path / str(manifest["file"]), manifest
@@ -65,7 +65,7 @@ _SIGNIFICANT_ERRORS = 2
 """Number of standard errors within which a count may change by chance."""
 _KINDS = ("same", "changed", "added", "removed")
 _COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "count": "DOUBLE"}
-# Logarithms have six digits, so smaller differences are rounding errors.
+# Ignore smaller differences, which are rounding errors of logarithms with six digits.
 _SAME = "abs(a.count - b.count) <= 1e-4 * greatest(abs(a.count), abs(b.count))"
 
 
@@ -113,7 +113,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
     ):
         for table, exported in (("a", a), ("b", b)):
             _load(database, f"{table}_lines", exported)
-            # A format may write two rules in the same way.
+            # Sum the counts, because some formats write different rules as equal lines.
             database.run(f"""
                 CREATE VIEW {table} AS
                 SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, sum(count) AS count
@@ -151,7 +151,7 @@ def _is_significant(variance_before: float | None, variance_after: float | None)
     """Return the SQL condition that a rule's count changed significantly; false if a variance is unknown."""
     if variance_before is None or variance_after is None:
         return "false"
-    # Smaller uses may have been rounded to 0, so a missing rule may have had such uses.
+    # A missing rule may have had a count below the rounding step, which was rounded to 0.
     rounding_step = STEP / ONE_USE
     before, after = (
         f"coalesce(a.count, least(b.count, {rounding_step}))",

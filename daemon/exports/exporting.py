@@ -67,7 +67,7 @@ class ExportPlan:
     corpus: int | None = None
     """Id of the corpus whose pairs are counted; None: all pairs."""
     samples: int = 1
-    """Units of counts per use."""
+    """Number of count units per use."""
     smoothing: float = 0.0
     """Discount that probabilities subtract for each use in `seen`."""
     seen: str | None = None
@@ -77,12 +77,12 @@ class ExportPlan:
 
     @property
     def features(self) -> list[Feature]:
-        """The written features, in the order of the format."""
+        """Features to write, in the order of the format."""
         return self.format.chosen(self.options.features)
 
     @property
     def shape(self) -> list[str]:
-        """The columns of a rule's shape that the filters and the format read."""
+        """Columns of rule shapes that the filters and the format read."""
         columns = {name for feature in self.features for name in feature.shape}
         columns.update(*(names for *_, names in rule_filters(self.options, self.samples)), self.format.shape)
         if self.options.count_kind is CountKind.TRANSLATION and not self.format.words:
@@ -103,7 +103,7 @@ class ExportPlan:
 def score_rules(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Phases = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
-    """Make the view `scored` of the rules that pass the filters; return the counts after each filter, and the total."""
+    """Create the view `scored` of the rules that pass the filters. Returns the filter counts and the rule total."""
     settings, options = snapshot.settings(), plan.options
     test_set = _read_test_set(snapshot, options)
     states = snapshot.state().pairs()
@@ -148,7 +148,7 @@ class ReadState(NamedTuple):
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
-    """Make the view `scored` of rules of new pairs that pass the filters, and of rules that share a side with one.
+    """Create the view `scored` of rules of new pairs that pass the filters, and of rules that share a side with one.
 
     The table `fresh` has the rules of new pairs. Returns True if there are new pairs.
     """
@@ -181,7 +181,7 @@ def _filter_and_score(
 
 
 def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
-    """Make the view `scored`: the rules that pass the filters, with counts, sums and features.
+    """Create the view `scored`: the rules that pass the filters, with counts, sums and features.
 
     `min_seen` is the number of times that rules were seen, if `rules` is only a part of them.
     """
@@ -220,7 +220,7 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
 def write_rules(
     scratch: Scratch, plan: ExportPlan, path: Path, glue: Path, progress: Report
 ) -> tuple[int, list[ExportedFile]]:
-    """Write the rules of the view `scored`, glue rules and decoder configuration; return the rules and the files."""
+    """Write the rules of the view `scored`, glue rules and decoder configuration. Returns rule count and files."""
     features, format = plan.features, plan.format
     if format.line is None:
         rules, file = _write_table(scratch, features, format, path)
@@ -249,7 +249,7 @@ def _write_rule_lines(scratch: Scratch, plan: ExportPlan, path: Path, progress: 
     if format.order == "line":
         query = f"SELECT line FROM (SELECT {line} FROM scored) ORDER BY line"
     else:
-        # Lines are longer than their columns, so the query sorts before it makes lines.
+        # Sort the columns before formatting lines, because lines are longer and take more memory to sort.
         rows = format.rows or "scored"
         query = f"SELECT {line} FROM (SELECT * FROM {rows} ORDER BY {format.order})"
     rules = 0
@@ -265,7 +265,7 @@ def _write_rule_lines(scratch: Scratch, plan: ExportPlan, path: Path, progress: 
 
 def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: Path) -> tuple[int, ExportedFile]:
     query = f"SELECT {', '.join(columns(features))} FROM scored ORDER BY {format.order}"
-    # With several threads, row groups and their dictionaries would differ from run to run.
+    # Use one thread, because with several, row groups and their dictionaries differ from run to run.
     scratch.run("SET threads = 1")
     scratch.run(
         f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
@@ -277,7 +277,7 @@ def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: P
 
 
 GRAMMAR, GLUE = "grammar", "glue"
-"""Default file names, without endings."""
+"""Default file names without suffixes."""
 
 
 def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
@@ -311,7 +311,7 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
         translating = LINKS in notation.offers and not format.words and options.count_kind is CountKind.TRANSLATION
         smoothing = SMOOTHING if translating else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
-    # A word rule with links has words on both sides. Words without a translation are rules of other kinds.
+    # Kinds without links have rules for untranslated words, with an empty side. Translation formats omit them.
     both_sides = LINKS not in notation.offers and format.needs == TRANSLATION
     return ExportPlan(
         resolved, format, compression, samples=options.count_kind.unit, smoothing=smoothing, both_sides=both_sides
@@ -319,7 +319,7 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
 
 
 def glue_name(name: str) -> str:
-    """Return the name of the glue rules' file for a grammar's name: `.glue` precedes the ending of the compression."""
+    """Return the file name of the glue rules: the grammar's, with `.glue` before the suffix of the compression."""
     stem, _ = split_suffix(name)
     return f"{stem}.{GLUE}{name.removeprefix(stem)}"
 
@@ -337,7 +337,7 @@ def _compression(options: ExportOptions, format: Format, path: Path | None, name
 
 
 Record = Callable[[Manifest, Path, str | None], None]
-"""Callback that records a finished export: its manifest, the file of the rules, the name of a version's folder."""
+"""Callback that records a finished export: `(manifest, path of the rules, name of the version folder or None)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +356,7 @@ def export(
 ) -> Manifest:
     """Write the store's grammar to `path`, with a manifest and the format's glue rules beside it.
 
-    The default path is `grammar` in the current folder, with the endings of format and compression. The same grammar
+    The default path is `grammar` in the current folder, with the suffixes of format and compression. The same grammar
     and options give the same bytes. Raises `ExportError`, `NothingLearnedError`, and `UsageError` if path and options
     disagree.
     """
@@ -410,18 +410,18 @@ def publish(
     job: str | None = None,
     report: Phases | None = None,
 ) -> Published:
-    """Write the store's grammar as a new version into a folder, created if missing, and move `latest` to it.
+    """Write the store's grammar as a new version into a folder, created if missing, and point `latest` to it.
 
-    A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. Then delete expired
-    versions. A run of a `job` writes nothing if its last version has the same content. Raises the errors of `export`;
-    earlier versions remain.
+    A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. Expired versions are
+    deleted afterwards. A run of a `job` writes nothing if its last version has the same content. Raises the errors of
+    `export`; earlier versions remain.
     """
     options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
     folder, name = versions.folder, versions.name
     if job is not None and (unchanged := _unchanged(store, versions, options, job)) is not None:
         now = datetime.now(UTC)
         store.record_unchanged(job, now.timestamp())
-        # Another process that is writing a version deletes the expired versions itself.
+        # If another process holds the lock, it is writing a version and deletes the expired ones itself.
         with suppress(ExportError), lock_name(folder, name):
             unchanged = replace(unchanged, pruned=prune_versions(versions, now))
         return unchanged

@@ -1,4 +1,4 @@
-"""Filters of exports, the number of rules that each removes, and rules that match a sentence of a test set."""
+"""Filters of exported rules, with the number of rules before and after each, and an index of test sentences."""
 
 import re
 from bisect import bisect_left
@@ -22,9 +22,9 @@ _MAX_INDEXED_WORDS = 3
 """Maximum length of indexed word runs. Longer runs are found by their first three words, then compared."""
 
 _MAX_NONTERMINAL = 99
-"""Nonterminals with higher numbers are only in longer sides."""
+"""A side of up to this many symbols has no nonterminal with a higher number."""
 
-_NONTERMINAL_BEGINS = "[X,"
+_NONTERMINAL_PREFIX = "[X,"
 _GAPS = re.compile(rf"((?:(?:^| ){NONTERMINAL}(?= |$))+)")
 
 Run = tuple[str, ...]
@@ -33,7 +33,7 @@ Starts = dict[int, list[int]]
 
 
 class SentenceIndex:
-    """Sentences, indexed by their n-grams of at most three words."""
+    """Sentences indexed by their n-grams of up to three words."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self.sentences: list[list[str]] = [
@@ -49,20 +49,20 @@ class SentenceIndex:
         self._symbols = {"", *(f"[X,{number}]" for number in range(1, _MAX_NONTERMINAL + 1))}
         self._symbols.update(*self.sentences)
 
-    def keeps(self, side: str) -> bool:
+    def has_match(self, side: str) -> bool:
         """Check if a source side matches a span of a sentence."""
         symbols = side.split(" ")
-        # Most sides have a word that does not occur in any sentence.
+        # Reject most sides early: they have a word that does not occur in any sentence.
         if len(symbols) <= _MAX_NONTERMINAL and not self._symbols.issuperset(symbols):
             return False
-        if _NONTERMINAL_BEGINS not in side:
+        if _NONTERMINAL_PREFIX not in side:
             return not side or bool(self._find(tuple(symbols)))
         return next(self.matches(side), None) is not None
 
     def matches(self, side: str) -> Iterator[int]:
         """Yield the numbers of the sentences with a span that a source side matches, ascending.
 
-        Only sentences with the rarest run of the side are examined, one per step.
+        Only sentences that contain the rarest run of the side are examined.
         """
         runs, gaps = _split_runs(side)
         if not runs:
@@ -93,10 +93,10 @@ class SentenceIndex:
 
 
 def _split_runs(side: str) -> tuple[list[Run], list[int]]:
-    """Return the word runs of a side, and the numbers of nonterminals before, between and after them."""
+    """Split a side into word runs, and count the nonterminals before, between and after them."""
     parts = _GAPS.split(side)
-    runs, gaps = parts[::2], [part.count(_NONTERMINAL_BEGINS) for part in parts[1::2]]
-    # A side that does not begin or end with a nonterminal has no gap there.
+    runs, gaps = parts[::2], [part.count(_NONTERMINAL_PREFIX) for part in parts[1::2]]
+    # Insert a gap of 0 where the side begins or ends with a word.
     gaps = [0] * bool(runs[0]) + gaps + [0] * bool(runs[-1])
     return [tuple(run.split()) for run in runs if run], gaps or [0]
 
@@ -137,7 +137,7 @@ def rule_filters(
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield the filters of single rules: name, SQL condition, and shape columns of the condition.
 
-    If rules have no links (not `linked`), a rule with words on both sides counts as one with an aligned word pair.
+    If rules have no links (not `linked`), rules with words on both sides are assumed to have an aligned word pair.
     `both_sides` removes rules with an empty side; `lexicon` removes rules with a Unicode space within a word.
     """
     if lexicon:
@@ -173,7 +173,7 @@ def apply_filters(
     both_sides: bool = False,
     lexicon: bool = False,
 ) -> list[FilterCount]:
-    """Make the view `kept` of the rules that pass all filters, and return the counts of each filter.
+    """Create the view `kept` of the rules that pass all filters. Returns the rule counts of each filter.
 
     The first filter keeps the rules that match a sentence of the test set.
     """
@@ -181,7 +181,7 @@ def apply_filters(
     if test_set is not None:
         scratch.run("CREATE TABLE matching (source VARCHAR)")
         for rows in scratch.row_blocks("SELECT DISTINCT source FROM rules"):
-            if matching := [row for row in rows if test_set.keeps(row[0])]:
+            if matching := [row for row in rows if test_set.has_match(row[0])]:
                 scratch.insert("matching", matching)
         candidates = "rules SEMI JOIN (SELECT coalesce(source, '') AS source FROM matching) USING (source)"
         assert options.filter_for is not None
@@ -191,7 +191,7 @@ def apply_filters(
     linked = options.hiero and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
     filter_conditions = list(rule_filters(options, samples, linked, both_sides, lexicon))
     conditions = [condition for _, condition, _ in filter_conditions]
-    # The numbers of rules that meet the first 0, 1, 2, … conditions.
+    # Count the rules that meet the first 0, 1, 2, … conditions.
     columns = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))
     counts = scratch.row(f"SELECT {', '.join(['count(*)', *columns])} FROM {candidates}")
     counts_by_filter += [FilterCount(name, counts[k], counts[k + 1]) for k, (name, *_) in enumerate(filter_conditions)]

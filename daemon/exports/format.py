@@ -27,7 +27,7 @@ class Feature:
 
 
 def _probability(name: str, of: str, condition: str, weight: float) -> Feature:
-    """Return the feature of a smoothed conditional probability (docs/model.md) [Foster, Kuhn & Johnson 2006]."""
+    """Return a feature with a smoothed conditional probability (docs/model.md) [Foster, Kuhn & Johnson 2006]."""
     value = f"(uses - smoothing * seen + smoothing * {condition}_seen * ({of}_seen / all_seen)) / {condition}_uses"
     return Feature(name, value, weight, logarithmic=True)
 
@@ -80,7 +80,7 @@ BY_NAME = {feature.name: feature for feature in FEATURES}
 FeatureSet = Sequence[Feature]
 
 ConfigurationFile = tuple[str, Sequence[str]]
-"""Ending of a configuration file's name, and its lines."""
+"""File name suffix and lines of a configuration file."""
 
 
 ReadRule = tuple[str, str, float | None]
@@ -214,7 +214,7 @@ def links(source: str, target: str, alignment: str) -> str:
 
 
 def plain(value: str) -> str:
-    """Return SQL for a number: exact integers, or six digits, with the decimal point that cdec needs in exponents."""
+    """Return SQL that formats a number: integers exactly, others with six digits and a decimal point for cdec."""
     return f"plain_number({value})"
 
 

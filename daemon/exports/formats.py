@@ -1,7 +1,7 @@
 """All formats of exports, and their registry `FORMATS`.
 
 `cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. cdec reads any word in brackets
-as a nonterminal, and `|||` as the end of a field. So both have a backslash before them, as in the store's own notation.
+as a nonterminal, and `|||` as the end of a field. Both are escaped with a backslash, as in the store's own notation.
 Values of 0 are omitted, unless they are logarithms, because absent features are 0.
 
 `moses`: the hierarchical rule table, sorted as Moses' tools require, and a glue grammar. The first four scores are
@@ -102,7 +102,7 @@ def _cdec_line(features: FeatureSet) -> str:
 
 
 def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> list[ConfigurationFile]:
-    """Return `cdec.ini`, which names the weights, and the file of weights. The user adds the language model."""
+    """Return `cdec.ini` and its file of weights. The user must add the language model."""
     # cdec takes logarithms to base 10, and counts a word as -1 / ln 10.
     weights = {
         CDEC_NAMES[feature.name]: DEFAULT_WEIGHTS.get(feature.name, 0.0) * (_LN_10 if feature.logarithmic else 1.0)
@@ -171,7 +171,7 @@ def _moses_line(features: FeatureSet) -> str:
 def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
     left, right = source.split(" ")[:-1], target.split(" ")[:-1]
-    # A nonterminal has one link. This keeps one link per word.
+    # Keep one link per symbol. A nonterminal has only one.
     linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
     gaps = [position for position, symbol in enumerate(left) if symbol == _GAP]
     for number, position in enumerate(gaps, 1):
@@ -219,7 +219,7 @@ MOSES = Format(
 
 _TREE_FEATURES = ("p_target_given_source", "count")
 
-# Pieces of a fragment between spaces: `(NN)` is a frontier node, `(DT` an inner label, `the)` a word.
+# Types of space-separated pieces of a fragment: `(NN)` is a frontier node, `(DT` an inner label, `the)` a word.
 _FRONTIER = "piece LIKE '(%' AND piece LIKE '%)'"
 _FLAT = f"""array_to_string([
     CASE WHEN {_FRONTIER} THEN '[' || rtrim(piece[2:], ')') || ']'
@@ -234,7 +234,7 @@ def _read_fragment(line: str, _: FeatureSet) -> ReadRule:
 
 
 def _read_flat(line: str, _: FeatureSet) -> ReadRule:
-    # Split from the end, because a word of the flat rule may be `|||`; in a fragment, a bracket follows it.
+    # Split from the end, because `|||` may be a word of the flat rule. In the fragment, a bracket follows that word.
     _rule, values, fragment = line.rsplit(" ||| ", 2)
     return _root(fragment), fragment, float(values.split(" ")[1])
 
@@ -269,7 +269,7 @@ _TABLE_FEATURES = tuple(feature.name for feature in FEATURES)
 
 
 def columns(features: FeatureSet) -> list[str]:
-    """Return the columns of a rule, in order."""
+    """Return the columns of a table of rules, in order."""
     return [*_RULE_COLUMNS, *(feature.name for feature in features if feature.name not in _RULE_COLUMNS)]
 
 
@@ -290,8 +290,7 @@ def _tab_line(features: FeatureSet) -> str:
     values = []
     for name in columns(features):
         if name in _TEXT_COLUMNS:
-            # A value with a quotation mark or a carriage return needs quotation marks, since readers treat the latter
-            # as a line end.
+            # Quote values that contain a quotation mark, or a carriage return, which readers treat as a line end.
             needs_quotes = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
             values.append(f"""CASE WHEN {needs_quotes} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END""")
         else:
@@ -413,6 +412,6 @@ def default_format(notation: Notation) -> Format:
 
 
 def format_from_name(name: str) -> Format | None:
-    """Return the format of a file name's ending, with or without an ending of compression, or None."""
+    """Return the format for a file name's suffix, or None. Ignores the suffix of the compression."""
     stem, _ = split_suffix(name)
     return next((format for format in FORMATS.values() if stem.endswith(format.suffix)), None)

@@ -2,7 +2,7 @@
 
 c(f, e) is the number of links between two words. A word without links counts as linked to NULL. w(e|f) = c(f, e) /
 c(f). lex(e|f) is a product over the target words of a rule: the mean of w(e|f) over the word's links in the rule, or
-w(e|NULL) for a word without links. It is 1 without words. lex(f|e) is defined in the same way.
+w(e|NULL) for a word without links. It is 1 if the rule has no target words. lex(f|e) is defined in the same way.
 
 Means and products are computed from integers (probabilities in units of 2^-50, logarithms in units of 2^-32), so they
 do not depend on the order in which threads add them.
@@ -13,16 +13,16 @@ from hierogram.daemon.exports.scratch import Blocks, Scratch
 from hierogram.samplers.kernel import Report
 
 FLOOR = 1e-7
-"""Weight of a word pair without links in the store. A rule may exist for one commit after its last pair."""
+"""Weight of a word pair without links in the store. A rule may outlive its last pair by one commit."""
 
 _RULES_AT_ONCE = 250_000
-"""Rules whose lexical weights are computed together, so that the memory does not depend on the number of rules."""
+"""Number of rules whose lexical weights are computed by one query, which bounds the memory."""
 _NULL = "''"
 _PAIRS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
 
 
 def load_lexicon(scratch: Scratch, blocks: Blocks) -> None:
-    """Make the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs."""
+    """Create the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs."""
     _count_links(scratch, blocks)
     scratch.run("""
         CREATE TABLE lexicon AS
@@ -35,7 +35,7 @@ def load_lexicon(scratch: Scratch, blocks: Blocks) -> None:
 
 
 def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, progress: Report) -> None:
-    """Make the view `rules` of all pairs of linked words, with counts in units of 1/`samples`."""
+    """Create the view `rules` of all pairs of linked words, with counts in units of 1/`samples`."""
     _count_links(scratch, blocks, progress)
     scratch.run(f"""
         CREATE TABLE loaded AS
@@ -68,7 +68,7 @@ def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None = Non
 
 
 def load_lexical_weights(scratch: Scratch) -> None:
-    """Make the table `lexical` (id, lex(e|f), lex(f|e)) of the rules in the table or view `kept`."""
+    """Create the table `lexical` (id, lex(e|f), lex(f|e)) of the rules in the table or view `kept`."""
     scratch.run(f"""
         CREATE TABLE unlinked AS
         SELECT e AS word, {_log(_units("e_given_f"), "1")} AS to_target, NULL AS to_source

@@ -34,13 +34,13 @@ _PAIRS_PER_READ = 2_000
 _AGGREGATES = {"minimal_uses": "sum"}
 """SQL aggregate of each column that differs between the parts of a rule."""
 LINKED = SIDES | {"alignment": "VARCHAR"} | USES | {"composed": "BIGINT"}
-"""Columns of rule uses by their links: number of uses in derivations, and number of compositions."""
+"""Columns of rule uses, grouped by links: `uses` in derivations, and uses in compositions (`composed`)."""
 
 
 def load_corpus_rules(
     scratch: Scratch, snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report
 ) -> None:  # fmt: skip
-    """Make the view `rules`, as `load_rules` does, with counts from the pairs of one corpus (its id)."""
+    """Create the view `rules`, as `load_rules` does, with counts from the pairs of the corpus with this id."""
     kinds = SIDES | dict.fromkeys(shape, "INTEGER") | USES
     scratch.load("parts", kinds, _recount(snapshot, corpus, count_kind, shape, progress))
     shape_columns = "".join(f"{_AGGREGATES.get(name, 'min')}({name}) AS {name}, " for name in shape)
@@ -102,7 +102,7 @@ def load_pair_uses(
 def load_new_rules(
     scratch: Scratch, snapshot: Snapshot, pair: int, rule: int, count_kind: CountKind, shape: Collection[str]
 ) -> bool:
-    """Make the view `rules`, as `load_rules` does, of the rules of new pairs and all rules that share a side with one.
+    """Create the view `rules`, as `load_rules` does, of rules of new pairs and rules that share a side with them.
 
     New pairs and rules have ids above `pair` and `rule`. Rules of new pairs have the links of `link_rules`. The table
     `fresh` (source, target) has the new rules. Returns True if there are new pairs.
@@ -134,7 +134,7 @@ _BUCKETS = 1 << 25
 
 
 class _TextStatistics:
-    """The text of all pairs: n-grams, and by hashes in a table of fixed size the compositions that occur twice."""
+    """Statistics of the text of all pairs: n-grams, and a hash table of fixed size with counts of compositions."""
 
     def __init__(self, snapshot: Snapshot, corpus: int | None, min_uses: float) -> None:
         """Read all pairs. A rule is kept if its source side is expected at least `min_uses` times in new text."""
@@ -151,27 +151,27 @@ class _TextStatistics:
             self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
     def compositions(self, batch: Batch) -> Fragments:
-        """Return the compositions of pairs that occur twice or whose source side is expected `min_uses` times."""
+        """Return the pairs' compositions that occur twice, or whose source side is expected `min_uses` times."""
         found = compositions(batch, ONE_COMPOSITION, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
         return found.chosen(twice | (found.expected >= self._min_uses))
 
-    def delete_seldom(self, scratch: Scratch, table: str, rows: str) -> None:
+    def delete_rare(self, scratch: Scratch, table: str, rows: str) -> None:
         """Delete the `rows` of a table whose source side is expected less than `min_uses` times."""
-        scratch.run("CREATE TABLE seldom_rows (row BIGINT)")
+        scratch.run("CREATE TABLE rare_rows (row BIGINT)")
         for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
             expected = expected_occurrences(
                 self._ngrams, [source for _, source in rows_of_sources], self._settings.key_salt
             )
-            seldom_rows = [
+            rare_rows = [
                 (row,)
                 for (row, _), times in zip(rows_of_sources, expected.tolist(), strict=True)
                 if times < self._min_uses
             ]
-            if seldom_rows:
-                scratch.insert("seldom_rows", seldom_rows)
-        scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT row FROM seldom_rows)")
-        scratch.run("DROP TABLE seldom_rows")
+            if rare_rows:
+                scratch.insert("rare_rows", rare_rows)
+        scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT row FROM rare_rows)")
+        scratch.run("DROP TABLE rare_rows")
 
 
 def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) -> None:
@@ -186,10 +186,10 @@ def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) ->
          WHERE composed > 0 GROUP BY source, target""")
     once = f"uses < {_TWICE * ONE_COMPOSITION}"
     scratch.run(f"DELETE FROM composed WHERE {once} AND len(string_split(source, ' ')) <= {SHORT}")
-    text.delete_seldom(scratch, "composed", f"composed WHERE {once}")
-    seldom = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
-    text.delete_seldom(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {seldom}")
-    # Updates would need memory for each changed row.
+    text.delete_rare(scratch, "composed", f"composed WHERE {once}")
+    rare = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
+    text.delete_rare(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {rare}")
+    # Create a new table, because updates would need memory for each changed row.
     shape_columns = "".join(f", coalesce(loaded.{name}, composed.{name}) AS {name}" for name in shape)
     scratch.run(f"""
         CREATE TABLE extended AS
@@ -235,7 +235,7 @@ def _pair_uses(
 ) -> Blocks:  # fmt: skip
     """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
 
-    The rules are from derivations, if `count_kind` lists them, and from compositions of a text. The pairs have ids
+    Includes rules of derivations unless `count_kind` is None, and compositions if `text` is given. The pairs have ids
     above `after`. Damaged pairs are omitted.
     """
     settings = snapshot.settings()
@@ -254,7 +254,7 @@ def _pair_uses(
             fragments = list_fragments(records)
             deltas = add_fragments(deltas, batch, fragments)
             weighted_links.append((fragment_links(deltas, batch, fragments), fragments.weights))
-            # A pair without recorded averages has the expected uses of its present derivation.
+            # A pair without recorded averages has the expected uses of its current derivation.
             without_record = np.diff(records.offsets) == 0
             deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(without_record))
             weighted_links.append(_weighted(rule_links(deltas, batch, state, without_record), ONE_USE))
@@ -286,5 +286,5 @@ def _pair_uses(
 
 
 def _weighted(links: RuleLinks, weight: int) -> tuple[RuleLinks, NDArray[np.int64]]:
-    """Return the links of a rule, each with the same weight."""
+    """Return the links with a weight for each, which is the same for all."""
     return links, np.full(len(links.entries), weight, np.int64)

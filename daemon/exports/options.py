@@ -41,13 +41,13 @@ def read_zone(name: str) -> ZoneInfo:
 
 
 def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """Yield the times of an expression after a time, in the zone, without end unless no day matches.
+    """Yield the times after `after` at which a cron expression runs, in `zone`. Infinite unless no day matches.
 
     When clocks go forward, a run in the skipped hour happens once, at its end. When clocks go back, a run in the
     repeated hour happens once, the first time. Expressions whose minute or hour begins with `*` do not run in the
     skipped hour, and run in both repeated hours. Raises `ValueError`.
     """
-    # Imported here, so that commands without a schedule start faster.
+    # Import here, so that commands without a schedule start faster.
     from cronsim import CronSim, CronSimError
 
     fields = NICKNAMES.get(expression.strip().lower(), expression).split()
@@ -59,7 +59,7 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     except CronSimError as error:
         reason = str(error)[:1].lower() + str(error)[1:]
         raise ValueError(f"invalid cron expression {expression!r}: {reason}: expected {CRON_HELP}") from error
-    # Times in the repeated hour refer to its first pass, which may be over.
+    # Times in the repeated hour refer to its first pass, so skip those before `after`.
     return (time.astimezone(UTC).astimezone(zone) for time in schedule if time.astimezone(UTC) > after)
 
 
@@ -106,10 +106,10 @@ MIN_EXPECTED = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(Options):
-    """The rules that are exported, and their format.
+    """Options of an export: format, counts and filters.
 
-    Filters apply in the order of the fields, but `filter_for` before `min_count`. Without a format, the usual format
-    of the store's kind of grammar is written. Raises `OptionError`.
+    Filters apply in the order of the fields, but `filter_for` before `min_count`. The default format depends on the
+    store's kind of grammar. Raises `OptionError`.
     """
 
     format: Annotated[
@@ -185,7 +185,7 @@ class ExportOptions(Options):
 
     @property
     def count_kind(self) -> CountKind:
-        """Return the meaning of the counts."""
+        """Kind of the exported counts."""
         if self.current_sample:
             return CountKind.DRAWN
         return CountKind.MEANS if self.posterior_mean else CountKind.TRANSLATION
@@ -221,11 +221,11 @@ def check_count_flags(posterior_mean: bool, current_sample: bool) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise `OptionError` if the name cannot begin the names of version folders."""
+    """Raise `OptionError` if the name is not a valid prefix of version folders."""
     if not _NAME.match(name):
         raise OptionError(
             "name",
-            f'{name!r}: must have up to 100 letters, digits, ".", "_" or "-", and begin with a letter or a digit',
+            f'{name!r}: must consist of 1 to 100 letters, digits, ".", "_" or "-", and begin with a letter or a digit',
         )
 
 
@@ -279,7 +279,7 @@ class ExportJob(ExportOptions):
 
     @property
     def zone(self) -> ZoneInfo:
-        """Time zone of `cron`, and of the times that are shown; raises `ValueError`."""
+        """Time zone of `cron` and of displayed times. Raises `ValueError`."""
         return read_zone(self.timezone or DEFAULT_ZONE)
 
     def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:

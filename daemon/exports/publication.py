@@ -40,7 +40,7 @@ _TIME = "%Y%m%dT%H%M%SZ"
 
 @dataclass(frozen=True, slots=True)
 class FilterCount:
-    """The number of rules before and after a filter."""
+    """Name of a filter, and the numbers of rules before and after it."""
 
     filter: str
     before: int
@@ -122,7 +122,7 @@ def open_folder(to: str | os.PathLike[str]) -> Path:
         from upath import UPath
 
         folder = UPath(str(to).rstrip("/"), use_listings_cache=False)
-        # Reports a scheme that is unknown, or whose package is missing.
+        # Access the file system now, to report an unknown scheme or a missing package.
         _ = folder.fs
     except (ImportError, ValueError) as error:
         hint = f"{install_extra('s3')}, or install the fsspec package of this storage"
@@ -181,7 +181,7 @@ def _is_abandoned(folder: Path) -> bool:
 def lock_name(folder: Path, name: str) -> Iterator[None]:
     """Lock a name within the folder. Raises `ExportError` if another process writes to it."""
     if is_object_storage(folder):
-        # Object storage has no locks.
+        # Do not lock object storage, which has no locks.
         yield
         return
     path = folder / f".{name}.lock"
@@ -206,7 +206,7 @@ def publish_files(files: list[tuple[Path, Path]]) -> None:
 
 
 def publish_folder(written: Path, final: Path) -> None:
-    """Rename a folder of complete files to its final name, and move the link `latest` to it.
+    """Rename a folder of complete files to its final name, and point the link `latest` to it.
 
     In object storage, upload the files instead, and write the object `latest`.
     """
@@ -244,7 +244,7 @@ def list_versions(folder: Path, name: str) -> list[Path]:
 def _timestamped(folder: Path, name: str, *, whole: bool = True) -> list[tuple[str, int, Path]]:
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
     if is_object_storage(folder):
-        # One request lists a thousand objects.
+        # List all objects below the folder, because one request returns up to a thousand of them.
         storage, prefix = _storage(folder)
         objects = (key.removeprefix(prefix).strip("/").split("/") for key in storage.find(prefix))
         paths = {folder / parts[0] for parts in objects if len(parts) > 1 and (not whole or parts[1:] == [MANIFEST])}
@@ -270,7 +270,7 @@ def latest_version(folder: Path) -> str | None:
 
 
 def find_expired(versions: Versions, now: datetime, coming: int = 0) -> list[Path]:
-    """Return the expired versions, newest first, if `coming` newer versions existed. Never includes `latest`."""
+    """Return the versions that expire once `coming` more are written, newest first. Never the then `latest` one."""
     expired = []
     latest = None if coming else latest_version(versions.folder)
     for age, path in enumerate(reversed(list_versions(versions.folder, versions.name)), coming):

@@ -63,7 +63,7 @@ class JobStatus:
 
 
 def show_time(time: datetime) -> str:
-    """Return a time of a job as text: in its zone, and in UTC if that differs."""
+    """Format a time in its zone, and also in UTC if the zone differs."""
     utc = time.astimezone(UTC)
     if time.utcoffset() == utc.utcoffset():
         return f"{utc:%a %Y-%m-%d %H:%M:%S} UTC"
@@ -72,7 +72,7 @@ def show_time(time: datetime) -> str:
 
 
 def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
-    """Run a job now; raises `ExportError`, and records the failure in the store."""
+    """Run a job now. Records a failure in the store and raises `ExportError`."""
     try:
         _check_stored(store, job)
     except ExportError as error:
@@ -89,7 +89,7 @@ def dry_run_job(store: Store, job: ExportJob, report: Phases | None = None) -> P
 
 
 def configure_jobs(store: Store, jobs: Sequence[ExportJob], now: datetime | None = None) -> None:
-    """Replace the configured jobs of the table by these; an unchanged job keeps its next run."""
+    """Replace the jobs defined in the configuration by `jobs`. An unchanged job keeps its next run."""
     rows_by_name = {row.name: row for row in store.jobs() if row.configured}
     for name in rows_by_name.keys() - {job.name for job in jobs}:
         store.remove_job(name)
@@ -106,7 +106,7 @@ def run_due(
     stopping: Callable[[], bool] = lambda: False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Run the due jobs in the order of their times, until no job is due or `stopping` returns True.
+    """Run due jobs, earliest first, until no job is due or `stopping` returns True.
 
     An interrupted job remains due.
     """
@@ -156,7 +156,7 @@ def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
 
 
 def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
-    """Raise `OptionError` if a job cannot run beside the others, or if a file that it reads is missing."""
+    """Raise `OptionError` if a job conflicts with another job, or if a file that it reads is missing."""
     for other in others:
         if other.name == job.name:
             raise OptionError("name", f"job {job.name!r} already exists: `hierogram schedule` lists all jobs")
@@ -217,7 +217,7 @@ def find_job(store: Store, name: str) -> ExportJob:
 
 
 def list_jobs(store: Store) -> list[JobStatus]:
-    """Return the status of all jobs, by the time of their next runs."""
+    """Return the status of all jobs, ordered by their next run."""
     return job_statuses(store.job_states())
 
 
@@ -275,7 +275,7 @@ def _read_job(row: JobRow) -> ExportJob | None:
 
 
 def _parse_job(stored: str) -> ExportJob | str:
-    """Return a stored job, or the reason why it is not valid."""
+    """Parse a stored job. Returns an error message if it is invalid."""
     try:
         return from_plain(ExportJob, json.loads(stored))
     except (ValueError, TypeError, RecursionError) as error:

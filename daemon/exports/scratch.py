@@ -1,4 +1,4 @@
-"""A DuckDB database for one export or comparison. Data beyond its memory limit are in files.
+"""A DuckDB database for one export or comparison. Data beyond its memory limit spill to files.
 
 Results do not depend on the number of threads: sums are integers, and output is sorted by unique keys.
 """
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 Blocks = Iterator[Block]
 
-MEMORY, _MOST_MEMORY = 256_000_000, 1_000_000_000
-"""Maximum memory of the database of a small and of a large store, in bytes."""
+MEMORY, _MAX_MEMORY = 256_000_000, 1_000_000_000
+"""Memory limits of the database in bytes: minimum, for a small store, and maximum, for a large store."""
 _MEMORY_PER_RULE = 1_000
 
 _MEMORY_PER_LOADED_BYTE = 8.0
-"""Joins, sorts and output remain in memory if the limit is at least this multiple of the size of the loaded rows."""
+"""Minimum ratio of the memory limit to the size of the loaded rows at which all queries run in memory."""
 _ROW_BYTES = 40
 """Approximate bytes of a row without its texts."""
 
@@ -38,8 +38,8 @@ _PART_BYTES = 1 << 23
 _STREAM_ROWS = 20_000
 _STREAM_BYTES = 1 << 20
 
-# Values have no quotes and no escapes. The first line is empty and skipped, since U+FEFF at the beginning of a file
-# would be read as a byte order mark. `language=zh` in a path must not become a column.
+# Values have no quotes and no escapes. The first line is empty and skipped, because U+FEFF at the beginning of a file
+# would be read as a byte order mark. Hive partitioning would turn `language=zh` in a path into a column.
 _READ = (
     "delim='\t', quote='', escape='', comment='', new_line='\\n', header=false, skip=1, auto_detect=false,"
     " strict_mode=false, max_line_size=16777216, parallel=false, hive_partitioning=false"
@@ -49,7 +49,7 @@ _WRITE = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', USE_TMP
 
 
 class Scratch:
-    """The database of one export; `scratch` makes it."""
+    """Temporary database of one export, opened by `scratch`."""
 
     def __init__(self, connection: "DuckDBPyConnection", folder: Path, memory: int) -> None:
         self._connection = connection
@@ -62,7 +62,7 @@ class Scratch:
         self._connection.execute(statement, parameters)
 
     def row(self, statement: str) -> tuple[int, ...]:
-        """Return the row of a query that has one row."""
+        """Return the only row of a query."""
         row = self._connection.execute(statement).fetchone()
         assert row is not None
         return row
@@ -84,7 +84,7 @@ class Scratch:
         return np.stack([np.asarray(arrays[name], np.float64) for name in names], axis=1)
 
     def stage(self, name: str, query: str, *used: str) -> None:
-        """Make a named intermediate result between the rules and the output.
+        """Create a named intermediate result between the rules and the output.
 
         It is a view if memory suffices for all intermediate results. Otherwise it is a table, and the `used` tables are
         dropped, so that only one such table exists at a time.
@@ -97,12 +97,12 @@ class Scratch:
             self.run(f"DROP TABLE {table}")
 
     def lines(self, query: str) -> Iterator[bytes]:
-        """Yield the single text column of a query as lines, in byte blocks of any length, while the database writes."""
+        """Yield the single text column of a query as lines, in byte blocks of any length, while the query runs."""
         with ExitStack() as stack:
             read_end, write_end = os.pipe()
             stream = stack.enter_context(open(read_end, "rb", buffering=0))
             writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="export"))
-            # The pipe closes before the thread is joined, so an early end of the reader also ends the writer.
+            # Close the pipe before joining the thread, so that the writer also stops if the reader stops early.
             stack.callback(stream.close)
             written = writer.submit(self._write_lines, query, write_end)
             while piece := stream.read(_STREAM_BYTES):
@@ -129,7 +129,7 @@ class Scratch:
                     f"read_csv({literal(str(path))}, {_READ}, columns={{'{name}': '{kind}'}})"
                     for path, (name, kind) in zip(paths, columns.items(), strict=True)
                 )
-                # One file per column, joined by position.
+                # Each file has one column. Join the columns by position.
                 self.run(f"INSERT INTO {table} SELECT * FROM {' POSITIONAL JOIN '.join(files)}")
                 for path in paths:
                     path.unlink()
@@ -137,7 +137,7 @@ class Scratch:
                     progress(reached)
 
     def _write_parts(self, blocks: Blocks, columns: int) -> Iterator[tuple[list[Path], int]]:
-        """Yield the files of a part, one for each column, and the number of rows or pairs read until then."""
+        """Yield the files of a part, one for each column, and the number of rows or pairs read so far."""
         for number in count():
             paths = [self._folder / f"{number}.{column}" for column in range(columns)]
             size = reached = 0
@@ -165,8 +165,8 @@ class Scratch:
 
 
 def memory_for(rules: int) -> int:
-    """Return the bytes of memory for a store with this number of rules in use: less than learning the store takes."""
-    return min(max(MEMORY, _MEMORY_PER_RULE * rules), _MOST_MEMORY)
+    """Return the memory limit in bytes for a number of rules in use. Exporting takes less memory than learning."""
+    return min(max(MEMORY, _MEMORY_PER_RULE * rules), _MAX_MEMORY)
 
 
 @contextmanager
@@ -200,14 +200,14 @@ USES = {"uses": "BIGINT"}
 def load_rules(
     scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], progress: Report | None = None
 ) -> None:
-    """Make the view `rules`: local id, source, target, alignment (empty), the columns `shape`, and the count `uses`."""
+    """Create the view `rules`: local id, source, target, alignment (empty), the columns `shape`, and `uses`."""
     kinds = SIDES | dict.fromkeys(shape, "INTEGER") | USES
     scratch.load("loaded", kinds, snapshot.rule_blocks((*SIDES, *shape), count_kind), progress)
     view_loaded(scratch, shape)
 
 
 def view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
-    """Make the view `rules` of the table `loaded`."""
+    """Create the view `rules` from the table `loaded`."""
     shape_columns = "".join(f"{name}, " for name in shape)
     scratch.run(f"""
         CREATE VIEW rules AS

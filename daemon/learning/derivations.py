@@ -48,7 +48,7 @@ def _span(use: RuleUse, side: str) -> Span:
 
 
 SEARCH_SECONDS = 2.0
-"""Time limit in seconds of a search by text, used if the index does not contain the rule."""
+"""Time limit in seconds of the text search for a rule that the index does not contain."""
 
 _CANDIDATES = 50
 

@@ -1,4 +1,4 @@
-"""The learner: holds a store's counts in memory and sweeps over pairs. Also the lease for writing."""
+"""The learner, which holds a store's counts in memory and sweeps over pairs, and the lease on the grammar."""
 
 import os
 import threading
@@ -33,7 +33,10 @@ def holding_lease(
     command: str,
     report: Callable[[str | None], None] = lambda _problem: None,
 ) -> Iterator[None]:
-    """Hold the lease on the grammar; `report` receives the reason if a renewal fails. Raises `StoreHeldError`."""
+    """Hold and renew the lease on the grammar. Raises `StoreHeldError`.
+
+    After each renewal, `report` is called with the error, or with None on success.
+    """
     store.take_lease(command, LEASE_SECONDS)
     stopped = threading.Event()
 
@@ -61,7 +64,7 @@ def holding_lease(
         yield
     finally:
         stopped.set()
-        # Other writers may block the release for long. The lease ends with this process anyway.
+        # Limit the wait, because another writer may block the release. The lease ends with this process anyway.
         renewer.join(_RELEASE_SECONDS)
 
 
@@ -158,7 +161,7 @@ class Learner(AbstractContextManager["Learner"]):
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Load the rows and count all their derivations. A kind that needs all pairs must get all rows of the store."""
+        """Load pairs into memory and count their derivations. Some kinds need all pairs of the store in one batch."""
         batch = ResidentBatch.from_rows(rows, self.settings)
         self.chain.add_pairs(batch.loaded, batch.state, batch.committed)
         return batch
@@ -201,7 +204,7 @@ class Learner(AbstractContextManager["Learner"]):
                 batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first_sweep))
                 records = []
                 last_commit = time.monotonic()
-                # Limit the share of time spent on committing, since a commit of a large batch is slow.
+                # Commit less often if commits are slow, as they are for large batches.
                 commit_interval = max(commit_interval, _MIN_INTERVAL_PER_COMMIT * (last_commit - started))
         if records:
             batch.state, batch.averages = self.chain.gather(batch.state, batch.averages)

@@ -1,7 +1,7 @@
 """Learning: take stored pairs through the schedule, store their derivations, and index pairs by their rules.
 
 Sampling does not update the index, because each commit would then write a row for every rule of every pair. `learn`
-indexes all pairs at its end, the daemon some pairs in each turn of settled pairs.
+indexes all pairs at its end. The daemon indexes some pairs whenever it resamples settled pairs.
 """
 
 import time
@@ -28,7 +28,7 @@ class LearnReport:
     """Report of a learning run: pairs and sweeps, time, and the grammar before and after.
 
     The *before* figures include the initial state of new pairs (every node a rule of its own). `curve` holds the
-    computed (sweep, log-likelihood) values. A run that is not `finished` was asked to stop. `burn_in` is the number of
+    computed (sweep, log-likelihood) values. `finished` is False if the run was stopped. `burn_in` is the number of
     sweeps that took new pairs or trees through their schedule.
     """
 
@@ -77,7 +77,8 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
     run = store.unfinished_run()
     if run is None or sweeps not in (None, run.sweeps):
         return None
-    # A run of the burn-in alone has no sweep that could show whether pairs arrived after it.
+    # A complete run is over if pairs arrived after it. A run of 0 sweeps is complete before its own burn-in, so pending
+    # pairs do not show that it is over.
     is_over = run.sweeps and run.is_complete and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
     return None if is_over else run
 
@@ -95,7 +96,7 @@ def learn(
 ) -> LearnReport:
     """Take pairs that have not burned in through their schedule, then sweep `sweeps` times over every pair.
 
-    Commits every few minutes and at the end of each part. An interrupted run is continued if `sweeps` is the same or
+    Commits every few minutes and after each batch. An interrupted run is continued if `sweeps` is the same or
     None, and gives the result of an uninterrupted run. The result depends on the store, its seed and the calls made,
     not on the options. With `leave_unfinished`, the caller must call `Store.finish_run` once the report is delivered;
     until then the same call finds a completed run and reports it.
@@ -194,7 +195,7 @@ class _RunExecutor:
             )
         self._store.commit((), run=self._run)
         if self.before is None:
-            # There was nothing to sweep over.
+            # No batch was opened, because no sweeps were left: open one to measure the grammar.
             for rows in read_batches(self._store, ALIGNED):
                 self._open(rows)
                 break
@@ -232,7 +233,7 @@ class _RunExecutor:
 
 _PAIRS_PER_TRANSACTION = 2_000
 _PAIRS_AT_ONCE = 500
-"""Number of pairs between two checks of the clock in a turn."""
+"""Number of pairs that `IncrementalIndexer` indexes between two checks of its deadline."""
 
 
 def index_occurrences(

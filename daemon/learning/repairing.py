@@ -8,7 +8,7 @@ import numpy as np
 from hierogram.daemon.learning.kinds.stored import ALIGNMENT, DERIVATION, TEXTS
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.stored_links import DIRECTIONS
-from hierogram.daemon.learning.verifying import WORD_COUNT_COLUMNS, Name, RulePart, open_recount
+from hierogram.daemon.learning.verifying import WORD_COUNT_COLUMNS, CountName, RulePart, open_recount
 from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
@@ -66,7 +66,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report:
     reset_pairs, repaired.resumed_pairs, repaired.pair_positions = repairs.repair_states()
     repaired.reset_pairs = reset_pairs
     if not _repair_counts(repairs, snapshot, repaired, report):
-        # The recount included pairs whose alignments are deleted now.
+        # Recount, because the first recount included pairs whose alignments are now deleted.
         _repair_counts(repairs, snapshot, repaired, report)
     repaired.word_counts, repaired.rule_words, repaired.pair_word_blocks, repaired.rule_keys = repairs.repair_indexes()
     repaired.corpora_and_batches, repaired.totals = repairs.repair_totals()
@@ -113,7 +113,7 @@ def _repair_rules(repairs: Repair, part: RulePart, repaired: RepairReport) -> li
     return []
 
 
-def _count_difference(links: dict[Name, tuple[int, int]]) -> AlignerChange:
+def _count_difference(links: dict[CountName, tuple[int, int]]) -> AlignerChange:
     lexicon: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     words: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(WORD_COUNT_COLUMNS))
     change = AlignerChange()

@@ -93,8 +93,8 @@ class ResidentBatch:
             old = None if before is None else self._committed(before, first, last)
             new = StoredSamples(slice_blobs(after, first, last), slice_blobs(averages, first, last))
             rules = self.loaded.rule_deltas(old, new, self.settings, first)
-            # Sort by text, so that rules that are queried together are stored together and the index of sources grows
-            # in order.
+            # Sort by text, so that rules queried together are stored together, and the index of sources is filled in
+            # order.
             order = text_order(rules.source, rules.keys)
             yield updates, rules.at(order, take_texts(rules.source, order), take_texts(rules.target, order))
 

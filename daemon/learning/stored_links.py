@@ -27,20 +27,20 @@ from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
 
 SIDES = ("source", "target")
-"""Side of the conditioning words, by direction: forward links target words to source words."""
+"""Side of the conditioning words, by direction. Each forward link conditions a target word on a source word."""
 DIRECTIONS = ("forward", "backward")
 
 _WORD, _STEM = "", " "
 """Suffixes of the names of words and of stems."""
 
 Units = Sequence[tuple[Side, Side]]
-"""Both sides as words and as stems."""
+"""Source and target side of the words, then of the stems."""
 Names = tuple[list[str], list[str]]
 """Names of both sides' words or stems, by number. The last entry is the null word."""
 
 
 def words_and_stems(source: Side, target: Side) -> Units:
-    """Return both sides as words and as stems."""
+    """Return the units of a text: its sides as words, then as stems."""
     return (source, target), (stem_side(source), stem_side(target))
 
 
@@ -74,7 +74,7 @@ class NamedCounts:
             self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
 
     def select(self, names: Iterable[Names], vocabulary: tuple[int, int]) -> LearnedCounts:
-        """Return the counts among the given words and stems by number, given both vocabulary sizes."""
+        """Return the counts of the named words and stems, indexed by number. `vocabulary`: sizes of both sides."""
         return [self._select_unit(unit, vocabulary) for unit in names]
 
     def _select_unit(self, names: Names, vocabulary: tuple[int, int]) -> list[PriorCounts]:
@@ -112,7 +112,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
         all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
         and all(min(word_counts) >= 0 for _, _, *word_counts in counts.words)
         and all(
-            # The width of an event is its smallest one.
+            # An event is stored as its smallest jump width.
             direction in DIRECTIONS and abs(event) <= MAX_EVENTS and first_width(event) == width and count >= 0
             for event, (direction, width, count) in zip(events, counts.jumps, strict=True)
         )
@@ -120,7 +120,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
 
 
 def load_counts(store: Store, units: Units) -> LearnedCounts:
-    """Return the store's counts of words and of stems of some pairs, which need not be stored."""
+    """Return the store's counts for the words and stems of a text, whose pairs need not be stored."""
     names = unit_names(units)
     source, target = (
         max(size, len(side.vocabulary)) for size, side in zip(store.vocabulary_sizes(), units[0], strict=True)
@@ -169,7 +169,7 @@ Links = tuple[NDArray[np.int16], NDArray[np.int16]]
 
 
 class LinkedTexts(NamedTuple):
-    """Both sides of some pairs and both directions between them, as words and as stems."""
+    """Texts of pairs prepared for counting links: both sides, and both directions for words, then for stems."""
 
     source: Side
     target: Side
@@ -195,7 +195,7 @@ class LinkedTexts(NamedTuple):
         return [(forward.conditioning, forward.emitted) for forward, _ in self.directions]
 
     def counts(self, links: Links, weight: NDArray[np.int64] | None = None) -> LearnedCounts:
-        """Return the counts of both directions' links. `weight` of each pair: 1 if None."""
+        """Return the counts of both directions' links, with a `weight` for each pair (default 1)."""
         weights = np.ones(len(self.source.offset) - 1, np.int64) if weight is None else weight
         return [
             [
@@ -226,7 +226,7 @@ def read_blobs(rows: Sequence[LinkRow]) -> Links:
         lengths = _LINK.itemsize * emitted_sizes
         for k in np.flatnonzero(np.array(list(map(len, blobs)), np.int64) != lengths).tolist():
             is_damaged[k] = True
-            # Links to word 0 keep the place of the others, which are still checked.
+            # Replace the links by zeros, so that the links of later pairs stay in place and are checked as well.
             blobs[k] = bytes(int(lengths[k]))
         links = np.frombuffer(b"".join(blobs), _LINK).astype(np.int16)
         out_of_range = (links < -1) | (links >= np.repeat(conditioning_sizes, emitted_sizes))
@@ -267,7 +267,7 @@ def _alignments_fit(rows: Sequence[LinkRow | PairRow]) -> bool:
 
 
 def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
-    """Return the aligner change that removes the pairs, for the transaction that deletes them."""
+    """Return the change of the aligner's counts for deleting pairs, to be stored in the same transaction."""
     rows = store.links_by_id(ids)
     change = count_links(rows, -1)
     change.withdrawn = [row.id for row in rows]
@@ -275,7 +275,7 @@ def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
 
 
 def count_links(rows: Sequence[LinkRow], weight: int = 1) -> AlignerChange:
-    """Return a change by the counts of the pairs' stored links, times `weight`. Keys may occur more than once."""
+    """Return a change that adds the counts of the pairs' stored links times `weight`. Keys may repeat."""
     texts, change = LinkedTexts.from_rows(rows), AlignerChange()
     add_link_counts(change, texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64)), texts.units)
     return change

@@ -32,14 +32,16 @@ from hierogram.storage.store import Store
 
 _PAIRS_PER_READ = 2_000
 _LINKS_PER_READ = 5_000
-"""Number of pairs whose links are read together, and reported together if they are unreadable."""
+"""Number of pairs whose links are read together. If they are unreadable, one problem names the whole range."""
 _RULES_AT_ONCE = 300_000
 """Number of rule rows that are compared together: stored rows plus recounted rows."""
 _COUNTS_AT_ONCE = 100_000
 _MAX_PROBLEMS = 20
 
-Name = tuple[str, str, object]
-"""Name of an aligner count."""
+CountName = tuple[str, str, object]
+"""Name of an aligner count: (direction, source word, target word), (side, word, column), or (`_JUMP`, direction,
+width).
+"""
 _LEXICON, _JUMP = "lexicon", "jump"
 
 
@@ -100,10 +102,10 @@ def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
 
 @dataclass(frozen=True, slots=True)
 class RulePart:
-    """Stored and recounted rules of one part of the keys.
+    """Stored and recounted rules within one slice of the keys.
 
-    `rows` int64[n]: first row of each recounted rule, which has the total counts. `numbers`: indices of the rows among
-    all recounted rows. `collisions`: descriptions of rules that have the same key as an earlier rule, by number.
+    `rows` int64[n]: row of each recounted rule that has its total counts. `numbers`: indices of the rows among all
+    recounted rows. `collisions`: descriptions of rules that have the same key as an earlier rule, by number.
     """
 
     stored: StoredRules
@@ -171,7 +173,7 @@ class Recount:
             stored = _from_spilled(self._stored, first, last)
             yield RulePart(stored, counted.added_up(firsts), numbers, np.flatnonzero(is_first), collisions)
 
-    def link_parts(self) -> Iterator[dict[Name, tuple[int, int]]]:
+    def link_parts(self) -> Iterator[dict[CountName, tuple[int, int]]]:
         """Yield the aligner counts that differ, in parts, as (stored, recounted)."""
         for first, last in slice_ranges([self._links], _COUNTS_AT_ONCE):
             rows, [texts] = self._links.read(first, last)
@@ -181,7 +183,7 @@ class Recount:
             np.add.at(totals, (rows["stored"].astype(np.int64), key_rows), rows["counts"])
             counted, stored = totals
             keys = list(row_by_key)
-            differing: dict[Name, tuple[int, int]] = {}
+            differing: dict[CountName, tuple[int, int]] = {}
             for row, column in np.argwhere(stored != counted).tolist():
                 stored_count, recounted = int(stored[row, column]), int(counted[row, column])
                 differing[_describe_count(keys[row], column)] = stored_count, recounted
@@ -256,7 +258,7 @@ def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored
     links.add(slices[order], rows[order], join_blobs([keys[k].encode() for k in order.tolist()]))
 
 
-def _describe_count(key: bytes, column: int) -> Name:
+def _describe_count(key: bytes, column: int) -> CountName:
     table, first, *second = key.decode().split("\0")
     if table == _LEXICON:
         return (*DIRECTIONS, "")[column], first, second[0]
@@ -333,14 +335,14 @@ def _value(rules: RuleDeltas, name: str, row: int) -> object:
 
 
 def verify(store: Store, report: Steps | None = None) -> VerifyReport:
-    """Recount every rule from one snapshot's derivations and compare; also run the database's own checks."""
+    """Compare every stored count with a recount of the derivations, in one snapshot, and check the database file."""
     with ThreadPoolExecutor(1, thread_name_prefix="check") as thread:
-        # The database check reads the whole file and releases the GIL.
+        # Check the file in a second thread, because the check reads the whole file and releases the GIL.
         checking = thread.submit(store.file_damage)
         try:
             report_without_damage = _verify_tables(store, report)
         except Exception:
-            # A damaged file can raise any error.
+            # A damaged file can cause any error, so report the damage instead.
             if not checking.result():
                 raise
         damage = checking.result()

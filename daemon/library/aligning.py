@@ -47,7 +47,7 @@ def align(
     sides = [
         map(side.tokens, open_sentences(lines)) for side, lines in ((texts.source, source), (texts.target, target))
     ]
-    # With word parts, `to_words` reads the lines a second time.
+    # With word parts, keep the lines in lists, because `to_words` reads them again.
     source_lines, target_lines = [list(side) for side in sides] if texts.merges else sides
     read_prior = None if priors is None else partial(_load_counts, priors.store)
     aligned = align(source_lines, target_lines, resolve_options(AlignOptions, options, overrides), progress, read_prior)
@@ -57,7 +57,7 @@ def align(
 def resolve_text_pipeline(
     store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool
 ) -> TextPipeline:
-    """Return the tokenization of a store, or of the options that override it. Raises `UsageError`."""
+    """Return the tokenization of a store, overridden by the options. Raises `UsageError`."""
     if tokenized and tokenize is not None:
         raise UsageError("--tokenize and --tokenized are mutually exclusive")
     pipeline = make_pipeline({} if store is None else store.settings(), tokenize=tokenize)

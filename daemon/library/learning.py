@@ -19,13 +19,14 @@ class _StoppedError(Exception):
 
 
 class Learning:
-    """A run of learning. Iteration performs one sweep at a time, `run` performs all of them.
+    """Learning run. Iterate over it to perform one sweep at a time, or call `run` to perform all sweeps.
 
     The run first aligns pairs without links. It resumes an interrupted run with the same number of `sweeps` (None: any
-    number), with the same result. After a `break` or Ctrl-C, the run ends after the current sweep, which is committed.
-    A notebook may keep the loop alive after an exception; the run then ends when the store learns again
-    or closes. Between two sweeps nothing is sampled, and the store contains the last commit. `report` is set at the end
-    of the run, `aligned` from the first sweep on. The iterator raises the errors of the run.
+    number) and gives the result of an uninterrupted run. After a `break` or Ctrl-C, the run ends
+    after the current sweep, which is committed. A notebook may keep the loop alive after an exception; the run then
+    ends when the store learns again or closes. Between two sweeps nothing is sampled, and the store contains the last
+    commit. `report` is set at the end of the run, `aligned` from the first sweep on. The iterator raises the errors of
+    the run.
 
     Iteration and `run` call `align`, `sample` and `finish` in a thread. A program with its own signal handlers calls
     these three itself.
@@ -40,7 +41,7 @@ class Learning:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._started_run: int | None = None
-        """Id of the run that this object started, unless it resumed one."""
+        """Id of the run that this object started, or None if it resumed one."""
         self.aligned: AlignReport | None = None
         self.report: LearnReport | None = None
 

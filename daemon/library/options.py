@@ -24,7 +24,7 @@ def resolve_options(kind: type[T], options: T | None, overrides: Mapping[str, ob
 
 
 def make_options(kind: type[T], values: Mapping[str, object], display_name: Callable[[str], str] = str) -> T:
-    """Return options with these values. Raises `UsageError`, which calls a field `display_name(field)`."""
+    """Return options with these values. Raises `UsageError`, with the field named as by `display_name`."""
     declared: type = kind
     if unknown := [name for name in values if name not in OptionField.of(declared)]:
         raise UsageError(f"unknown option {unknown[0]}: expected {', '.join(OptionField.of(declared))}")
@@ -64,7 +64,7 @@ def list_ids(ids: int | Iterable[int]) -> list[int]:
     """Return the ids of one pair or several as a list. Raises `UsageError` if one is not an integer."""
     values = list(ids) if isinstance(ids, Iterable) else [ids]
     try:
-        # Bytes are iterables of integers, and truth values are integers, but neither are ids.
+        # Reject bytes, which are iterables of integers, and booleans, which are integers.
         if isinstance(ids, bytes | bytearray) or any(isinstance(value, bool) for value in values):
             raise TypeError
         return [index(value) for value in values]

@@ -101,7 +101,7 @@ class SampledChain:
         return record
 
     def steps(self, sweeps: int | None = None) -> Iterator[SweepRecord]:
-        """Yield a record of each sweep, computed on request. None: the burn-in and 24 more sweeps."""
+        """Run sweeps lazily and yield a record of each. The default is the burn-in and 24 more sweeps."""
         for _ in range(self.schedule.burn_in + find_kind(self.settings).sweeps if sweeps is None else sweeps):
             yield self.step()
 

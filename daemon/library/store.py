@@ -39,7 +39,7 @@ from hierogram.storage.options import MAX_NUMBER
 from hierogram.storage.records.operations import EventPage, Lease, StoreStatus
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
-from hierogram.storage.store import upgrade as bring_up_to_date
+from hierogram.storage.store import upgrade as upgrade_schema
 
 if TYPE_CHECKING:
     from hierogram.daemon.exports.exporting import Published
@@ -67,9 +67,9 @@ first rules.
 """
 
 _WITHDRAWAL_TIMEOUT, _POLL_INTERVAL = 60.0, 0.1
-"""Seconds to wait until another process has withdrawn pairs, and between two checks."""
+"""Seconds to wait for another process to withdraw pairs, and seconds between two checks."""
 _UNLIMITED = (1 << 31) - 2
-"""Largest row count of FETCH in Postgres, minus the row that shows whether there are more rows."""
+"""Maximum row count of FETCH in Postgres, minus one row that is fetched to detect more rows."""
 
 DICTIONARY_CORPUS = "dictionary"
 """Default corpus of dictionary entries."""
@@ -119,7 +119,7 @@ def open(
     upgrade: bool = False,
     **values: Unpack[SettingsKeywords],
 ) -> GrammarStore:
-    """Open the store at a URL or path; with `create`, make a missing store.
+    """Open the store at a URL or path. With `create`, create it if it does not exist.
 
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path that ends in `.db`. `values` are the
     options of `hierogram init`. They never change, so an existing store must have the same values. With `upgrade`, a
@@ -129,7 +129,7 @@ def open(
     `StoreError` if the store has other settings or was created by a newer version.
     """
     settings = make_settings(values) if values or create else Settings()
-    old_version = bring_up_to_date(str(url))[0] if upgrade else None
+    old_version = upgrade_schema(str(url))[0] if upgrade else None
     try:
         opened = open_store(str(url))
     except StoreMissingError:
@@ -260,7 +260,7 @@ class GrammarStore:
         return self.store.settings()
 
     def notation(self) -> Notation:
-        """Return the notation of the store's kind of grammar, which names its units: pairs or trees."""
+        """Return the notation of the store's kind of grammar. It contains the name of its units: pairs or trees."""
         return find_notation(self.settings().grammar)
 
     def writer(self) -> Lease | None:
@@ -293,10 +293,10 @@ class GrammarStore:
 
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
         frame with these columns, the result of `open_input`, or a file name, with more names in `files`. Files have the
-        formats of `hierogram ingest`; a store of trees accepts treebanks. Notes and rejections name pairs in memory by
-        `origin`, and pairs of files by the file. Tokens are separated by spaces unless the store or `tokenize` sets a
-        tokenizer. With `entries`, the file is a dictionary. Pairs that the corpus already contains are skipped. Raises
-        `InputError`, `UsageError`.
+        formats of `hierogram ingest`; a store of trees accepts treebanks. Notes and rejections refer to pairs
+        in memory by `origin`, and to pairs of files by the file name. Tokens are separated by spaces
+        unless the store or `tokenize` sets a tokenizer. With `entries`, the file is a dictionary. Pairs that the corpus
+        already contains are skipped. Raises `InputError`, `UsageError`.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions, OpenFiles
@@ -425,7 +425,7 @@ class GrammarStore:
         limit = check_integer("limit", limit, 0)
         queries: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
         for sides in _query_tokenizers(self.settings()):
-            # Each side has its own tokenizer.
+            # Tokenize the words for each side, because each side has its own tokenizer.
             word_lists = [" ".join(map(side.tokens, words)).split(" ") for side in sides] if words else [[]]
             with suppress(RuleNotationError):
                 split_source, split_target = (
@@ -654,7 +654,7 @@ def _query_tokenizers(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]
     if settings.word_parts:
         words = TextPipeline(merges=settings.word_parts)
         yield words.source, words.target
-    # The tokenizer's package may be missing on a machine that only reads the store.
+    # Ignore a missing tokenizer package, which a machine that only reads the store may not have.
     with suppress(UsageError):
         texts = make_pipeline(settings)
         if texts.rules is not None:

@@ -77,7 +77,7 @@ def synchronize(
 
 
 class _Units:
-    """Ingest `Source` of the TMX units at some positions (from 0), and of all rejected units."""
+    """Source for `ingest` with the TMX units at the given positions (from 0) and all rejected units."""
 
     format = OBJECTS
     bytes_total = None
@@ -89,7 +89,7 @@ class _Units:
         self._positions = positions
 
     def fields(self, _languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the chosen units, whose languages were selected before."""
+        """Yield the units. Ignores the languages, which were selected when the file was read."""
         position = count()
         for units in self._chunks:
             chosen = [next(position) in self._positions for _ in units.numbers]

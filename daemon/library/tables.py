@@ -37,7 +37,7 @@ class _Side(NamedTuple):
 
 
 def _to_side(blocks: Sequence[bytes]) -> _Side:
-    """Return the column of the lines of some blocks."""
+    """Convert blocks of lines to a column of texts."""
     lines = b"\n".join(blocks)
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
     offsets = np.concatenate(([0], ends, [len(lines)] if blocks else []))
@@ -83,7 +83,7 @@ class RuleTable:
         return list(map(column.text, range(len(self)))) if name in _TEXTS else column
 
     def top(self, number: int, by: str = "expected_uses") -> list[RuleRow]:
-        """Return the `number` rules with the largest values in column `by`, largest first; ties by their sides."""
+        """Return the `number` rules with the largest values in column `by`, largest first. Ties are sorted by sides."""
         values = self.column(by)
         if len(values) > number > 0:
             values = values[values >= -np.partition(-values, number - 1)[number - 1]]

@@ -54,12 +54,12 @@ def check_workers(settings: Settings) -> None:
 def start_workers(
     store: Store, workers: Workers | None, threads: int
 ) -> Iterator[Callable[[Store, ChainConfig], Chain] | None]:
-    """Run the workers; yield the factory of chains that they sample, or None if no workers are requested."""
+    """Start workers, and yield a factory of chains that use them, or None if no workers are requested."""
     if workers is None:
         yield None
         return
     check_workers(store.settings())
-    # Ray is imported only if workers are requested.
+    # Import Ray only if workers are requested, because it is an optional dependency.
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
     with ray_cluster(workers, threads) as cluster:
@@ -67,7 +67,7 @@ def start_workers(
 
 
 def choose_blocks(pairs: int) -> Blocks | None:
-    """Return blocks for workers that sample n pairs, in as few equal rounds as possible, or None if too few."""
+    """Return blocks that divide the pairs into few equal rounds, or None if there are too few pairs for workers."""
     blocks = Blocks.suited_to(pairs)
     if blocks is None:
         return None
@@ -76,7 +76,7 @@ def choose_blocks(pairs: int) -> Blocks | None:
 
 
 class ClusterChain(PhraseChain):
-    """Rule counts of a store whose pairs workers sample. Small batches are sampled in this process."""
+    """Chain whose pairs are sampled by workers. Small batches are sampled in this process."""
 
     def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:
         super().__init__(store, config)
@@ -106,7 +106,7 @@ class ClusterChain(PhraseChain):
             self.table = self.pool.counts()
 
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
-        """Count the derivations of pairs that are not stored. Workers receive the counts when they next need them."""
+        """Add the rules of derivations that are not `stored` to the counts. Workers get them with the next sweep."""
         self._drop_pool(changed=not stored.all())
         super().add_pairs(loaded, state, stored)
 
@@ -121,7 +121,7 @@ class ClusterChain(PhraseChain):
         super().refresh_model(store)
 
     def _drop_pool(self, changed: bool) -> None:
-        """Forget the current batch. Workers keep their tables unless counts or model are `changed` in this process."""
+        """Drop the current pool. Workers keep their tables unless this process has `changed` counts or model."""
         self._update_table()
         if changed:
             self._in_sync = frozenset()

@@ -1,9 +1,9 @@
-"""Pool of the workers of a batch, in the process that holds the store's lease: runs rounds and replaces lost workers.
+"""Pool of workers that sample a batch. Runs in the process that holds the store's lease.
 
 The samples depend only on the store, its seed and the blocks, not on the number of workers
-or on lost workers. For this purpose the pool keeps the changes of all rounds since it last
-collected the pairs' variables. A lost shard restarts from these variables on another
-worker, which restores the table of that time and repeats the shard's part of each round.
+or on lost workers. To recover a lost shard, the pool keeps the changes of all rounds since it
+last collected the pairs' variables. Another worker then restores the table of that time, opens
+the shard with the collected variables, and repeats its part of each round.
 """
 
 from contextlib import suppress
@@ -42,19 +42,19 @@ from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.kernel import Report
 
 if TYPE_CHECKING:
-    # Ray is imported only if workers are requested.
+    # Import Ray only if workers are requested, because it is an optional dependency.
     from hierogram.daemon.workers.ray_cluster import RayCluster
 
 Call = Any
 """Handle of a worker call that may still be running."""
 
 _MAX_LOSSES = 20
-"""Number of lost workers in one round after which replacing them does not solve the problem."""
+"""Number of lost workers in one round after which the pool gives up."""
 _KEPT_BYTES = 256 << 20
-"""Variables are collected when the kept changes exceed this size."""
+"""Size of kept changes in bytes after which variables are collected and the changes dropped."""
 _MAX_PASSED_CHANGES = 16
-"""Up to this number, workers fetch each other's results directly. Beyond it, all results pass through this process as
-one value, since each argument of a call costs this process some time.
+"""Maximum number of results that workers fetch from each other. More results are sent by this process as one value,
+because each argument of a call costs it some time.
 """
 
 
@@ -81,11 +81,11 @@ class WorkerPool:
 
     @property
     def in_sync(self) -> frozenset[int]:
-        """Workers whose tables equal this process's table; empty if variables have not been collected."""
+        """Workers whose tables equal this process's table. Empty if there are uncollected rounds."""
         return frozenset() if self._kept_rounds else frozenset(self._shards)
 
     def distribute(self, table: CountTable, in_sync: frozenset[int] = frozenset()) -> None:
-        """Distribute the batch over the available workers; those not `in_sync` get the table. Raises `DaemonError`."""
+        """Distribute the batch over the workers. Workers not `in_sync` receive the table. Raises `DaemonError`."""
         self._table = table
         for _ in range(_MAX_LOSSES):
             with suppress(WorkerLostError):
@@ -126,7 +126,7 @@ class WorkerPool:
         if self._cluster.target_workers != len(self._cluster.workers()):
             blocks = self._setup.blocks.blocks_a_round
             if len(usable_workers(self._cluster, blocks)) != len(self._plans):
-                # Workers were added, or lost workers were not replaced.
+                # Redistribute the batch, because workers were added, or lost workers were not replaced.
                 self.collect()
                 self.distribute(self._table, self.in_sync)
         requests = {
@@ -142,7 +142,7 @@ class WorkerPool:
         return SweepInfo(*map(sum, zip(*infos, strict=True)))
 
     def _run_round(self, step: Step) -> RoundResults:
-        """Run one round. The results are kept, and the workers receive them with their next call."""
+        """Run one round. Keeps the results, and passes them to the workers with the next call."""
         results, calls = self._call_all("sample", step, merge=True)
         if 0 < len(calls) <= _MAX_PASSED_CHANGES:
             self._unsent = [self._cluster.reference(call) for call in calls]
@@ -163,7 +163,7 @@ class WorkerPool:
     def counts(self) -> CountTable:
         """Return the table after the finished rounds."""
         if sum(map(len, self._unmerged)) > self._table.rule_types:
-            # It is faster to rebuild the table from a worker's table.
+            # Rebuild the table from a worker's table, which is faster than merging this many changes.
             rules, _ = self._call_all("rules")
             if self._unmerged:
                 self._table = make_table(rules[0], longest_rule(self._setup.settings), self._model)

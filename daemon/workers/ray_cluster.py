@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-# Ray reads these when it is imported. Without the first, it would send usage statistics to its makers.
+# Ray reads these variables on import. The first one turns off its usage statistics.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
@@ -34,14 +34,14 @@ _SECONDS_TO_START = 120.0
 _SECONDS_PER_CALL = 900.0
 """A worker that exceeds this time in a call counts as lost. The first call may compile for some minutes."""
 _CHECK_SECONDS = 5.0
-"""Interval at which to check the cluster's processors and whether any of its machines is alive."""
+"""Seconds between two checks of the cluster's processors and nodes."""
 _LOST = (exceptions.RayActorError, exceptions.GetTimeoutError, exceptions.ObjectLostError, exceptions.NodeDiedError)
 _GONE = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionError)
 """Errors raised if Ray itself does not answer."""
 
 
 class RayCluster:
-    """Workers of one process, which end with it. Each worker uses `threads` threads."""
+    """Ray workers started by this process, which end with it. Each worker uses `threads` threads."""
 
     def __init__(self, workers: Workers, threads: int, on_this_machine: bool = False) -> None:
         self._requested = workers.number
@@ -54,7 +54,7 @@ class RayCluster:
 
     @property
     def target_workers(self) -> int:
-        """Target number of workers: the requested number, or the capacity of the cluster's processors."""
+        """Target number of workers: the requested number, or as many as the cluster's processors allow."""
         if self._requested is not None:
             return self._requested
         if time.monotonic() - self._checked_at > _CHECK_SECONDS:
@@ -162,8 +162,8 @@ def _keep_signal_handlers() -> Iterator[None]:
 
 def _join(workers: Workers, threads: int) -> bool:
     if workers.address is not None:
-        # Send this user's token: clusters that require one do not answer otherwise. Ray sends it except when it joins
-        # as a client. Older versions have no tokens.
+        # Send the user's token, which some clusters require. Ray itself sends it except when it joins as a client.
+        # Older versions have no tokens.
         with suppress(ImportError):
             tokens: Any = import_module("ray._private.authentication.authentication_token_setup")
             tokens.logger.setLevel(logging.ERROR)
@@ -174,7 +174,7 @@ def _join(workers: Workers, threads: int) -> bool:
             raise DaemonError(f"no Ray cluster at {workers.address}: {error}") from error
         return False
     if workers.number is None or "RAY_ADDRESS" in os.environ:
-        # A cluster that is already running.
+        # Join a cluster that is already running.
         try:
             _ray.init("auto", **_QUIET)
         except ConnectionError as error:
@@ -187,13 +187,14 @@ def _join(workers: Workers, threads: int) -> bool:
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
-    """Start and join a cluster on this machine that others cannot reach and that ends with this process."""
-    # Otherwise Ray would listen on all addresses. It reads this on import and in each process that it starts.
+    """Start and join a private cluster on this machine, which ends with this process."""
+    # Make Ray listen on the loopback address only. Ray reads the variable in each process that it starts, and has
+    # already read it in this process, so the constant is set as well.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     constants: Any = ray_constants
     constants.ENABLE_RAY_CLUSTER = False
     try:
-        # By default workers would run at low priority and yield to other processes, unlike threads.
+        # Run workers at normal priority, like threads. By default Ray lowers their priority.
         _ray.init(
             "local", num_cpus=processors, include_dashboard=False, object_store_memory=object_bytes,
             _system_config={"worker_niceness": 0}, **_QUIET,

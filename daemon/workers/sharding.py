@@ -12,20 +12,20 @@ from hierogram.samplers.grammar.keys import BASE
 from hierogram.samplers.synchronous.sweeps import Blocks
 
 TAILS_PER_NODE = 11
-"""Sampling a node takes as long as weighting n edge tails, besides weighting its own tails. With this estimate, round
-times of shards differ by a few percent.
+"""Cost of sampling a node, in units of the cost of weighting one edge tail. With this estimate, the round times of
+shards differ by a few percent.
 """
 
 
 class ShardPlan(NamedTuple):
-    """Pairs of a shard by batch number, ascending; round r has whole blocks, `pairs[rounds[r] : rounds[r + 1]]`."""
+    """Indices of a shard's pairs in the batch, ascending. Round r samples `pairs[rounds[r] : rounds[r + 1]]`."""
 
     pairs: NDArray[np.int64]
     rounds: NDArray[np.int64]
 
 
 def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
-    """Return the plans of n shards with about equal work in every round. Pair p's work: `work[p + 1] - work[p]`."""
+    """Plan shards with about equal work in every round. Pair p takes `work[p + 1] - work[p]`."""
     pairs = len(work) - 1
     size = blocks.pairs_a_block
     round_size = size * blocks.blocks_a_round
@@ -35,7 +35,7 @@ def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Sh
         block_edges = np.append(np.arange(start, end, size), end)
         work_before = work[block_edges]
         targets = work_before[0] + (work_before[-1] - work_before[0]) * np.arange(shards + 1) / shards
-        # Block edge nearest to the ideal division of the work.
+        # Choose the block edges nearest to an equal division of the work.
         bounds[number] = block_edges[np.searchsorted((work_before[1:] + work_before[:-1]) / 2, targets)]
     plans = []
     for shard in range(shards):
@@ -57,7 +57,7 @@ def entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArr
 
 
 PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
-"""Pairs from which a batch can be made: stream numbers, words and links, hashes of source and of target words."""
+"""Contents of a batch: random stream numbers, words and links, hashes of source words, hashes of target words."""
 
 
 def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
@@ -93,7 +93,7 @@ def take_blobs(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
 
 
 def join_shard_blobs(parts: list[tuple[ShardPlan, Blobs]]) -> Blobs:
-    """Return the byte strings of all pairs in order, given the byte strings of shards that partition the pairs."""
+    """Concatenate the byte strings of all shards in the order of the pairs."""
     sizes = np.zeros(sum(len(plan.pairs) for plan, _ in parts), np.int64)
     for plan, blobs in parts:
         sizes[plan.pairs] = np.diff(blobs.offsets)

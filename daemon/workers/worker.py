@@ -52,7 +52,7 @@ class Variables(NamedTuple):
 
 
 ShardContents = tuple[PairTexts, NDArray[np.int64], Variables]
-"""Shard: its pairs, the offsets of the rounds, and the variables."""
+"""Contents of a shard: its pairs, the offsets of its rounds, and its variables."""
 
 
 class Shard:
@@ -60,7 +60,7 @@ class Shard:
 
     def __init__(self, setup: Setup, model: Model, contents: ShardContents, executor: ThreadPoolExecutor) -> None:
         texts, self._rounds, (edge, cut, records) = contents
-        # Received arrays are read-only, for which kernels would be recompiled.
+        # Copy received arrays, because they are read-only and kernels would be recompiled for read-only arrays.
         numbers, bitext, source_hashes, target_hashes = texts
         bitext = Bitext._make(array.copy() for array in bitext)
         words = add_up(source_hashes.copy(), target_hashes.copy(), keys.ALL_BITS)
@@ -71,13 +71,13 @@ class Shard:
         self._plan: SweepPlan | None = None
         self._state = State(edge.copy(), cut.copy())
         self._averages = read_averages(batch, Blobs(records.content.copy(), records.offsets.copy()))
-        # Scratch memory has the size of the whole batch's bounds.
+        # Use the bounds of the whole batch, so that scratch memory never has to grow.
         self.kernel = build(
             model, batch._replace(**setup.bounds), blocks=setup.blocks, workers=setup.threads, run=executor.map
         )
 
     def sample(self, number: int, request: SweepRequest | None, table: CountTable) -> NDArray[np.uint64]:
-        """Sample a round's part against the unchanged table; return changes that are valid until the next round."""
+        """Sample the shard's pairs of a round without changing the table. The result is valid until the next round."""
         if request is not None:
             self._plan = make_plan(SweepRequest._make(column.copy() for column in request), self._schedule)
             self.kernel.begin()
@@ -95,11 +95,11 @@ class Shard:
 
 
 Changes = NDArray[np.uint64]
-"""Changes of the table in a round: uint64[n, 4], see `hierogram.samplers.synchronous.sweeps.merge`."""
+"""Changes of the table in a round: uint64[n, 4], see `hierogram.samplers.synchronous.sweeps.merge_changes`."""
 
 
 Step = tuple[int, dict[int, SweepRequest]]
-"""Round: its number, and the requests of its shards by number if it starts a sweep."""
+"""Round: its number in the sweep, and in the first round the sweep request of each shard."""
 
 
 class ShardResult(NamedTuple):
@@ -117,18 +117,18 @@ RoundResults = dict[int, ShardResult]
 def merge_changes_into(changes: Changes, table: CountTable, model: Model) -> CountTable:
     """Return the table with the changes merged. It may be a new, larger table."""
     table = with_room(table, len(changes))
-    # Kernels would be recompiled for read-only arrays.
+    # Copy read-only arrays, for which the kernel would be recompiled.
     merge_changes(changes if changes.flags.writeable else np.array(changes), table, model)
     return table
 
 
 def make_table(rules: Changes, longest_rule: int, model: Model) -> CountTable:
-    """Return a table of these rules, given as changes of an empty table."""
+    """Build a table from the rules returned by `list_rules`."""
     return merge_changes_into(rules, empty_table(longest_rule, len(rules)), model)
 
 
 def list_rules(table: CountTable) -> Changes:
-    """Return the rules of a table as changes of an empty table."""
+    """Return the rules of a table as the changes that would build it from an empty table."""
     return np.asarray(table.rows[table.tags != 0])
 
 
@@ -139,7 +139,7 @@ def _inverted(changes: Changes) -> Changes:
 
 
 class Worker:
-    """Worker that samples its shards round by round against its copy of the table, equal for all workers."""
+    """Worker that samples its shards in rounds, given its copy of the table. All workers have equal tables."""
 
     _setup: Setup
     _model: Model
@@ -157,7 +157,7 @@ class Worker:
         return os.getpid()
 
     def reset(self, setup: Setup, rules: Changes | None) -> None:
-        """Drop all shards and load these rules, given as changes, into the table (None: keep the table)."""
+        """Drop all shards and replace the table by one with these `rules`. None keeps the table."""
         self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
@@ -176,14 +176,14 @@ class Worker:
         return {number: self._sample(number, step) for number in numbers}
 
     def merge_own(self) -> RoundResults:
-        """Merge its own shards' changes while other workers still sample and their changes are transferred."""
+        """Merge the changes of this worker's shards while other workers are still sampling."""
         for number, changes in self._own_changes.items():
             self._merge(changes)
             self._merged.append(number)
         return {}
 
     def recover(self, number: int, contents: ShardContents, steps: Sequence[Step], *changes: Changes) -> None:
-        """Take over another worker's shard as it was before these rounds and repeat its part of them."""
+        """Take over a lost worker's shard: undo these rounds in the table, open the shard, and repeat the rounds."""
         for merged in self._merged:
             self._merge(_inverted(self._own_changes[merged]))
         self._merged = []

@@ -77,7 +77,7 @@ class Alignments(Leases):
         texts: Sequence[tuple[str, str]],
         before: TextAlignerCounts | None = None,
     ) -> TextAlignerCounts:
-        """Return counts and human links for aligning texts, with the jumps of `before` if the store is unchanged."""
+        """Return counts and human links for aligning texts. Reuses the jumps of `before` if the store is unchanged."""
         with self._reading() as connection:
             [(position, *vocabulary, has_human_links)] = read_rows(connection, _SELECT_STATE)
             jumps = before.counts.jumps if before is not None and before.position == position else None
@@ -283,7 +283,7 @@ def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: Ju
     counts = AlignerCounts([], [], read_rows(connection, _SELECT_JUMPS) if jumps is None else jumps)
     if names:
         few = sum(len(sources) * len(targets) for sources, targets in names) <= _FEW_PAIRS
-        # The + keeps SQLite from using the index for each combination of source and target word.
+        # Unary + keeps SQLite from probing the index once for each combination of source and target word.
         target = "target" if few or connection.dialect.name != SQLITE else "+target"
         parameters: dict[str, object] = {}
         pairs, words = [], []

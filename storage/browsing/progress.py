@@ -84,7 +84,7 @@ def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, An
 
 
 def recent_failures(transaction: ReadTransaction) -> dict[str, list[dict[str, Any]]]:
-    """Return failed files, inputs that failed or had rejected lines, and failed exports, among the latest rows."""
+    """Return recent failures by kind: failed files, inputs that failed or had rejected lines, failed exports."""
     statements = {
         "files": "SELECT at FROM failed_files ORDER BY id DESC LIMIT :most",
         "inputs": """SELECT at, state, rejected

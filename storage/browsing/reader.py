@@ -1,6 +1,6 @@
-"""Read-only access to one state of a store, with the statements that were used.
+"""Read-only access to one state of a store, with a list of executed statements.
 
-The database itself refuses writes and ends slow statements. SQLite opens the file read-only and may only read tables
+The database itself refuses writes and cancels slow statements. SQLite opens the file read-only and may only read tables
 and call functions: no other file is attached, no pragma changes. On Postgres every transaction is read-only, and
 statements have a time limit.
 """

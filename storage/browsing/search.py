@@ -185,15 +185,15 @@ def phrase_occurs(transaction: ReadTransaction, side: str, phrase: Phrase) -> bo
 
 
 def _find_spellings(transaction: ReadTransaction, side: str, words: Sequence[str]) -> dict[str, list[KnownWord]]:
-    """Return the spellings of each word, the most likely first."""
+    """Return the known spellings of each word: the word itself first, then the most frequent."""
     return {word: spellings(transaction.connection, side, word) for word in words}
 
 
 def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: PagePosition | None = None) -> RulePage:
-    """Return a page of rules that have expected uses, contain the phrase on the query's side, and pass its filters.
+    """Return a page of rules with expected uses whose side in the query contains the phrase and that pass its filters.
 
-    In a store of trees a phrase may contain labels: the first is that of the fragments' roots, others occur anywhere
-    in them. `(NP` is always a label, `NP` is one if no pair contains such a word.
+    In a store of trees a phrase may contain labels: the first is the fragments' root label, others occur anywhere in
+    them. `(NP` is always a label. `NP` is a label if no pair contains it as a word.
     """
     asked = _Search(transaction, phrase, query)
     rows: list[dict[str, Any]] = []

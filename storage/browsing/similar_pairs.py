@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_CANDIDATES = 4_000
-"""Approximate number of pairs that are examined per word; of a frequent word only pairs of the last blocks."""
+"""Maximum number of pairs examined per word. For more frequent words, only the last blocks are read."""
 _LAST_BLOCKS = 1
+"""Number of index blocks read for a frequent word."""
 _MAX_BLOCKS = 1_000
+"""Number of index blocks read for other words."""
 _PAIRS_PER_WORD = 12
+"""Number of pairs returned for each word, besides the best pairs overall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,10 @@ class SimilarPair:
 def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | None]) -> dict[str, float]:
     """Return a superset of the source sides that match a sentence, with the expected uses of their rules.
 
-    `words` are the sentence's words, None for unknown ones. Rules must be in use or have at least half an expected use.
+    `words` are the sentence's words, None for unknown ones. Only rules in use
+    or with at least 0.5 expected uses are indexed.
     """
-    # Other readers need no numpy.
+    # Import numpy only here, because other reads do not need it.
     import numpy as np
 
     from hierogram.storage.grammar.rule_words import sentence_anchors
@@ -60,7 +64,7 @@ def find_renderings(transaction: ReadTransaction, sides: Sequence[str], limit: i
         return {}
     names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}
     offered = ", ".join(f"(:{name})" for name in names)
-    # Filter here instead of by side, since SQLite would search each block of the index for each side.
+    # Join the sides: given `source IN`, SQLite would search each block of the index for each side.
     rows = transaction.rows(
         f"""WITH offered (side) AS (VALUES {offered}),
      found AS (
@@ -90,7 +94,7 @@ def weigh_words(words: Sequence[str], counts: Mapping[str, KnownWord]) -> dict[s
 def find_similar_pairs(
     transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int
 ) -> tuple[list[SimilarPair], list[SimilarPair]]:
-    """Return the newest pairs that contain most of the words, rare ones above all, and dictionary entries."""
+    """Return the pairs and the dictionary entries that share most words, weighted by rarity. Newer pairs win ties."""
     ids = _most_similar(transaction, words, limit)
     if not ids:
         return [], []
@@ -127,7 +131,7 @@ def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], 
     chosen = ids[order[:limit]].tolist()
     for pairs in pairs_by_word.values():
         positions_of_word = np.searchsorted(ids, pairs)
-        # Keep the newest and the oldest ones, since entries of a dictionary, which may score high, have adjacent ids.
+        # Break ties by newest id and by oldest id. Dictionary entries often tie, and have adjacent ids.
         for age in (-pairs, pairs):
             best = np.lexsort((age, -scores[positions_of_word]))[:_PAIRS_PER_WORD]
             chosen += pairs[best].tolist()

@@ -162,7 +162,7 @@ def counted_totals(connection: Connection) -> dict[str, float]:
 
 
 def largest_ids(connection: Connection) -> dict[str, int]:
-    """Return the largest assigned ids by their names in `store_state`."""
+    """Return the largest id in use of each table, by column name in `store_state`."""
     return {name: int(connection.execute(text(query)).scalar_one()) for name, query in _LAST_IDS.items()}
 
 

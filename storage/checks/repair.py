@@ -27,7 +27,7 @@ from hierogram.storage.schema.tables import rules, store_state, vocabulary
 
 _RULES_AT_ONCE = 10_000
 
-# Unaligned pairs have no derivation; other pairs with a derivation are being sampled, or settled.
+# An unaligned pair has no derivation, and an aligned pair without a derivation is waiting.
 _INCONSISTENT_PAIRS = """
     SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
      WHERE (p.aligned_by = 'none' AND (p.state <> 'unaligned' OR d.pair_id IS NOT NULL))
@@ -121,7 +121,7 @@ class Repair:
             return
         self.restart(pair_ids)
         delete_staged(self._transaction, "pair_links")
-        # Human links are to be followed again.
+        # Mark human links as pending, so that they are applied when the pairs are aligned again.
         self._changed(
             "UPDATE link_corrections SET applied_version = version - 1 WHERE pair_id IN (SELECT id FROM staged_ids)"
         )

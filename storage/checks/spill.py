@@ -23,7 +23,7 @@ Rows = NDArray[Any]
 
 
 class _Chunk(NamedTuple):
-    """Batch of rows: offset in the file, and the first row and text byte of each slice."""
+    """Batch of spilled rows: its offset in the file, and the first row and the first text byte of each slice."""
 
     start: int
     rows: NDArray[np.uint32]

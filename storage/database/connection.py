@@ -75,7 +75,7 @@ _SQLITE_PRAGMAS = (
 _READING_CACHE_MB = 32
 _WRITING_CACHE_MB = 128
 _READERS_MB = 64
-"""Total cache of all readers in megabytes; there may be fifteen, each with up to `_READING_CACHE_MB`."""
+"""Total cache of all readers in megabytes. Up to fifteen readers share it, each with up to `_READING_CACHE_MB`."""
 
 
 def parse_url(text: str) -> URL:
@@ -171,9 +171,9 @@ class _OpenFiles:
             self._open -= 1
 
     def check(self, connection: Connection | None = None) -> None:
-        """Raise `StoreUnavailableError` if the files are not the open ones.
+        """Raise `StoreUnavailableError` if a file was deleted or replaced while it was open.
 
-        If the log was deleted, `connection`, which is in no transaction, copies it into the file.
+        If the log was deleted, it is copied into the file through `connection`, which must not be in a transaction.
         """
         with self._lock:
             if self._open == 0:

@@ -72,7 +72,7 @@ class Leases(StoreAccess):
             raise _held_error(holder, self.url)
 
     def close_abandoned_batches(self) -> list[int]:
-        """Mark batches as failed whose readers have ended without closing them; returns their ids."""
+        """Mark ingest batches as failed if their process ended without closing them. Returns their ids."""
         closed = []
         with self._writing() as transaction:
             connection = transaction.connection

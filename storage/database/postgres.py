@@ -103,7 +103,7 @@ def local_settings(settings: Mapping[str, str]) -> str:
 def _value(name: str, value: str) -> str:
     if name != "search_path":
         return "'" + value.replace("'", "''") + "'"
-    # A list, since a quoted text would name a single schema.
+    # Quote each schema separately, because a single quoted string would name one schema.
     names = (quoted or '"' + bare.lower() + '"' for quoted, bare in _SCHEMA.findall(value))
     return ", ".join(names) or "''"
 

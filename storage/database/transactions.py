@@ -163,7 +163,7 @@ class PostgresLoader(Loader):
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
         """Replace the content of a staging table by numeric columns, a dozen times as fast as row by row."""
-        # Other loads need no numpy.
+        # Import numpy only here, because other loads do not need it.
         import numpy as np
 
         self._empty(table)
@@ -218,7 +218,7 @@ def array_value(connection: Connection, values: Iterable[Any]) -> object:
 def rows_with(
     connection: Connection, statement: Select[tuple[Any, ...]], column: ColumnElement[Any], values: Iterable[Any]
 ) -> Iterator[Any]:
-    """Yield the rows of a statement with these values in a column, ordered by it."""
+    """Yield the rows of a statement whose `column` has one of the values, in the order of the column."""
     remaining = iter(sorted(set(values)))
     while chunk := list(islice(remaining, _VALUES_PER_QUERY)):
         yield from connection.execute(statement.where(column.in_(chunk)).order_by(column))
@@ -363,7 +363,7 @@ def delete_staged(transaction: WriteTransaction, *tables: str, column: str = "pa
 
 
 class StoreAccess:
-    """Shared state of a store's parts: the engine, the cache, and the lease if this store object holds it."""
+    """Base of the parts of a store: the engine, the row cache, and the lease if this store object holds it."""
 
     def __init__(self, engine: Engine, schema: str) -> None:
         self.engine = engine

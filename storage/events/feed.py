@@ -29,7 +29,7 @@ class Events(StoreAccess):
     """Events in order, and their deliveries."""
 
     def events(self, after: int | None = None, limit: int = 100, kinds: Collection[str] = ()) -> EventPage:
-        """Return events after a position (None: from the oldest), of all kinds or some."""
+        """Return events after an event id (None: from the oldest), optionally of some `kinds` only."""
         with self._reading() as connection:
             return read(connection, after, limit, kinds)
 

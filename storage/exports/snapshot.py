@@ -40,10 +40,10 @@ T = TypeVar("T")
 _ROWS_PER_FETCH = 5_000
 
 Block = tuple[int, Sequence[str]]
-"""Total rows up to and including this block, and its columns, one value a line, without a final line feed."""
+"""Number of rows up to the end of this block, and its columns: one value per line, without a final line feed."""
 
 _IDS_PER_BLOCK = 4_096
-"""Ids per block. A block of the longest rules must stay below SQLite's size limit of a value."""
+"""Ids per block. A block of the longest rules must stay below SQLite's limit for the size of a value."""
 
 PAIR_COLUMNS = ("source", "target", "alignment")
 """Columns of `Snapshot.pair_blocks`."""

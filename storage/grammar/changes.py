@@ -41,9 +41,10 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StoredUses:
-    """Stored uses of n changed rules.
+    """Uses of n changed rules before the change, as stored.
 
-    `ids` (0: not stored), `counts` and `minimal` uses are int64[n]; `expected` uses and `variances` are float64[n].
+    `ids` (0 for rules that are not stored), `counts` and `minimal` uses are int64[n]. `expected` uses
+    and `variances` are float64[n].
     """
 
     ids: NDArray[np.int64]

@@ -51,10 +51,10 @@ _NUMBERS = {
 _IDS_PER_QUERY = 4_000_000
 
 IDS_PER_RANGE = 1 << 17
-"""Ids per range when reading all rules: about 30 MB of memory."""
+"""Ids per range when reading all rules. A range takes about 30 MB of memory."""
 
 _IDS_PER_BLOCK = 4_096
-"""Ids per block. A block of the longest rules must stay below SQLite's size limit of a value."""
+"""Ids per block. A block of the longest rules must stay below SQLite's limit for the size of a value."""
 
 
 def rule_counts(connection: Connection) -> RuleCounts:
@@ -141,7 +141,7 @@ _ARRAY_HEADER_BYTES = 20
 
 
 def _binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
-    """Return a cursor with binary results."""
+    """Return a psycopg cursor that receives results in binary format."""
     import psycopg
 
     driver = connection.connection.driver_connection
@@ -150,7 +150,7 @@ def _binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
 
 
 def _array_elements(array: bytes | None, kind: str) -> NDArray[Any]:
-    """Return the elements of a binary array of a kind such as `i8`; empty for NULL."""
+    """Return the elements of a Postgres array in binary format, of a dtype such as `i8`. NULL yields no elements."""
     if array is None:
         return np.empty(0, dtype=np.int64)
     element = np.dtype([("width", ">i4"), ("value", f">{kind}")])

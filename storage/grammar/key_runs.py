@@ -21,10 +21,10 @@ from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.schema.tables import rule_key_runs
 
 _RATIO = 4
-"""A run is merged with the younger runs unless it is at least this factor larger."""
+"""A run is merged with the newer runs unless it is at least this many times as large."""
 
 _MAX_RUN = 16_000_000
-"""Maximum entries of a run. A larger run would approach the databases' size limit of a value."""
+"""Maximum number of entries of a run. A larger run would approach the databases' limit for the size of a value."""
 
 _RUNS_PER_POSITION = 1_000
 """Run ids per store position. Run ids encode the position of the commit, so they are never reused."""

@@ -106,7 +106,7 @@ class OccurrenceIndex(StoreAccess):
 
 def _with_rules(transaction: WriteTransaction, uses: Sequence[UsedKey]) -> list[Row]:
     """Join the uses with all candidate rules for their keys."""
-    # Import numpy only when writing.
+    # Import numpy only here, because reads do not need it.
     import numpy as np
 
     from hierogram.storage.grammar.key_runs import find_candidates

@@ -411,7 +411,7 @@ def _rejected_line(pairs: NewPairs, k: int, reason: str, message: str) -> Reject
 
 
 def save_request(transaction: WriteTransaction, request: RequestRow, since: int | None) -> None:
-    """Record the state of a request. `since` is its number of lines recorded before, None if it is new.
+    """Record the state of a request. `since` is its last recorded number of lines, None for a new request.
 
     Raises `RequestConflictError` if another process has recorded the request since.
     """

@@ -64,7 +64,7 @@ def make_postings(pair_ids: Sequence[int], sources: Sequence[str], find_ids: Wor
 
 
 def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
-    """Index new pairs, whose ids must be above all others, by the words of their source sides."""
+    """Index new pairs by the words of their source sides. Their ids must exceed all indexed ids."""
     if not pair_ids or read_notation(transaction.connection).takes != PAIRS:
         return
     postings = list(make_postings(pair_ids, sources, partial(word_ids, transaction, SOURCE)))
@@ -148,7 +148,7 @@ def wrong_blocks(connection: Connection) -> list[int]:
         try:
             matches = stored_postings == _recount_block(connection, block, partial(_known_ids, connection))
         except KeyError:
-            # A word is missing in the vocabulary, which is reported separately.
+            # A word is missing from the vocabulary. The check of the vocabulary reports it.
             matches = False
         if not matches:
             wrong.append(block)

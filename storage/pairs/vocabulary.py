@@ -130,8 +130,8 @@ MAX_READINGS = 8
 """Maximum number of readings of a phrase, without the phrase itself."""
 _MAX_SPELLINGS = 16
 _COMBINATIONS = 64
-_READ_OF_PER_FORM = 200
-_READ_OF_PER_RANGE = 4_000
+_MAX_READ_PER_FORM = 200
+_MAX_READ_PER_PREFIX = 4_000
 _MIN_STEM_LENGTH = 2
 _MIN_SIMILARITY = 0.75
 MAX_SIMILAR = 8
@@ -141,7 +141,7 @@ _KEPT_MARKS = frozenset({0, 7, 8, 9})
 
 
 def fold(token: str) -> str:
-    """Return the word case-folded and without accents, in NFC. Not empty unless the word is empty.
+    """Return the word case-folded and without accents, in NFC. Empty only if the word is empty.
 
     Accents are removed after a compatibility decomposition [Unicode Standard Annex 15], and case by case folding
     [Unicode Standard, section 3.13]: `Λόγος`, `λογος` and a decomposed `λόγος` have the same form.
@@ -178,7 +178,7 @@ def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
 
     The word itself comes first if it is in the vocabulary. Words with count 0 are omitted.
     """
-    words = _words(connection, side, vocabulary.c.folded == fold(token), _READ_OF_PER_FORM)
+    words = _words(connection, side, vocabulary.c.folded == fold(token), _MAX_READ_PER_FORM)
     return sorted(words, key=lambda word: (word.token != token, -word.count, word.token))[:_MAX_SPELLINGS]
 
 
@@ -190,7 +190,7 @@ def readings(choices: Mapping[Word, Sequence[str]]) -> list[dict[Word, str]]:
     """
     # Limit the spellings of each word, so that a long phrase has few combinations.
     max_choices = max(1, int(_COMBINATIONS ** (1 / max(len(choices), 1)) + 1e-9))
-    combinations = product(*(range(min(max_choices, len(spellings_of_word))) for spellings_of_word in choices.values()))
+    combinations = product(*(range(min(max_choices, len(candidates))) for candidates in choices.values()))
     ranked = sorted(combinations, key=lambda ranks: (sum(ranks), ranks))
     spelled = (
         {word: choices[word][rank] for word, rank in zip(choices, ranks, strict=True)} for ranks in ranked
@@ -201,7 +201,7 @@ def readings(choices: Mapping[Word, Sequence[str]]) -> list[dict[Word, str]]:
 def similar_words(connection: Connection, side: str, token: str) -> list[str]:
     """Return up to `MAX_SIMILAR` other words: words that look alike, with this prefix, then with similar spellings.
 
-    Up to `_READ_OF_PER_RANGE` words are read for a prefix. Similar spellings share their first letters with the word.
+    Up to `_MAX_READ_PER_PREFIX` words are read for a prefix. Similar spellings share their first letters with the word.
     """
     form = fold(token)
     words: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
@@ -221,7 +221,7 @@ def similar_words(connection: Connection, side: str, token: str) -> list[str]:
 def _words_with_prefix(connection: Connection, side: str, form: str) -> list[KnownWord]:
     """Return words whose folded form has a prefix. Texts compare by bytes, and U+10FFFF sorts after all letters."""
     column = vocabulary.c.folded
-    return _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _READ_OF_PER_RANGE)
+    return _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _MAX_READ_PER_PREFIX)
 
 
 def _words(connection: Connection, side: str, condition: ColumnElement[bool], limit: int) -> list[KnownWord]:
@@ -246,27 +246,27 @@ def count_tokens(texts: Sequence[str]) -> dict[str, int]:
     A token of up to eight bytes of UTF-8 is packed into an integer, because numpy sorts integers several times as fast
     as a dictionary counts strings.
     """
-    # Import numpy only when counting.
+    # Import numpy only here, because reads do not need it.
     import numpy as np
 
     content = " ".join(texts).encode()
     if b"\0" in content:
-        return _counted(content.split(b" "))
+        return _count_encoded(content.split(b" "))
     # Add a space on both sides, and padding so that two integers can be read at the last byte.
     padded = b" %b %b" % (content, b"\0" * (3 * _WIDTH - (len(content) + 2) % _WIDTH))
     spaces = np.flatnonzero(np.frombuffer(padded, np.uint8) == _SPACE)
     starts, lengths = spaces[:-1] + 1, np.diff(spaces) - 1
     short = (lengths > 0) & (lengths <= _WIDTH)
-    numbers, counts = np.unique(_numbers(padded, starts[short], lengths[short]), return_counts=True)
+    numbers, counts = np.unique(_pack_tokens(padded, starts[short], lengths[short]), return_counts=True)
     words = numbers.astype("<u8").view(f"S{_WIDTH}").tolist()
     count_by_word = {word.decode(): count for word, count in zip(words, counts.tolist(), strict=True)}
     long = lengths > _WIDTH
     begins = starts[long]
     long_spans = zip(begins.tolist(), (begins + lengths[long]).tolist(), strict=True)
-    return count_by_word | _counted([padded[first:last] for first, last in long_spans])
+    return count_by_word | _count_encoded([padded[first:last] for first, last in long_spans])
 
 
-def _numbers(padded: bytes, starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]") -> "NDArray[np.uint64]":
+def _pack_tokens(padded: bytes, starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]") -> "NDArray[np.uint64]":
     """Pack the bytes of each token, up to eight, into a little-endian uint64."""
     import numpy as np
 
@@ -281,5 +281,5 @@ def _numbers(padded: bytes, starts: "NDArray[np.int64]", lengths: "NDArray[np.in
     return numbers
 
 
-def _counted(tokens: list[bytes]) -> dict[str, int]:
+def _count_encoded(tokens: list[bytes]) -> dict[str, int]:
     return {token.decode(): count for token, count in Counter(tokens).items() if token}

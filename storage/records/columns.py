@@ -79,7 +79,7 @@ class RuleDeltas:
 
 
 def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
-    """Concatenate the rules of one or more parts."""
+    """Concatenate one or more sets of rule changes."""
     import numpy as np
 
     from hierogram.samplers.grammar.columns import concatenate_texts

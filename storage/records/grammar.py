@@ -18,11 +18,11 @@ class LabelRow(NamedTuple):
 
 
 class LearningRun(NamedTuple):
-    """Progress of a learning run: `sweeps` sweeps over every pair after the schedule.
+    """Progress of a learning run, which sweeps `sweeps` times over every pair after the schedule.
 
-    Pairs are swept in batches by id, one round of sweeps at a time. All pairs have had `sweeps_done` sweeps. Pairs
-    up to `after_pair_id` have also completed the current round, and the next batch has had `sweeps_in_round` sweeps
-    of it.
+    Pairs are swept in batches by id, in rounds of several sweeps. Every pair has had `sweeps_done` sweeps. Pairs up
+    to `after_pair_id` have also completed the current round, and the next batch has had `sweeps_in_round` sweeps of
+    that round.
     """
 
     id: int

@@ -139,7 +139,7 @@ class EventPage(NamedTuple):
 
 
 class Webhook(NamedTuple):
-    """Webhook: a name that represents its URL, and the URL's scheme, host and port."""
+    """Webhook: a name that stands for its secret URL, and the origin of the URL (scheme, host and port)."""
 
     name: str
     origin: str

@@ -104,7 +104,7 @@ class RejectedLine(NamedTuple):
 
 
 def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
-    """Sort rejected lines; join consecutive lines with the same reason to runs, with the first message and content."""
+    """Sort rejected lines and merge consecutive lines with the same reason. Keeps the first message and content."""
     runs: list[RejectedLine] = []
     for line in sorted(lines, key=lambda line: line.line):
         if runs and runs[-1].reason == line.reason and runs[-1].last_line + 1 == line.line:
@@ -172,7 +172,7 @@ class PairRow(NamedTuple):
     link_probabilities: str | None = None
 
     def is_intact(self) -> bool:
-        """Check if derivation and averages match their checksum."""
+        """Check if the derivation and the averages match their checksum."""
         if self.current is None or self.averages is None:
             return self.state not in DERIVED
         return self.checksum in (None, checksum_of(self.id, self.current, self.averages))
@@ -235,7 +235,7 @@ class PairScore:
 
     `doubt` summarizes the other numbers; higher is worse. `log_probability` is the natural logarithm of the pair's
     probability, per token of both sides. `evidence` is its excess over the log-probability of the same words without
-    rules for both sides, per token. `unseen` is the share of words that only rules without another pair explain.
+    rules for both sides, per token. `unseen` is the expected share of words emitted by the base distribution.
     `pieces` is the number of pieces of a long pair. If `exact` is False, derivations across the cuts are missing and
     the probability is a lower bound. `source_misfit` and `target_misfit` are the words that fit least, or None in a
     small store. `links` are words that one rule emits, for each source word in order of probability.

@@ -52,11 +52,11 @@ def _join_compounds(tokens: Sequence[str]) -> str:
 
 
 def _compound(modifiers: str, head: str) -> str:
-    """Return the word of a compound, capitalized if its head is."""
-    small = head.lower()
-    if head == small or head != small[:1].upper() + small[1:]:
+    """Join a compound's modifiers and head to a word, which is capitalized if the head is."""
+    lower = head.lower()
+    if head == lower or head != lower[:1].upper() + lower[1:]:
         return modifiers + head
-    return modifiers[:1].upper() + modifiers[1:] + small
+    return modifiers[:1].upper() + modifiers[1:] + lower
 
 
 def index_words(tokens: Sequence[str]) -> list[int]:

@@ -398,7 +398,7 @@ learning_runs = _table(
     Column("finished_at", MOMENT),
 )
 
-# Number of schedule restarts of pairs whose alignment changed.
+# Number of times that each pair restarted its schedule because its alignment changed.
 schedule_restarts = _table(
     "schedule_restarts",
     _id("pair_id"),
@@ -498,7 +498,7 @@ event_state = _table(
     CheckConstraint("id = 1", name="event_state_has_one_row"),
 )
 
-# Last reported uses of frequent rules: expected uses and the variance of their error, as in `rules`.
+# Uses of frequent rules as reported in the last event: expected uses and the variance of their error, as in `rules`.
 reported_rules = _table(
     "reported_rules",
     _id("rule_id"),

@@ -238,15 +238,15 @@ DAEMON_FAULTS = (
     Fault(
         "compositions with an unexpected source side are exported",
         "daemon/exports/loading.py",
-        'text.delete_seldom(scratch, "composed", f"composed WHERE {once}")',
+        'text.delete_rare(scratch, "composed", f"composed WHERE {once}")',
         "pass",
         (_EXPORTING, "-k", "translation_weights or read_in_parts"),
     ),
     Fault(
         "rules of minimal derivations with an unexpected source side are omitted",
         "daemon/exports/loading.py",
-        'seldom = f"minimal_uses = 0 AND uses < ',
-        'seldom = f"uses < ',
+        'rare = f"minimal_uses = 0 AND uses < ',
+        'rare = f"uses < ',
         (_EXPORTING, "-k", "translation_weights"),
     ),
     Fault(
@@ -259,8 +259,8 @@ DAEMON_FAULTS = (
     Fault(
         "rules that are also compositions are omitted",
         "daemon/exports/loading.py",
-        "loaded ANTI JOIN composed USING (source, target) WHERE {seldom}",
-        "loaded WHERE {seldom}",
+        "loaded ANTI JOIN composed USING (source, target) WHERE {rare}",
+        "loaded WHERE {rare}",
         (_EXPORTING, "-k", "translation_weights"),
     ),
     Fault(

@@ -43,11 +43,11 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.parts import index_words
 
 INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0, "thinning": 1}
-"""Options for pairs that are aligned given many others: few sweeps."""
+"""Options for aligning pairs given the counts of many other pairs, which needs few sweeps."""
 _PAIRS_AT_ONCE = 10_000
 _COMPUTING_STEMS = threading.Lock()
 _WORDS_OF_LANES = 20_000_000
-"""Sum over the lanes of a corpus of their emitted words: a lane needs about 40 bytes a word."""
+"""Maximum number of emitted words, summed over all lanes. A lane needs about 40 bytes per word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class AlignedCorpus:
         return self.pairs
 
     def __iter__(self) -> Iterator[list[tuple[int, int, float]]]:
-        # Python objects take much more memory than arrays, so convert some pairs at a time.
+        # Convert in chunks, because Python objects take much more memory than arrays.
         for first in range(0, self.pairs, _PAIRS_AT_ONCE):
             offset = self.links.offset[first : first + _PAIRS_AT_ONCE + 1]
             rows = slice(int(offset[0]), int(offset[-1]))
@@ -102,13 +102,13 @@ class AlignedCorpus:
         )
 
     def select_pairs(self, pairs: NDArray[np.int64]) -> "AlignedCorpus":
-        """Return the alignment of pairs by index, in this order; a pair may occur several times."""
+        """Return the alignment of the pairs at these indices, in this order. Indices may repeat."""
         lengths = np.diff(self.links.offset)[pairs]
         offset = np.zeros(len(pairs) + 1, np.int64)
         np.cumsum(lengths, out=offset[1:])
         columns: list[NDArray[Any]] = [self.links.source, self.links.target, self.posterior]
         source, target, posterior = selected = [np.empty(offset[-1], column.dtype) for column in columns]
-        # Indices take more memory than links, so copy some pairs at a time.
+        # Copy in chunks, because an index array for all links would take more memory than the links.
         for first in range(0, len(pairs), _PAIRS_AT_ONCE):
             part = slice(first, first + _PAIRS_AT_ONCE)
             links = slice(offset[first], offset[min(part.stop, len(pairs))])
@@ -166,7 +166,7 @@ _Result = TypeVar("_Result")
 
 
 class _SweepCounter:
-    """Sweep counter of all threads. Once stopped, it ends each chain that reports."""
+    """Counts the sweeps of all threads. Once `stopped`, `count_sweep` raises `CancelledError`."""
 
     def __init__(self, total: int, report: Steps | None) -> None:
         self._total = total
@@ -364,7 +364,7 @@ def _sample_jointly(
     report: Steps | None,
     prior: LearnedCounts | None = None,
 ) -> LinkSamples:
-    """Sample from a joint model of both directions, each chain started from links of the default model."""
+    """Sample from a joint model of both directions. Each chain starts from links sampled by the default model."""
     sampler = JOINT_MODELS[options.model].load()(source, target, options, prior[0] if prior else ())
     first_options = model_options(
         DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity, stems=False
@@ -406,7 +406,7 @@ def align_sides(
     """Align both directions, given counts, initial and `known` links if any; return their links and the alignment."""
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
-        # Joint models sample without known links, which are imposed on the result, and without initial links.
+        # Joint models ignore initial links and known links while sampling. Known links are applied to the result.
         joined, posterior = decode_links(samples, source, target, implied=True)
         if known:
             joined = _apply_known_links(joined, known, exclusive=True)
@@ -481,7 +481,7 @@ def _sample(
     report: Steps | None,
 ) -> list[Marginals]:
     """Run all chains in lanes, in parallel. A lane runs its chains one after another and adds up their samples."""
-    # The number of lanes must not depend on threads. Counts and samples are the largest objects of a large corpus.
+    # The number of lanes must not depend on the number of threads. It bounds the memory of counts and samples.
     words = sum(len(task.direction.sides.emitted) for task in tasks)
     lanes = min(options.chains, max(1, _WORDS_OF_LANES // max(words, 1)))
     jobs = [(task, lane) for lane in range(lanes) for task in tasks]

@@ -1,6 +1,6 @@
-"""Alignment of a store's pairs: new pairs are aligned given the aligner's counts, earlier pairs are re-aligned.
+"""Incremental alignment of a store: align new pairs given the aligner's counts, and re-align earlier pairs.
 
-Pairs are also re-aligned if users change their fixed or forbidden links.
+Pairs are also re-aligned when users change their fixed or forbidden links.
 """
 
 import pickle
@@ -63,7 +63,7 @@ _MAX_BATCHES, _MAX_PAIRS = 32, 1_000_000
 """Limits of a round: number of batches and of pairs."""
 _PAIRS_PER_COMMIT = 8_192
 _STORED_DECIMALS = 2
-"""Decimals of stored link probabilities: their calibration error is 0.02 or more."""
+"""Decimals of stored link probabilities. More would be noise, since the calibration error is at least 0.02."""
 _SEED_STEP = 1_000_003
 _REALIGNMENT: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0, "thinning": 1}
 """Options for pairs that start from their links, given many others."""
@@ -205,12 +205,12 @@ def _spool_results(results: Iterable[list[AlignerChange]]) -> Iterator[list[Alig
 def align_new_batch(
     store: Store, ids: Sequence[int], threads: int | None = None, report: Steps | None = None
 ) -> list[AlignerChange]:
-    """Align pairs without links given the counts of all other pairs; return changes of a few thousand pairs each."""
+    """Align pairs without links given the counts of all other pairs. Returns one change per few thousand pairs."""
     rows = store.pairs_by_id(ids)
     texts = LinkedTexts.from_rows(rows)
     prior = load_counts(store, texts.units)
     options = _options(store.settings(), rows[0].id, 0, texts, prior)
-    # Read the corrections before the links: corrections that arrive in between are handled later.
+    # Read the versions before the links, so that a correction added in between is applied later.
     corrected = {row.id: row.version for row in store.corrections_by_pair(ids)}
     known = _known_links(store, rows) if corrected else None
     links, aligned = align_sides(texts.source, texts.target, options, threads, report, prior=prior, known=known)
@@ -237,7 +237,7 @@ def realign_batch(
     *,
     corrected: bool = False,
 ) -> list[AlignerChange]:
-    """Re-align pairs; return a change with the materially changed alignments, all if users have `corrected` links."""
+    """Re-align pairs. Returns the materially changed alignments, or all of them if users have `corrected` links."""
     by_id = {row.id: row for row in store.links_by_id(ids)}
     rows = [by_id[pair_id] for pair_id in ids if pair_id in by_id]
     if not rows:
@@ -292,7 +292,7 @@ def align_pending(store: Store, threads: int | None = None, report: Steps | None
             for report_of_batch in aligner.realign_stale(max_batches=_MAX_BATCHES):
                 realigned += report_of_batch.pairs
                 changed += report_of_batch.changed
-    # Free memory for sampling.
+    # Return freed memory to the system, because sampling needs it.
     trim_malloc()
     return AlignReport(pairs, trained, realigned, changed, time.perf_counter() - started)
 

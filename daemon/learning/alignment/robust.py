@@ -17,7 +17,7 @@ EXTREME_RATIO = 9
 """Maximum ratio of the lengths of both sides, relative to the median ratio of the corpus."""
 
 COUNTED_COPIES = 4
-"""Copies of a pair up to this number are counted; later ones only if their number is a power of two."""
+"""Number of copies of a pair that are all counted. Later copies are counted if their ordinal is a power of two."""
 
 
 class Roles(NamedTuple):
@@ -49,8 +49,8 @@ def assign_roles(source: Side, target: Side) -> Roles:
 def _copies(source: Side, target: Side) -> NDArray[np.int64]:
     pairs = len(source.offset) - 1
     both = zip(_sentences(source), _sentences(target), strict=True)
-    # Hashes take a tenth of the memory of a dictionary of texts. Among ten million pairs, the probability that
-    # different ones have the same 64-bit hash is 3 in a million.
+    # Hashes take a tenth of the memory of a dictionary of texts. Among ten million pairs, the probability of
+    # a collision of 64-bit hashes is 3 in a million.
     hashes = np.fromiter((hash(words) for words in both), np.int64, pairs)
     order = np.argsort(hashes, kind="stable")
     is_first = np.ones(pairs, np.bool_)

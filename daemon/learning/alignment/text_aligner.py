@@ -131,7 +131,7 @@ class TextAligner:
 
 
 def _distinct_names(names: Sequence[Names]) -> Names:
-    """Return the distinct names of several pairs. Omits names with NUL, which Postgres rejects."""
+    """Merge the names of several pairs, sorted. Omits names that contain NUL, which Postgres rejects."""
     source_names, target_names = (
         sorted({name for sides in names for name in sides[k] if "\0" not in name}) for k in (0, 1)
     )

@@ -59,7 +59,7 @@ _EXCLUDED, _WITH_RECORD, _WITHOUT_RECORD = 0, 1, 2
 
 
 class LoadedRawPairs:
-    """Batch of pairs, the spellings of its words by number and in rules, and the salt of rule keys."""
+    """Batch of pairs, with the spelling of each word in rules and the salt of rule keys."""
 
     def __init__(self, batch: ItgBatch, words: tuple[list[str], list[str]], key_salt: int) -> None:
         self.batch = batch
@@ -86,7 +86,7 @@ class LoadedRawPairs:
         return decode(self.batch, blobs)
 
     trees = encode
-    """A derivation has no variables besides its rules."""
+    """Same as `encode`, because a derivation consists of its rules only."""
 
     def check_averages(self, records: Blobs) -> None:
         """Raise `DerivationError` if the bytes are not the averages of their pair."""
@@ -151,6 +151,7 @@ class LoadedRawPairs:
         )
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return each rule's index in `BINARY_RULES`, and its source and target words; -1 if it has none."""
         batch = self.batch
         ends = np.cumsum([BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
         kind = np.searchsorted(ends, rules, "right")
@@ -221,13 +222,13 @@ _PROCESSES = STRENGTHS[:3]
 
 
 class ItgStoreChain(Chain):
-    """Derivations of all pairs of a store in memory, since they share Model 1 and the strengths."""
+    """Chain over all pairs of a store, which must be in memory because they share Model 1 and the strengths."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = settings = store.settings()
         self._seed, self._method = settings.seed, OF_SLICES[settings.slices]
         self._strengths = {row.label: row.strength for row in store.labels()}
-        # The store's sweep count names the random streams of the base distributions.
+        # The store's sweep count selects the random streams of the base distributions.
         self._sweeps = store.status().sweeps
         self._loaded: LoadedRawPairs | None = None
         self._kernel: ItgKernel | None = None
@@ -248,7 +249,7 @@ class ItgStoreChain(Chain):
         return 0 if self._state is None else int(self._state.counts.rules.sum())
 
     def rule_table(self) -> CountTable:
-        """Return the counts of all rules; the pairs must have been entered."""
+        """Return the counts of all rules. Requires a call of `add_pairs` before."""
         loaded, state = self._loaded, self._state
         assert loaded is not None
         assert state is not None
@@ -264,7 +265,7 @@ class ItgStoreChain(Chain):
         )
 
     def add_pairs(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
-        """Load all pairs with the known strengths."""
+        """Load all pairs, with the strengths stored by earlier sweeps."""
         self._save_strengths()
         self._loaded = loaded
         self._kernel = build(loaded.batch, _ITG_SETTINGS, self._method, loaded.model1)
@@ -273,7 +274,7 @@ class ItgStoreChain(Chain):
         self._state = self._kernel.resume(state, base._replace(strengths=np.array(known)))
 
     def change_counts(self, loaded: LoadedRawPairs, state: Derivations, weight: int) -> None:
-        """Drop the pairs in memory, which no longer match the store. The remaining pairs must be entered again."""
+        """Drop the pairs in memory, which no longer match the store. The remaining pairs must be added again."""
         self._save_strengths()
         self._loaded = self._kernel = self._state = None
 
@@ -317,7 +318,7 @@ class ItgStoreChain(Chain):
 def _draw_initial_state(
     loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_], start: str | None
 ) -> Derivations:
-    """Draw left-branching derivations if all nodes are to be cut, else derivations of Model 1."""
+    """Draw left-branching derivations if `start` is `CUT`, else derivations from Model 1."""
     kernel = build(loaded.batch, _ITG_SETTINGS, FLAT, loaded.model1)
     return kernel.init(settings.seed, LEFT_BRANCHING if start == CUT else MODEL1, due=due).derivations
 
@@ -345,5 +346,5 @@ KIND = Kind(
     ITG, True, load_raw_pairs, _draw_initial_state, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgStoreChain,
     make_key, _read_derivation, _EXAMPLE, sweeps=74,
 )  # fmt: skip
-"""Word and phrase pairs, nulls, and straight and inverted rules, from pairs without links. T = 1 from the first sweep.
+"""Kind of inversion transduction grammars, learned from pairs without links at T = 1 from the first sweep.
 """

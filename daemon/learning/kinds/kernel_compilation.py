@@ -15,8 +15,8 @@ from contextlib import suppress
 from hierogram.samplers.compiled.jit import cache_folder, is_cached, make_folder, notify_listeners
 from hierogram.samplers.synchronous.sweeps import compile_sweep, sweep_pairs
 
-_SECONDS = 300.0
-"""Timeout after which the kernel is compiled in this process."""
+_TIMEOUT = 300.0
+"""Seconds after which the kernel is compiled in this process instead."""
 
 
 class BackgroundCompilation:
@@ -38,7 +38,7 @@ class BackgroundCompilation:
         """Wait until the kernel is in the cache or its compilation has failed."""
         if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(_SECONDS)
+                self.process.wait(_TIMEOUT)
             self.close()
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ def count_processors() -> int:
 
 
 def is_cache_writable() -> bool:
-    """Return True if this process can write to the cache of compiled kernels."""
+    """Check if this process can write to the cache of compiled kernels."""
     try:
         make_folder(cache_folder())
         with tempfile.TemporaryFile(dir=cache_folder()):
@@ -65,7 +65,7 @@ def is_cache_writable() -> bool:
 
 
 def end_with_parent() -> None:
-    """Wait for the end of standard input, when the parent closes it or ends, then exit this process."""
+    """Exit this process at the end of standard input, which the parent closes or which ends with the parent."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)

@@ -59,12 +59,12 @@ class EmptyCounts:
         return self._vocabulary
 
     def rule_counts(self) -> RuleCounts:
-        """Return no rules."""
+        """Return an empty table of rules."""
         empty = np.zeros(0, np.int32)
         return RuleCounts(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), empty, empty, empty)
 
     def labels(self) -> list[LabelRow]:
-        """Return no parameters."""
+        """Return an empty list of parameters."""
         return []
 
     def status(self) -> StoreStatus:
@@ -73,7 +73,7 @@ class EmptyCounts:
 
 
 InitialCounts = Store | EmptyCounts
-"""Initial data of a chain."""
+"""Source of a chain's initial counts and parameters: a store, or `EmptyCounts`."""
 
 
 class StoredSamples(NamedTuple):

@@ -65,7 +65,7 @@ class ForestPairs(ABC):
 
     @abstractmethod
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Return the chosen entries of rule-count deltas of these pairs, as columns for the store."""
+        """Convert the chosen entries of the count deltas to columns for the store."""
 
     @property
     def size(self) -> int:
@@ -81,7 +81,7 @@ class ForestPairs(ABC):
         return decode_states(self.batch.forests, blobs)
 
     def trees(self, state: State) -> Blobs:
-        """Return each pair's derivation as bytes, without the variables that counting does not need."""
+        """Return each pair's derivation as bytes, with the variables needed for counting only."""
         return encode_trees(self.batch, state)
 
     def check_averages(self, records: Blobs) -> None:
@@ -163,7 +163,7 @@ def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments)
 
 
 def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
-    """Return a pair's rule uses top-down: head, the cut nodes below it, and their indices in the derivation."""
+    """Return a pair's rule uses top-down: head node, cut nodes below it, and their indices in the list."""
     state = decode_states(forests, join_blobs([current]))
     expansions = []
     pending = [forests.nodes - 1]
@@ -206,7 +206,7 @@ class LoadedPairs(ForestPairs):
     target: Spellings
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Return the chosen entries of rule-count deltas of these pairs, as columns for the store."""
+        """Convert the chosen entries of the count deltas to columns for the store."""
         sizes = deltas.rule_sizes[chosen]
         source_terminals = source_terminals_of(sizes).astype(np.int32)
         target_terminals = target_terminals_of(sizes).astype(np.int32)
@@ -265,7 +265,7 @@ def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np
     links = [line.count("-") for line in alignments]
     offsets = np.cumsum([0, *links], dtype=np.int64)
     numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)
-    # A line with as many tokens as hyphens has at most two numbers per link.
+    # In a valid line, the number of links equals the number of tokens and of hyphens.
     tokens = [line.count(" ") + (line != "") for line in alignments]
     if links != tokens or len(numbers) != 2 * offsets[-1]:
         raise AlignmentInputError("invalid alignment: expected links such as 0-0 1-2")

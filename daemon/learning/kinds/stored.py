@@ -1,7 +1,7 @@
 """Kinds of grammar by name, and stored pairs as arrays for their kernels.
 
-All stored bytes pass through `load_stored`, which validates them. Kernels do not check indices or the end of a
-derivation. Therefore a damaged byte raises an error that names the pair, before any kernel runs.
+All stored bytes pass through `load_stored`, which validates them, because kernels do not check indices or the end of a
+derivation. A damaged byte raises an error that names the pair before a kernel runs.
 """
 
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool =
     """Load pairs with their derivations and averages. Pairs without a derivation get an initial state.
 
     With `averages`, averages are also read for sampling; otherwise they are only validated. Raises
-    `DamagedPairsError` if a pair cannot be read, and the errors of `Kind.load` if pairs are unsuitable together.
+    `DamagedPairsError` if a pair cannot be read, and the errors of `Kind.load` if the pairs cannot form a batch.
     """
     try:
         return _load(rows, settings, averages)

@@ -72,11 +72,11 @@ def make_plan(request: SweepRequest, schedule: PairSchedules) -> SweepPlan:
 
 
 class PhraseChain(Chain):
-    """Rule counts of a store. Some of its pairs are in memory at a time."""
+    """Chain with the rule counts of a store. Only one batch of its pairs is in memory."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = store.settings()
-        # Compile the kernel while this process reads.
+        # Compile the kernel in a second process while this process reads the store.
         self._compiling = BackgroundCompilation()
         self._vocabulary = store.vocabulary_sizes()
         self._schedule = config.schedule or make_schedule(self._settings)
@@ -111,7 +111,7 @@ class PhraseChain(Chain):
         return self.table
 
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
-        """Count the derivations of the pairs that are not stored."""
+        """Add the rules of derivations that are not `stored` to the counts."""
         if not stored.all():
             self.table = count_rules(loaded.batch, state, self.table, self.model, 1, stored)
 
@@ -137,7 +137,7 @@ class PhraseChain(Chain):
             before = ChainState(state, self.table, averages)
             plan = make_plan(request, self._schedule)
             chain, info = kernel.step(self._settings.seed, before, plan, report)
-            # Type-based moves sample at T = 1 only.
+            # Type-based moves are valid only at T = 1.
             if types is not None and (plan.powers == 1.0).all():
                 chain, _ = types.step(self._settings.seed, chain, int(request.sweeps.max(initial=0)), moves)
             state, self.table, _ = chain

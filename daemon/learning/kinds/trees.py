@@ -197,7 +197,7 @@ class TreebankChain(Chain):
         self._settings = store.settings()
         self._annealing = make_annealing(self._settings)
         self._priors = {row.label: (row.strength, row.expansion_probability) for row in store.labels()}
-        # The store's sweep count names the random streams of the parameters.
+        # The store's sweep count selects the random streams of the parameters.
         self._sweeps = store.status().sweeps
         self._chain: TreeChain | None = None
 
@@ -212,7 +212,7 @@ class TreebankChain(Chain):
         return 0 if self._chain is None else self._chain.table.rule_tokens
 
     def rule_table(self) -> CountTable:
-        """Return the counts of all fragments; the trees must have been entered."""
+        """Return the counts of all fragments. Requires a call of `add_pairs` before."""
         assert self._chain is not None
         return self._chain.table
 
