@@ -496,7 +496,7 @@ class GrammarStore:
         token_links: dict[int, KnownLinks] = {}
         for row in self.store.pairs_by_id(list(links)):
             try:
-                token_links[row.id] = view.pair(row.source, row.target).of_tokens(known_links(links[row.id]))
+                token_links[row.id] = view.pair(row.source, row.target).to_token_links(known_links(links[row.id]))
             except (ValueError, RejectionError) as error:
                 raise InputError(f"pair {row.id}: {error}; nothing was stored") from error
         if missing := [pair for pair in links if pair not in token_links]:

@@ -39,7 +39,7 @@ def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
 
 
 def open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentBatch | None:
-    """Return a batch of the pairs (None: no pairs). Damaged pairs are set aside."""
+    """Return a batch of the undamaged pairs, None if there are no pairs. Damaged pairs are excluded from sampling."""
     while rows:
         try:
             return learner.open(rows)
@@ -110,7 +110,7 @@ class FullResidency:
         self._batch: ResidentBatch | None = None
 
     def open_new(self) -> ResidentBatch | None:
-        """Return all pairs if some are new, or on the first call if some have not burned in; else None."""
+        """Return all pairs if some are new. On the first call, also if some have not burned in. Otherwise None."""
         if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
         self.restart()
@@ -196,7 +196,7 @@ class SamplingLoop(StoreLoop):
 
 
 class SamplingTurns:
-    """Scheduler of sampling turns: of batches of new pairs in rotation, and of burned-in pairs. Aligns pairs first."""
+    """Scheduler of sampling turns. Aligns pairs, then samples batches of new pairs in rotation, or burned-in pairs."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class SamplingTurns:
             else IncrementalResidency(learner, log, section.pairs_at_once)
         )
         self._rate = _INITIAL_RATE
-        # Seconds of sampling that burned-in pairs are owed for the time spent on new pairs.
+        # Seconds for which burned-in pairs must still be sampled, to balance the time spent on new pairs.
         self._owed = 0.0
         self._pause_until = 0.0
         self._index = IncrementalIndexer(learner.store)

@@ -261,7 +261,7 @@ def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
 
 @contextmanager
 def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path]]:
-    """Open the target folder, or its subfolder of the wanted name, with a number if a file has this name."""
+    """Open the target folder, or its subfolder `wanted`. Adds a number to the name if a file has this name."""
     with folder_within(target.parent, target.name) as target_descriptor:
         if wanted is None:
             yield target_descriptor, target
@@ -329,7 +329,7 @@ _ATTEMPTS = 2
 """Number of failed attempts after which a file is rejected."""
 
 _STORE_ERRORS = (StoreUnavailableError, StoreHeldError, LeaseLostError, SpoolError)
-"""Errors that would affect every other file as well, except `StoreRefusedError`."""
+"""Errors that affect all files, except the subclass `StoreRefusedError`, which affects one file."""
 
 
 class SpoolLoop(StoreLoop):

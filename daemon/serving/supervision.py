@@ -31,11 +31,11 @@ StopFlag = threading.Event
 
 
 class StoppedError(DaemonError):
-    """The daemon stopped during an operation, which is repeated after the restart."""
+    """The daemon stopped during an operation. The operation is repeated after the restart."""
 
 
 class Heartbeat:
-    """Heartbeat of a loop, which calls it often, `progress` after part of its work, and `ok` after a complete round."""
+    """Heartbeat. The loop calls it often, `progress` after each step of work, and `ok` after a complete round."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -196,7 +196,7 @@ class Supervisor:
                 raise DaemonError(f"the loop {name} has not responded for {supervised.heartbeat.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
-        """Restart every loop that reads one of the sections; return their names."""
+        """Restart the loops that read any of the sections; return their names."""
         affected = [supervised for supervised in self._supervised.values() if supervised.loop.sections & sections]
         for supervised in affected:
             supervised.restarting.set()

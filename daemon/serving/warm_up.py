@@ -1,7 +1,7 @@
 """Compile all kernels that a daemon uses: `python -m hierogram.daemon.serving.warm_up`.
 
-For container images and installations, so that the first start takes seconds. Kernels are cached for this type of
-processor.
+Run this in container images and installations, so that the first start takes seconds. Kernels are cached for this type
+of processor.
 """
 
 import threading
@@ -17,7 +17,7 @@ from hierogram.daemon.serving.sampling import SamplingTurns
 from hierogram.daemon.serving.service import prepare_kernels
 from hierogram.daemon.serving.supervision import Heartbeat
 
-# Enough rules to make tables grow, which uses other kernels.
+# Add enough pairs for tables to grow, because growing uses other kernels.
 _LINKED = [(f"la maison {n} est blanche", f"the house {n} is white", "0-0 1-1 2-2 3-3 4-4") for n in range(500)]
 _UNLINKED = [("la porte", "the door"), ("la porte blanche", "the white door")]
 

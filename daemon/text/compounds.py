@@ -14,13 +14,13 @@ MIN_PART = 4
 """Minimum number of letters of a part, which excludes most function words and endings."""
 _MAX_PARTS = 4
 _LINKS = (("", ""), ("s", ""), ("es", ""), ("n", ""), ("en", ""), ("", "e"))
-"""Letters between two parts: added to the first, and dropped from its end."""
+"""Changes of a known word before another part: letters that are added, and letters that are dropped from its end."""
 _MIN_COUNT = 2
 """Minimum frequency of a known word. Rarer words are often names or misspelled."""
 
 
 class Part(NamedTuple):
-    """Part of a compound: its letters, and the known word."""
+    """Part of a compound: its letters, which may include linking letters, and the known word."""
 
     letters: str
     word: str
@@ -38,7 +38,7 @@ class CompoundSplitter:
         if len(word) < 2 * MIN_PART or not word.isalpha():
             return ()
         best, parts = self._logs.get(word, -1.0), tuple[Part, ...]()
-        # Sum of logarithms and parts of the best split of each beginning of the word.
+        # Best split of each prefix of the word, by its length: sum of the log frequencies, and parts.
         begun: dict[int, tuple[float, tuple[Part, ...]]] = {0: (0.0, ())}
         for number in range(1, _MAX_PARTS + 1):
             longer: dict[int, tuple[float, tuple[Part, ...]]] = {}

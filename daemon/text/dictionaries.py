@@ -53,7 +53,7 @@ _NOT_TO_BE_USED = re.compile(
     re.IGNORECASE,
 )
 """Value of a data category, such as `administrativeStatus`, for a term that must not be used."""
-_YES = ("true", "yes", "1")
+_TRUE_VALUES = ("true", "yes", "1")
 _MAX_STATUS_LENGTH = 100
 
 
@@ -120,7 +120,7 @@ class _Reader(xml_streams.UnitReader[Concept]):
         """Check if the closing element marks its term as forbidden."""
         if self._text is None and _NOT_TO_BE_USED.fullmatch(self._type):
             # A flag such as `<termNote type="forbidden">true</termNote>`.
-            return self._value.strip().lower() in _YES
+            return self._value.strip().lower() in _TRUE_VALUES
         is_free_text = self._text is not None or (name in _TEXTS and not _STATUS_TYPE.search(self._type))
         return not is_free_text and _NOT_TO_BE_USED.fullmatch(self._value) is not None
 

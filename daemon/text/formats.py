@@ -89,7 +89,7 @@ def collect_lines(
     *,
     whole: bool = False,
 ) -> LineColumns:
-    """Return parsed items as columns; `content` returns an item as input (kept for all items if `whole`)."""
+    """Return parsed items as columns. `content` returns an item's input bytes, kept for all items if `whole`."""
     numbers: list[int] = []
     ids: list[str | None] = []
     lines: list[bytes] | None = [] if whole else None
@@ -234,7 +234,7 @@ def _external_id(value: object) -> str | None:
 
 
 _SAMPLE_LINES = 100
-_ENOUGH = 20
+_INSPECTED_LINES = 20
 
 _OBJECTS, _XML, _TREES, _LINKS, _BINARY, _UTF16 = "JSON objects", "XML", "trees", "links", "binary data", "UTF-16"
 _PIPED = "`|||` lines"
@@ -261,7 +261,7 @@ _DETECTORS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
 
 def _sample(lines: Sequence[bytes]) -> list[bytes]:
     stripped = (line.strip(b" \t") for line in lines[:_SAMPLE_LINES])
-    return [line for line in stripped if line][:_ENOUGH]
+    return [line for line in stripped if line][:_INSPECTED_LINES]
 
 
 def _detect_kind(lines: Sequence[bytes]) -> str | None:

@@ -30,7 +30,7 @@ from hierogram.storage.records.pairs import IngestTotals, NewPairs, RejectedLine
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 
-_HOW = {
+_ADVICE = {
     PAIRS: "ingest pairs (`hierogram ingest`), or create another store for trees (`hierogram init --kind trees`)",
     PARSES: "ingest trees (`hierogram ingest --trees`, or a file in the spool), or create another store for pairs",
 }
@@ -40,7 +40,7 @@ def check_input_kind(store: Store, offered: str) -> None:
     """Raise `WrongKindError` if the store's kind of grammar takes another kind of input."""
     notation = find_notation(store.settings().grammar)
     if notation.takes != offered:
-        raise WrongKindError(f"{store.url}: {notation.cannot(f'ingest {offered}')}: {_HOW[notation.takes]}")
+        raise WrongKindError(f"{store.url}: {notation.cannot(f'ingest {offered}')}: {_ADVICE[notation.takes]}")
 
 
 DEFAULT_CORPUS = "default"
@@ -48,8 +48,8 @@ DEFAULT_CORPUS = "default"
 _SHOWN_REJECTIONS = 10
 
 
-_MAX_ODD_WORDS = 1_000
-"""Number of words per side that are not in NFC, beyond which no more are counted."""
+_MAX_NON_NFC_WORDS = 1_000
+"""Maximum number of words that are counted per side as not in NFC."""
 _MAX_COUNTED_PAIRS = 2_000
 """Number of pairs, in a store of subwords, whose whole words are counted to detect swapped sides."""
 
@@ -164,7 +164,7 @@ class _VocabularyNotes:
                 self._swapped = are_swapped(words, pairs.sources, pairs.targets)
         for side, odd in (self._odd or {}).items():
             for text in texts[side]:
-                if len(odd) < _MAX_ODD_WORDS and not is_normalized("NFC", text):
+                if len(odd) < _MAX_NON_NFC_WORDS and not is_normalized("NFC", text):
                     odd |= {word: None for word in text.split(" ") if not is_normalized("NFC", word)}
 
     def found(self) -> list[Note]:

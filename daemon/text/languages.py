@@ -126,7 +126,7 @@ _JOINS = {
     "es": _DASHES,
     "fr": _DASHES | {f" {sign}<": NO_BREAK for sign in ";:!?%»"} | {"«> ": NO_BREAK},
 }
-"""Joins of languages whose text is not learned, as in `Orthography.joins`."""
+"""Default joins by language, as in `Orthography.joins`, for a store without a learned orthography."""
 _WITHOUT_ANY_SPACES = frozenset(
     {"zh", "yue", "wuu", "gan", "hak", "hsn", "nan", "cdo", "cjy", "mnp", "lzh", "ja", "ii"}
 )
@@ -194,7 +194,7 @@ _PACKAGES = {
 
 
 _MIN_LINES, _MIN_CHARACTERS = 25, 1_000
-"""Minimum size of the text from which an orthography is learned."""
+"""Minimum number of lines, and of characters, of a text from which an orthography is learned."""
 
 
 def base_language(code: str) -> str:

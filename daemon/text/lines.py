@@ -42,7 +42,7 @@ _XZ_MEMORY = 128 << 20
 
 
 class _Compression(NamedTuple):
-    """A compression: input bytes per decompression call; with `padded`, zeros may follow the last member."""
+    """Compression format. `bytes_at_once` is the input per call; with `padded`, zeros may follow the data."""
 
     name: str
     magic: bytes
@@ -129,7 +129,7 @@ def _decompressed(
         packed += len(block)
         pending += block
         if member is None and packed > len(block) and compression.padded:
-            # Zeros after the last member may go on from block to block.
+            # The zeros after the last member may span several blocks.
             pending = pending.lstrip(b"\0")
         while pending:
             if member is None:
@@ -225,7 +225,7 @@ def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]
 
 def _without_marks(blocks: Iterable[bytes]) -> Iterator[bytes]:
     marked = b"\n" + _BYTE_ORDER_MARK
-    # The line feed represents the beginning of the file and is not yielded.
+    # Add a line feed before the file, so that a mark there is also found. The line feed is not yielded.
     held, start = b"\n", 1
     for block in blocks:
         text = held + block
@@ -273,14 +273,14 @@ def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iter
 
 
 class LineFile:
-    """Open file of lines. Counts the bytes read, of `size` (None: unknown); calls `read_on` after each read."""
+    """Open file of lines. Counts the bytes read; `size` is the total or None. Calls `after_read` after each read."""
 
     def __init__(
-        self, stream: BinaryIO, name: str, size: int | None, limits: InputLimits, read_on: Callable[[], None]
+        self, stream: BinaryIO, name: str, size: int | None, limits: InputLimits, after_read: Callable[[], None]
     ) -> None:
         self._stream = stream
         self._limits = limits
-        self._read_on = read_on
+        self._after_read = after_read
         self.name = name
         self.size = size
         self.bytes_read = 0
@@ -289,7 +289,7 @@ class LineFile:
         """Return up to `size` bytes. Raises `InputError` if the file has grown since it was opened."""
         data = self._stream.read(size)
         self.bytes_read += len(data)
-        self._read_on()
+        self._after_read()
         if self.size is not None and self.bytes_read > self.size:
             # The last line may be incomplete, and the file may grow forever.
             raise InputError(
@@ -322,7 +322,7 @@ class LineFile:
 def open_lines(
     path: str,
     limits: InputLimits = DEFAULT_LIMITS,
-    read_on: Callable[[], None] = lambda: None,
+    after_read: Callable[[], None] = lambda: None,
     within: str | None = None,
 ) -> Iterator[LineFile]:
     """Open the file at `path`, or standard input for `-`. Raises `InputError` if it cannot be opened.
@@ -330,7 +330,7 @@ def open_lines(
     With `within`, a folder that other users write to, only a regular file below it is opened, without following links.
     """
     if path == STANDARD_INPUT and within is None:
-        yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, read_on)
+        yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, after_read)
         return
     with ExitStack() as stack:
         stream: BinaryIO
@@ -343,7 +343,7 @@ def open_lines(
         except OSError as error:
             raise InputError(f"{printable(path)}: cannot be opened: {error.strerror or error}") from error
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
-        yield LineFile(stream, printable(os.path.abspath(path)), size, limits, read_on)
+        yield LineFile(stream, printable(os.path.abspath(path)), size, limits, after_read)
 
 
 def check_readable(*paths: str) -> None:
@@ -361,7 +361,7 @@ def check_readable(*paths: str) -> None:
 
 
 def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
-    """Yield file name, line number from 1 and line, decompressed, of a file or `-`. Raises `InputError`."""
+    """Yield `(file name, line number from 1, line)` for a file or `-`, decompressed. Raises `InputError`."""
     with open_lines(path) as file:
         for number, line in enumerate(chain.from_iterable(file.chunks()), 1):
             if len(line) > MAX_LINE_BYTES:

@@ -16,19 +16,19 @@ from hierogram.daemon.text.notes import UNICODE_SPACES, Note
 from hierogram.daemon.text.validation import LineColumns, split_tokens
 
 _SPACES = "".join(one for one in map(chr, range(0x3001)) if one.isspace() and one not in " \t\n\r")
-"""Characters at which `str.split` splits lines and a store does not."""
+"""Characters that separate words for `str.split` but not for a store."""
 _SPACE = re.compile(f"[{_SPACES}]")
 _ASCII_SPACES = "".join(one for one in _SPACES if one <= "\x7f").encode()
 _LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 _MAX_LINES = 2_000
 """Number of lines with Unicode spaces, and of lines without, on which the decision is based."""
-_WORDS = 1_000
+_VOCABULARY_SIZE = 1_000
 """Vocabulary size in the prior probability of a link."""
 _MIN_RATIO = 10.0
-"""Log-likelihood ratio that decides for one division."""
+"""Minimum log-likelihood ratio for choosing one of the two ways to split lines."""
 _MIN_DEVIATIONS = 2.0
-"""Minimum of the ratio divided by the root of its summed squares, so that a single link cannot decide."""
+"""Minimum of the ratio divided by the root of its summed squares. It ensures that no single link decides."""
 
 
 class _LinkModel:
@@ -40,7 +40,7 @@ class _LinkModel:
         self._targets: Counter[str] = Counter()
 
     def log_probability(self, source: str, target: str) -> float:
-        linked = log(self._pairs[source, target] + 1 / _WORDS)
+        linked = log(self._pairs[source, target] + 1 / _VOCABULARY_SIZE)
         return 2 * linked - log(self._sources[source] + 1) - log(self._targets[target] + 1)
 
     def add(self, source: str, target: str) -> None:
@@ -68,7 +68,7 @@ class LinkPositions:
         if not any(spaced):
             return
         if self._compared[True] < _MAX_LINES:
-            # Both models first learn from the lines that they divide alike.
+            # Both models first learn from the lines without Unicode spaces, which both split alike.
             for fields, line_numbers in zip(chunks, spaced, strict=True):
                 self._compare(fields, sorted({*range(len(fields.sources))} - {*line_numbers}), False)
             for fields, line_numbers in zip(chunks, spaced, strict=True):

@@ -7,7 +7,7 @@ command line prints them, HTTP and the library return them, and `ingest_batches.
 import re
 from dataclasses import dataclass
 
-from hierogram.daemon.text.texts import LOOKS_DIVIDED, LOOKS_RUNNING, Languages, looks_tokenized, words_advice
+from hierogram.daemon.text.texts import LOOKS_RUNNING, LOOKS_TOKENIZED, Languages, looks_tokenized, words_advice
 from hierogram.daemon.text.validation import LineColumns
 
 EMPTY_INPUT = "empty-input"
@@ -73,8 +73,8 @@ class Notes:
         notes = []
         if any(looks_tokenized(divides, side) for side in sides):
             text = (
-                f"{LOOKS_DIVIDED}, but they were tokenized again, which damages some tokens (d' eau becomes d ' eau): "
-                "withdraw them, and ingest the raw text, or ingest into a store without --tokenize"
+                f"{LOOKS_TOKENIZED}, but they were tokenized again, which damages some tokens (d' eau becomes d ' eau)"
+                ": withdraw them, and ingest the raw text, or ingest into a store without --tokenize"
                 if divides
                 else f"{LOOKS_RUNNING}: tokenize the text with `hierogram ingest --tokenize fr,en`, or with a store "
                 "created by `hierogram init --languages fr,en --tokenize`"

@@ -17,12 +17,12 @@ SOFT_HYPHEN = "\u00ad"
 """Invisible hyphenation point. Tokens omit it."""
 MAX_LINES = 2_000
 """Number of lines from which an orthography is learned."""
-_MIN_WORDS, _USED, _OFTEN = 5, 0.005, 0.3
+_MIN_WORDS, _MIN_SHARE, _MIN_INNER_SHARE = 5, 0.005, 0.3
 """Minimum number of different words with a letter-like sign inside, their share, and the share of the sign's uses."""
-_DOUBT = 1.5
+_MIN_CORRECTED = 1.5
 """Number of observations that a context must correct to be learned."""
-_IRREGULAR = 0.05
-"""Share of lines whose spaces may be restored otherwise."""
+_MAX_WRONG_SHARE = 0.05
+"""Maximum share of lines whose spaces are restored incorrectly."""
 _MAX_SPELLINGS = 500
 
 _SIGNS = r"[[\p{S}\p{Po}\p{Pc}\u2018\u2019]--[.,;\u2026\"/\\|<>@_]--[\p{LB=IN}\p{LB=BA}\p{LB=GL}]]"
@@ -97,7 +97,7 @@ class Boundary(NamedTuple):
 
 
 def learn_letters(lines: Iterable[str], without: str = "") -> str:
-    """Return the signs that are letters: they often are between letters, in several words."""
+    """Return the signs that are letters: they often occur between letters, in several words."""
     words = Counter(word for line in lines for word in line.split())
     total: Counter[str] = Counter()
     inside: Counter[str] = Counter()
@@ -113,7 +113,7 @@ def learn_letters(lines: Iterable[str], without: str = "") -> str:
         for sign in sorted(inside)
         if sign not in without
         and kinds[sign] >= _MIN_WORDS
-        and inside[sign] >= max(_USED * words.total(), _OFTEN * total[sign])
+        and inside[sign] >= max(_MIN_SHARE * words.total(), _MIN_INNER_SHARE * total[sign])
     )
 
 
@@ -151,10 +151,10 @@ def learn_joins(observed: Sequence[tuple[Boundary, str]], prior: Mapping[str, st
                 boundaries_by_context[context].append((boundary, gap))
         for context, boundaries in sorted(boundaries_by_context.items(), key=lambda item: (-len(item[1]), item[0])):
             right = _count_right(boundaries, joins)
-            gaps = Counter(gap for _, gap in boundaries) if len(boundaries) - right > _DOUBT else Counter()
+            gaps = Counter(gap for _, gap in boundaries) if len(boundaries) - right > _MIN_CORRECTED else Counter()
             for gap in sorted(gaps, key=lambda gap: (-gaps[gap], gap))[:2]:
                 changed = joins | {context: gap}
-                if (now := _count_right(boundaries, changed)) - right > _DOUBT:
+                if (now := _count_right(boundaries, changed)) - right > _MIN_CORRECTED:
                     joins, right = changed, now
     return joins
 
@@ -184,7 +184,7 @@ def learn_spaces(lines: Sequence[Sequence[tuple[Boundary, str]]], joins: dict[st
                         unspaced |= boundary_sides
             wrong.update(sides)
             failed += bool(sides)
-        often = _DOUBT if failed > _IRREGULAR * len(lines) else len(lines)
+        often = _MIN_CORRECTED if failed > _MAX_WRONG_SHARE * len(lines) else len(lines)
         spaced_sides = [side for side in wrong if wrong[side] > often or side in unspaced]
         if not spaced_sides:
             return spaces

@@ -31,7 +31,7 @@ _ADDRESSES = (
 )
 _KEPT = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACEHOLDERS))))
 _KEPT_OR_TAG = re.compile(f"{TAG.pattern}|{_KEPT.pattern}")
-_LIKELY = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
+_QUICK_TEST = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
 """Quick test: every kept span contains one of these. Most text contains none and needs only this search."""
 _BLANKS = re.compile(r"\s+")
 
@@ -51,7 +51,7 @@ class ProtectedSpan(NamedTuple):
 
 def find_protected(text: str, tags: bool = True) -> list[ProtectedSpan]:
     """Return the untranslatable spans of a text, in order. With `tags`, tags are included."""
-    if not _LIKELY.search(text):
+    if not _QUICK_TEST.search(text):
         return []
     pattern = _KEPT_OR_TAG if tags else _KEPT
     return [ProtectedSpan(*match.span(), match.group()) for match in pattern.finditer(text)]

@@ -73,7 +73,7 @@ class Source(Protocol):
 
 
 class OpenFiles(ExitStack):
-    """Open files of an input: names and progress. The files are closed with it."""
+    """Open files of an input, with their names and the number of bytes read. Closing it closes the files."""
 
     _files: list[LineFile]
 
@@ -105,17 +105,17 @@ class Input(OpenFiles):
         paths: Sequence[str],
         format: str = AUTO,
         limits: InputLimits = DEFAULT_LIMITS,
-        read_on: Callable[[], None] = lambda: None,
+        after_read: Callable[[], None] = lambda: None,
         within: str | None = None,
     ) -> None:
-        """Open the files and inspect the first lines of each. `read_on` and `within`: see `open_lines`."""
+        """Open the files and inspect the first lines of each. For `after_read` and `within` see `open_lines`."""
         super().__init__()
         if format == AUTO and len(paths) == 1 and strip_suffix(paths[0].lower()).endswith(".tmx"):
             format = TMX
         _check_paths(paths, format)
         self._paths = list(map(printable, paths))
         with ExitStack() as stack:
-            self._files = [stack.enter_context(open_lines(path, limits, read_on, within)) for path in paths]
+            self._files = [stack.enter_context(open_lines(path, limits, after_read, within)) for path in paths]
             self._chunks = [file.chunks() for file in self._files]
             self.format = TMX if format == TMX else self._begin(format)
             self.push(stack.pop_all())
@@ -318,7 +318,7 @@ def read_in_sandbox(
     alive: KeepAlive, paths: Sequence[str], settings: Settings, options: IngestOptions
 ) -> Iterator[InputHeader | ValidatedChunk]:
     """Yield the header and chunks of the input in these files; for `WorkerProcess.run`."""
-    with Input(paths, limits=options.limits, read_on=alive, within=options.within) as source:
+    with Input(paths, limits=options.limits, after_read=alive, within=options.within) as source:
         validator = InputValidator(settings, options, DuplicateCounter(REPEATS_IN_MEMORY), source.format)
         yield from validator.messages(source)
 

@@ -89,21 +89,21 @@ class InputLimits(Options):
         if unpacked > self.max_unpacked_bytes:
             raise InputError(
                 f"{name}: the decompressed size exceeds {self.max_unpacked_bytes:,} bytes: {advice} "
-                f"{_names('max_unpacked_bytes')}"
+                f"{_option_location('max_unpacked_bytes')}"
             )
         if unpacked > _ALWAYS_UNPACKED and unpacked > self.max_unpacked_ratio * packed:
             raise InputError(
                 f"{name}: {packed:,} bytes decompress to more than {unpacked:,}, a ratio above "
-                f"{self.max_unpacked_ratio:g}: {advice} {_names('max_unpacked_ratio')}"
+                f"{self.max_unpacked_ratio:g}: {advice} {_option_location('max_unpacked_ratio')}"
             )
 
     def check_rejected(self, name: str, lines: int, reasons: Mapping[str, int]) -> None:
         """Raise `TooManyRejectedError` if the rejections, given by reason, exceed the limit for `lines` lines."""
         rejected = sum(reasons.values())
         if rejected > self.max_rejected_lines:
-            bound = f"the limit is {self.max_rejected_lines:,} ({_names('max_rejected_lines')})"
+            bound = f"the limit is {self.max_rejected_lines:,} ({_option_location('max_rejected_lines')})"
         elif rejected > _ALWAYS_REJECTED and rejected > self.max_rejected_share * lines:
-            bound = f"the limit is {self.max_rejected_share:.0%} ({_names('max_rejected_share')})"
+            bound = f"the limit is {self.max_rejected_share:.0%} ({_option_location('max_rejected_share')})"
         else:
             return
         by_number = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
@@ -114,7 +114,7 @@ class InputLimits(Options):
         )
 
 
-def _names(option: str) -> str:
+def _option_location(option: str) -> str:
     return f"{option} in [intake] of the daemon's configuration"
 
 

@@ -1,9 +1,9 @@
 """Words of a side of a store: whole words, compounds split into known words, or subwords.
 
 Subwords are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: starting from letters, the two most frequent
-adjacent parts within words are joined repeatedly. The ordered list of joins fully defines a segmentation. Compounds are
-split by the frequencies of the text's own words, see `compounds`. Either list is stored as a text setting of the store,
-so new words are always split like old ones.
+adjacent parts within words are merged repeatedly. The ordered list of merges fully defines a segmentation. Compounds
+are split by the frequencies of the text's own words, see `compounds`. Either list is stored as a text setting of the
+store, so new words are always split like old ones.
 
 Users read whole words: `WordView` converts stored parts to words.
 """
@@ -25,11 +25,11 @@ from hierogram.storage.records.pairs import parse_links
 from hierogram.storage.records.parts import GUARD, PART_MARK, are_joined, index_words, is_modifier, join_parts
 
 WITHIN = "-"
-"""Displayed prefix of a part whose word begins elsewhere."""
+"""Sign displayed before or after a part of a word if the rest of the word is on that side."""
 MAX_BPE_MERGES = 4_000
 """Maximum number of merges of byte pair encoding."""
 _MIN_PAIR_COUNT = 2
-"""Minimum frequency of adjacent parts that are joined."""
+"""Minimum frequency of adjacent parts that are merged."""
 
 _SAMPLE = 20_000
 """Approximate number of words per side that are sampled to measure morphological richness."""
@@ -37,8 +37,8 @@ _MIN_RARE_SHARE = 0.1
 """Share of words that occur once in the sample, above which a side is morphologically rich."""
 _MIN_COMPOUND_SHARE = 0.02
 """Share of compounds among words, above which they are split: 0.04 in German, 0.003 to 0.01 in other languages."""
-_RICHER = 1.5
-"""Minimum ratio of the shares of source and target if the source is split."""
+_MIN_SHARE_RATIO = 1.5
+"""Source words are split only if their share exceeds this multiple of the target side's share."""
 
 
 class Segmenter:
@@ -59,11 +59,11 @@ class Segmenter:
         cached = self._cached_parts.get(word)
         if cached is None:
             marked = PART_MARK in word
-            cached = word.replace(PART_MARK, GUARD + PART_MARK) if marked else self._divided(word)
+            cached = word.replace(PART_MARK, GUARD + PART_MARK) if marked else self._split(word)
             self._cached_parts[word] = cached
         return cached
 
-    def _divided(self, word: str) -> str:
+    def _split(self, word: str) -> str:
         return word
 
 
@@ -71,12 +71,12 @@ class SubwordSegmenter(Segmenter):
     """Splits words into subwords by byte pair encoding."""
 
     def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
-        """Store `merges`, pairs of parts in the order in which they were joined."""
+        """Store `merges`, pairs of parts in the order in which they were merged."""
         super().__init__()
         self.merges = tuple(merges)
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
 
-    def _divided(self, word: str) -> str:
+    def _split(self, word: str) -> str:
         parts = list(word)
         while len(parts) > 1:
             ranked = [(self._ranks[pair], k) for k, pair in enumerate(pairwise(parts)) if pair in self._ranks]
@@ -99,7 +99,7 @@ class CompoundSegmenter(Segmenter):
         """Return the known word in a part, such as `haushalt` in `Haushalts`. Empty if it is unknown."""
         return self._splitter.known_word(part.removesuffix(PART_MARK).lower())
 
-    def _divided(self, word: str) -> str:
+    def _split(self, word: str) -> str:
         small = word.lower()
         *modifiers, head = [part.letters for part in self._splitter.split(small)] or [small]
         if not modifiers:
@@ -111,7 +111,7 @@ class CompoundSegmenter(Segmenter):
 
 
 def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
-    """Learn up to `limit` joins of parts from lines of words. The order of the lines does not matter."""
+    """Learn up to `limit` merges from lines of words. The order of the lines does not matter."""
     counts = Counter(word for line in lines for word in split_tokens(line) if PART_MARK not in word)
     words = sorted(counts)
     parts = [list(word) for word in words]
@@ -128,8 +128,8 @@ def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
     while waiting and len(merges) < limit:
         count, pair = heapq.heappop(waiting)
         if -count != pairs[pair]:
-            # Only current counts matter: a pair that became rarer is queued again, a more frequent pair is already
-            # queued.
+            # The entry is out of date. Queue a pair that became rarer again. A pair that became more frequent is
+            # already queued.
             if -count > pairs[pair] >= _MIN_PAIR_COUNT:
                 heapq.heappush(waiting, (-pairs[pair], pair))
             continue
@@ -159,7 +159,7 @@ def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
 
 
 def format_merges(merges: Iterable[tuple[str, str]]) -> str:
-    """Return joins as a store setting: one join per line, its two parts separated by a space."""
+    """Return merges as a store setting: one merge per line, its two parts separated by a space."""
     return "\n".join(f"{left} {right}" for left, right in merges)
 
 
@@ -184,10 +184,10 @@ def choose_word_parts(sources: Sequence[str], targets: Sequence[str]) -> tuple[t
     counts = count_words(sources)
     compounds, other_compounds = measure_compounds(counts), measure_compounds(count_words(targets))
     parts, choice = "", "words are kept whole"
-    if compounds > max(_MIN_COMPOUND_SHARE, _RICHER * other_compounds):
+    if compounds > max(_MIN_COMPOUND_SHARE, _MIN_SHARE_RATIO * other_compounds):
         known = known_parts(counts)
         parts, choice = format_known_words(known), f"source compounds are split into {len(known):,} known words"
-    elif once > max(_MIN_RARE_SHARE, _RICHER * other_once):
+    elif once > max(_MIN_RARE_SHARE, _MIN_SHARE_RATIO * other_once):
         merges = learn_merges(sources, MAX_BPE_MERGES)
         parts, choice = format_merges(merges), f"source words are split into subwords by {len(merges):,} merges"
     return (parts, "") if parts else (), (
@@ -267,18 +267,18 @@ class PairInWords(NamedTuple):
     source: str
     target: str
     alignment: str
-    source_places: list[int]
-    target_places: list[int]
+    source_word_indices: list[int]
+    target_word_indices: list[int]
     link_probabilities: str | None
 
-    def known(self, links: KnownLinks) -> KnownLinks:
+    def to_word_links(self, links: KnownLinks) -> KnownLinks:
         """Convert fixed and forbidden links between tokens to links between words."""
-        source, target = self.source_places, self.target_places
+        source, target = self.source_word_indices, self.target_word_indices
         return KnownLinks(*(frozenset((source[i], target[j]) for i, j in part_links) for part_links in links))
 
-    def of_tokens(self, word_links: KnownLinks) -> KnownLinks:
+    def to_token_links(self, word_links: KnownLinks) -> KnownLinks:
         """Convert links between words to links between all their tokens. Raises `ValueError` if they are invalid."""
-        if problem := word_links.problem(self.source_places[-1], self.target_places[-1]):
+        if problem := word_links.problem(self.source_word_indices[-1], self.target_word_indices[-1]):
             raise ValueError(problem)
         part_spans = [
             _spans([word_indices[:-1].count(word) for word in range(word_indices[-1])]) for word_indices in self[3:5]
@@ -288,17 +288,17 @@ class PairInWords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WordView:
-    """Whole-word view of a store with these `merges` settings."""
+    """Whole-word view of a store with the setting `word_parts`."""
 
-    merges: tuple[str, ...]
+    word_parts: tuple[str, ...]
 
     def parts(self, side: int, words: str) -> str:
         """Split words into the parts of the store's source (0) or target (1) side."""
-        return make_segmenter(self.merges[side]).tokens(words) if self.merges else words
+        return make_segmenter(self.word_parts[side]).tokens(words) if self.word_parts else words
 
     def symbols(self, side: Side) -> list[Symbol]:
         """Return the symbols of a rule's side, with adjacent parts joined."""
-        if not self.merges:
+        if not self.word_parts:
             return list(side)
         # Runs of parts of the same word.
         runs: list[int | list[str]] = []
@@ -313,7 +313,7 @@ class WordView:
 
     def side(self, text: str) -> str:
         """Return a rule's side in rule notation, with its parts joined. Malformed text is returned unchanged."""
-        if PART_MARK not in text or not self.merges:
+        if PART_MARK not in text or not self.word_parts:
             return text
         try:
             return render_side(tuple(self.symbols(parse_side(text))))
@@ -322,14 +322,14 @@ class WordView:
 
     def line(self, tokens: str) -> str:
         """Return the words of a stored line."""
-        return join_parts(tokens) if self.merges else tokens
+        return join_parts(tokens) if self.word_parts else tokens
 
     def pair(self, source: str, target: str, alignment: str = "", link_probabilities: str | None = None) -> PairInWords:
         """Return a stored pair in whole words. Words are linked if any of their parts are linked."""
         sides = [text.split(" ") for text in (source, target)]
-        if not self.merges:
-            source_places, target_places = (list(range(len(side) + 1)) for side in sides)
-            return PairInWords(source, target, alignment, source_places, target_places, link_probabilities)
+        if not self.word_parts:
+            source_word_indices, target_word_indices = (list(range(len(side) + 1)) for side in sides)
+            return PairInWords(source, target, alignment, source_word_indices, target_word_indices, link_probabilities)
         source_indices, target_indices = (index_words(side) for side in sides)
         links: dict[tuple[int, int], str] = {}
         probabilities = repeat("") if link_probabilities is None else link_probabilities.split()

@@ -38,11 +38,11 @@ Languages = tuple[str, str]
 LOOKS_RUNNING = (
     "the text does not seem to be tokenized, because most sentences end in a word with an attached full stop"
 )
-LOOKS_DIVIDED = (
+LOOKS_TOKENIZED = (
     "the text seems to be tokenized already, because most sentences have spaces before full stops and commas"
 )
 IN_REQUESTS = ("a store created by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
-"""Names in HTTP responses of the settings that tokenize text, and that leave it unchanged."""
+"""Settings that HTTP responses recommend: to tokenize the text, and to leave it unchanged."""
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
@@ -290,14 +290,14 @@ def make_side(language: str) -> TextSide:
     return TextSide(language)
 
 
-def looks_tokenized(divided: bool, lines: Sequence[str]) -> bool:
-    """Check if most lines look tokenized (`divided`) or untokenized (not `divided`), by spaces beside punctuation."""
-    pattern = _DETACHED if divided else _ATTACHED
+def looks_tokenized(expected: bool, lines: Sequence[str]) -> bool:
+    """Check if most lines look tokenized (untokenized if not `expected`), by spaces beside punctuation."""
+    pattern = _DETACHED if expected else _ATTACHED
     return 2 * sum(pattern.search(line) is not None for line in lines) > len(lines)
 
 
 def words_advice(rules: Languages | None, sides: Iterable[Sequence[str]]) -> str | None:
-    """Return a note if words of languages with these rules, or of untokenized `sides`, are not found, else None."""
+    """Return a note if text in the languages `rules`, or in `sides` without rules, is not split into words."""
     if rules is not None:
         return "; ".join(note for code in dict.fromkeys(rules) if (note := missing_segmenter_note(code))) or None
     if not any(2 * sum(LONG_WORD.search(line) is not None for line in side) > len(side) for side in sides):
@@ -308,18 +308,18 @@ def words_advice(rules: Languages | None, sides: Iterable[Sequence[str]]) -> str
     )
 
 
-def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, leave: str) -> str | None:
+def text_advice(side: TextSide, name: str, lines: Sequence[str], tokenize: str, keep: str) -> str | None:
     """Return a note if sentences are not tokenized but should be, or would be tokenized twice, else None.
 
-    `named` is the name of the text, `divide` the setting that tokenizes it, `leave` the setting that keeps it.
+    `name` is the name of the text, `tokenize` the setting that tokenizes it, `keep` the setting that keeps its tokens.
     """
     sample = [line for line in lines[:_SAMPLE_LINES] if line.strip()]
-    divided = side.language is not None
-    if not looks_tokenized(divided, sample):
+    is_tokenized_again = side.language is not None
+    if not looks_tokenized(is_tokenized_again, sample):
         return None
-    if divided:
-        return f"{named}: {LOOKS_DIVIDED}: use {leave} to keep the tokens"
-    return f"{named}: {LOOKS_RUNNING}: use {divide} to tokenize it, or {leave} if it is tokenized"
+    if is_tokenized_again:
+        return f"{name}: {LOOKS_TOKENIZED}: use {keep} to keep the tokens"
+    return f"{name}: {LOOKS_RUNNING}: use {tokenize} to tokenize it, or {keep} if it is tokenized"
 
 
 def two_languages(text: str, option: str) -> Languages:

@@ -20,7 +20,7 @@ _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that contain codes of the original document, not words."""
 _SUBFLOW = "sub"
 """Text within a code, such as a footnote or a title, which is not part of the sentence."""
-_PLACE = "ph"
+_PLACEHOLDER = "ph"
 """Code that may represent a part of the text: a placeholder, or the end of a line."""
 _BREAKS = frozenset({"lb", "pb", "cb"})
 _BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
@@ -96,7 +96,7 @@ class _Reader(xml_streams.UnitReader[_Unit]):
             self._subflows -= 1
         elif tag in _CODES and not self._subflows:
             self._codes -= 1
-            if tag == _PLACE and not self._codes:
+            if tag == _PLACEHOLDER and not self._codes:
                 text = self._place.strip()
                 if any((span.start, span.end) == (0, len(text)) for span in find_protected(text, tags=False)):
                     self._take(text)

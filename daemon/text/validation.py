@@ -68,7 +68,7 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
 def are_canonical(
     lines: Sequence[bytes], source_lengths: Sequence[int], target_lengths: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Return which lines are canonical and in range, bool[len(lines)], by a fast test that may miss some."""
+    """Return a mask, bool[len(lines)], of canonical lines in range. The fast test may miss some of them."""
     canonical = np.ones(len(lines), np.bool_)
     # Room for three digits before the first number.
     text = np.frombuffer(_ROOM + b"\n".join(lines) + b"\n", np.uint8)
@@ -164,7 +164,7 @@ KEPT_BYTES = 4096
 """Number of bytes of a rejected line that are stored."""
 
 # Bytes that a column of canonical sides does not contain when each line is between two line feeds.
-_UNTIDY = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
+_NONCANONICAL = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
 
 
 @dataclass(slots=True)
@@ -242,7 +242,7 @@ def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
 def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str], list[int]] | None:
     """Return the results of `read_side` for all lines at once. None if some line needs an individual check."""
     column = b"\n%b\n" % b"\n".join(lines)
-    if any(untidy in column for untidy in _UNTIDY):
+    if any(untidy in column for untidy in _NONCANONICAL):
         return None
     try:
         texts = column.decode()[1:-1].split("\n")

@@ -131,7 +131,7 @@ def split_by_language(
 
 
 def unit_languages(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:
-    """Return the two languages of a file's first unit, in order. Raises `InputError` if it has not two."""
+    """Return the two languages of a file's first unit, in order. Raises `InputError` if it does not have two."""
     distinct = list(dict.fromkeys(codes))
     if len(distinct) != 2:
         raise InputError(

@@ -57,7 +57,7 @@ class _Exchange:
         self.body_timeout: asyncio.Timeout | None = None
         """Deadline of the next part of the body, while `receive` waits for it."""
         self.refusal: ProblemError | None = None
-        """Problem for which the body is refused, if any."""
+        """Reason for refusing the body. None if the body is accepted."""
         self.cancel_scope: CancelScope | None = None
         """Cancel scope of a read-only request, canceled when the client disconnects."""
 
@@ -115,7 +115,8 @@ class _Exchange:
 
     async def _abort(self) -> None:
         self._transport.abort()
-        # uvicorn handles the abort in the next iteration of the event loop. Before, it would log an application error.
+        # Wait until uvicorn has handled the abort, in the next iteration of the event loop. Otherwise, it would log an
+        # application error.
         await asyncio.sleep(0)
 
 

@@ -30,7 +30,7 @@ _HEADERS = {
 
 
 class _RequestBody:
-    """Request body. The part not read by an early response is discarded after it; else clients lose the response."""
+    """Request body. Discards the unread rest after an early response; otherwise, clients lose the response."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)

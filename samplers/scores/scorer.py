@@ -155,7 +155,7 @@ class ScorerCapacities(NamedTuple):
 
 
 def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapacities, max_cells: int) -> ScorerScratch:
-    """Allocate scratch memory for pairs that are cut into pieces of up to `largest` word pairs."""
+    """Allocate scratch memory for pairs that are cut into pieces of up to `max_cells` word pairs."""
     longest, number = sizes.longest, sizes.rules
     facts = make_facts(longest, sizes.links)
     symbols = int(

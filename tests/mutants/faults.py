@@ -1534,8 +1534,8 @@ FAULTS = (
     Fault(
         "a subword mark in a word is mistaken for a segmentation",
         "daemon/text/segments.py",
-        "            cached = word.replace(PART_MARK, GUARD + PART_MARK) if marked else self._divided(word)\n",
-        "            cached = word if marked else self._divided(word)\n",
+        "            cached = word.replace(PART_MARK, GUARD + PART_MARK) if marked else self._split(word)\n",
+        "            cached = word if marked else self._split(word)\n",
         (_SEGMENTS, "-k", "any_words"),
     ),
     Fault(
@@ -1604,8 +1604,8 @@ FAULTS = (
     Fault(
         "another start continues from the best round",
         "tools/translation/tuning/tuning.py",
-        "                best, trusted = 0, _TRUSTED\n",
-        "                trusted = _TRUSTED\n",
+        "                best, trusted = 0, _MAX_CHANGED_SHARE\n",
+        "                trusted = _MAX_CHANGED_SHARE\n",
         ("tests/tools/translation/tuning/test_tuning.py", "-k", "starts_again"),
     ),
     Fault(

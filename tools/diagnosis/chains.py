@@ -279,7 +279,7 @@ class _ChainRunner:
             for _ in range(burn_in):
                 chain.sweep()
                 self._report()
-        keys, sources, targets = self._most_frequent()
+        keys, sources, targets = self._most_frequent_rules()
         traces = [ChainTrace(keys) for _ in self._chains]
         last, means = [], []
         for chain, trace in zip(self._chains, traces, strict=True):
@@ -306,8 +306,8 @@ class _ChainRunner:
                 grammars.append(count_uses(table))
         return grammars
 
-    def _most_frequent(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
-        """Return the rules with most uses over all chains: keys, uint64[W, 2], and both sides."""
+    def _most_frequent_rules(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
+        """Return the rules with the most uses over all chains: keys, uint64[W, 2], and both sides."""
         loaded = self._chains[0].loaded
         nothing = empty_blobs(loaded.size)
         samples = [StoredSamples(loaded.trees(chain.state), nothing) for chain in self._chains]

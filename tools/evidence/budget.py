@@ -9,8 +9,8 @@ from hierogram.samplers.grammar.rules import unescape_terminal
 from hierogram.tools.evidence.retrieval import Evidence, readable_side
 from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, sanitize
 
-_IS, _OR, _END, _INTO = " = ", ", ", "\n", "\n\t"
-_MARKS = len(BEGIN + _END + _END + END)
+_EQUALS, _ALTERNATIVE, _LINE_END, _BEFORE_TARGET = " = ", ", ", "\n", "\n\t"
+_ENCLOSING_CHARACTERS = len(BEGIN + _LINE_END + _LINE_END + END)
 _ENTRY_PROBABILITY = 0.9
 """Probability that a reference contains the words of a dictionary entry."""
 
@@ -23,15 +23,15 @@ class _Candidate:
     target: str
     words: tuple[str, ...]
     is_rendering: bool
-    """True if it is a rendering, which can be appended to the line of its source side."""
+    """True for a rendering, which can be appended to the line of its source side."""
     position: int = -1
     """First word of the sentence that a rule covers. Dictionary entries are listed first."""
 
     def cost(self, has_line: bool) -> int:
-        """Return the number of characters that it adds. A rendering adds fewer if its source side has a line."""
+        """Return the number of added characters. A rendering adds fewer if its source side already has a line."""
         if not self.is_rendering:
-            return len(self.source) + len(_INTO) + len(self.target) + len(_END)
-        return len(self.target) + (len(_OR) if has_line else len(self.source) + len(_IS) + len(_END))
+            return len(self.source) + len(_BEFORE_TARGET) + len(self.target) + len(_LINE_END)
+        return len(self.target) + (len(_ALTERNATIVE) if has_line else len(self.source) + len(_EQUALS) + len(_LINE_END))
 
 
 def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHANGED_TEXT) -> str:
@@ -47,7 +47,7 @@ def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHAN
     chosen: dict[str, list[_Candidate]] = {}
     pairs: list[_Candidate] = []
     seen: Counter[str] = Counter()
-    remaining = characters + len(_END) - _MARKS
+    remaining = characters + len(_LINE_END) - _ENCLOSING_CHARACTERS
     while True:
         best, gain = None, 0.0
         for candidate in candidates:
@@ -67,14 +67,14 @@ def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHAN
         else:
             pairs.append(best)
     lines = [
-        source + _IS + _OR.join(candidate.target for candidate in entries)
+        source + _EQUALS + _ALTERNATIVE.join(candidate.target for candidate in entries)
         for source, entries in sorted(chosen.items(), key=lambda line: line[1][0].position)
     ]
-    return enclose(_END.join([*lines, *(pair.source + _INTO + pair.target for pair in pairs)]))
+    return enclose(_LINE_END.join([*lines, *(pair.source + _BEFORE_TARGET + pair.target for pair in pairs)]))
 
 
 def _expected_words(evidence: Evidence) -> dict[str, float]:
-    """Return for each target word the probability that a reference contains it, if positions are independent."""
+    """Return the probability that a reference contains each target word, assuming independent positions."""
     votes: dict[int, defaultdict[str, float]] = {}
     totals: Counter[int] = Counter()
     sides: set[tuple[str, int]] = set()

@@ -8,8 +8,8 @@ from hierogram.storage.options import Option
 
 MAX_PAIRS, MAX_RULES = 50, 500
 MAX_CHARACTERS = 20_000
-"""Maximum number of characters of evidence within a budget."""
-_RENDERINGS_TO_CHOOSE_FROM = 5
+"""Largest budget for evidence, in characters."""
+_CANDIDATE_RENDERINGS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,4 +32,4 @@ class EvidenceOptions:
 
 def candidate_limits(*, tokenized: bool) -> EvidenceOptions:
     """Return limits that provide enough candidates for evidence within a budget of characters."""
-    return EvidenceOptions(pairs=MAX_PAIRS, rules=MAX_RULES, renderings=_RENDERINGS_TO_CHOOSE_FROM, tokenized=tokenized)
+    return EvidenceOptions(pairs=MAX_PAIRS, rules=MAX_RULES, renderings=_CANDIDATE_RENDERINGS, tokenized=tokenized)

@@ -107,7 +107,7 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
         _entries(sentence, entries),
     )
     view = WordView(transaction.settings().word_parts)
-    return _join_subwords(evidence, view) if view.merges else evidence
+    return _join_subwords(evidence, view) if view.word_parts else evidence
 
 
 def _join_subwords(evidence: Evidence, view: WordView) -> Evidence:

@@ -20,7 +20,7 @@ _FIELDS = OptionField.of(EvidenceOptions)
 _MAX_LENGTH = 10_000
 _INVISIBLE = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
 _VISIBLE = rf"^[^\x00]*[^{_INVISIBLE}][^\x00]*$"
-"""Pattern of texts that contain a word, and not only white space and control characters."""
+"""Pattern of a text with at least one visible character and without NUL."""
 
 
 def _has_word(text: str) -> str:

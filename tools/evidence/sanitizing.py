@@ -21,10 +21,10 @@ def clean_text(text: str) -> str:
 
 
 def sanitize(text: str) -> str:
-    """Return a text without invisible characters that cannot close the enclosing tags."""
+    """Remove invisible characters from a text, and escape tags that could close the enclosing tags."""
     return _TAG.sub("\u2039", clean_text(text))
 
 
 def enclose(lines: str) -> str:
-    """Return quoted lines enclosed in tags. Without lines, return an empty text."""
+    """Enclose lines in tags. Returns an empty text if there are no lines."""
     return f"{BEGIN}\n{lines}\n{END}" if lines else ""

@@ -263,7 +263,7 @@ class _RequestHandlers:
 
     async def detect(self, request: Request, values: Values) -> Response:
         text = _required_text(values, "q")
-        # Like a translation, the first request to a subword store counts its words.
+        # Use a translation thread: the first request to a subword store counts its words, which takes long.
         return JSONResponse(await self._threads.translations.run(lambda: self._detections(text), request))
 
     async def suggest(self, _request: Request, values: Values) -> Response:

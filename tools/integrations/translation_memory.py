@@ -43,7 +43,7 @@ class FuzzyMatch:
 def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: int = 5) -> list[FuzzyMatch]:
     """Return up to `limit` stored pairs whose source side is most similar to a text, best first.
 
-    `min_quality` is the minimum similarity in percent, see `FuzzyMatch`. Only the last of equal pairs is returned.
+    `min_quality` is the minimum similarity in percent, see `FuzzyMatch`. Only the newest of equal pairs is returned.
     """
     with store.reader.read() as transaction:
         texts = make_pipeline(transaction.settings()).running()

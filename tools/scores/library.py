@@ -48,7 +48,7 @@ def score(
     """Yield scores of given pairs, of the stored pairs `ids`, or of all stored pairs.
 
     A stored pair is scored without its own counts. `after` skips pairs up to that number. `keep` stores the scores of
-    stored pairs. Raises `NothingLearnedError`, `InputError`.
+    stored pairs. Raises `NothingLearnedError` if the store has no rules, `InputError` if a pair is missing.
     """
     scorer = _SCORERS.get(store)
     if scorer is None or scorer.learned.position != store.store.position():

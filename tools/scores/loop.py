@@ -19,7 +19,7 @@ _MAX_WAIT_SECONDS = 1.0
 
 
 class _Throttle:
-    """Limit of a thread to a share of one core, by pauses between pieces of work."""
+    """Limits a thread to a share of one core: the thread pauses between pieces of work."""
 
     def __init__(self, share: float, stop: StopFlag, beat: Heartbeat) -> None:
         self._share = share
@@ -44,7 +44,7 @@ class _Throttle:
 
 
 class ScoringLoop(Loop):
-    """Daemon loop that scores settled pairs without a score, or whose rules have changed much since."""
+    """Daemon loop that scores settled pairs that have no score, or whose rules have changed much since."""
 
     name = "score"
     sections: frozenset[str] = frozenset({"scores"})

@@ -84,11 +84,11 @@ def _copied_share(source: Sequence[str], target: Sequence[str]) -> float:
 
 
 EXACT_WORD_PAIRS = 350
-"""Maximum product of a pair's lengths for an exact score. Longer pairs are cut."""
+"""Maximum product of a pair's lengths for an exact score. Longer pairs are cut into pieces and get a lower bound."""
 _MIN_PROBABILITY = 0.5
 """Minimum probability of a link that is reported."""
 MAX_WORDS = 1_000
-"""Maximum words of a side."""
+"""Maximum number of words on each side."""
 _BASELINE_PAIRS = 200
 """Number of pairs in the sample for `ScoreBaseline`."""
 BATCH_SIZE = 200
@@ -152,7 +152,7 @@ class Scorer:
         pairs = self.learned.load_texts(texts)
         return self._make_scores(pairs, self._run_kernels(pairs), texts)
 
-    def derivations(self, rows: Sequence[PairRow]) -> list[float | None]:
+    def derivation_log_probabilities(self, rows: Sequence[PairRow]) -> list[float | None]:
         """Return the mean log-probability of each derivation's rules under the other pairs' counts, or None."""
         log_probabilities = np.empty(len(rows))
         pairs = self.learned.load_pairs(rows)
@@ -279,9 +279,9 @@ def save_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: S
 
 
 def find_due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
-    """Yield pairs that the scorer knows, without a score or with rules that have changed much since."""
+    """Yield pairs known to the scorer that have no score, or whose rules have changed much since."""
     stored = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
-    for row, log_probability in zip(rows, scorer.derivations(rows), strict=True):
+    for row, log_probability in zip(rows, scorer.derivation_log_probabilities(rows), strict=True):
         if row.id > scorer.learned.last_pair:
             continue
         if score := stored.get(row.id):

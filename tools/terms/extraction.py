@@ -231,7 +231,7 @@ def _pick_renderings(
 
 
 _PhraseHits = Iterator[tuple[IntArray, IntArray]]
-"""Arrays of phrase indices and of the pairs that contain them."""
+"""Iterator over blocks: indices of phrases, and the pairs that contain them."""
 
 
 def _find_hits(side: SidePhrases, hashes: HashArray) -> _PhraseHits:
@@ -283,7 +283,7 @@ def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: i
 def rank_terms(
     candidates: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
 ) -> tuple[TermCandidates, Scores]:
-    """Return the best terms with scores, log-likelihood ratio times the smaller cohesion, highest first."""
+    """Return the best terms and their scores (log-likelihood ratio times lower cohesion), highest first."""
     candidates = candidates.select(
         (candidates.both >= options.min_count) & (candidates.both >= options.consistency * candidates.with_source)
     )
@@ -317,7 +317,7 @@ def cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> F
 
 
 def _nested_terms(candidates: TermCandidates, words: Vocabularies) -> BoolArray:
-    """Return bool[n]: whether both sides are part of a longer term that occurs in most of the phrase's pairs."""
+    """Return bool[n]: True if both sides are part of a longer term that occurs in most of the phrase's pairs."""
     order = np.argsort(candidates.sources)
     ordered = candidates.sources[order]
     target_parts = _subphrases(candidates.target_words, words[1])
@@ -389,7 +389,7 @@ class TermDetails:
         self._sources, self._renderings = HashCounter(1 + max_length), HashCounter(1 + max_length)
         self._corpora = HashCounter(2)
         self._first, self._last = np.full(size, _LAST_DAY), np.full(size, -1)
-        self._room = np.full(size, max_departures)
+        self._departures_left = np.full(size, max_departures)
         self._departures: list[tuple[int, int, str, str, str]] = []
 
     def add(self, pairs: TermPairs) -> None:
@@ -454,9 +454,9 @@ class TermDetails:
             term, pair, begin, length = (
                 int(c[row]) for c in (departures.term, departures.pair, departures.begin, departures.length)
             )
-            if self._room[term] == 0:
+            if self._departures_left[term] == 0:
                 continue
-            self._room[term] -= 1
+            self._departures_left[term] -= 1
             link_range = np.searchsorted(pairs.source_links, (begin, begin + length))
             linked = np.unique(pairs.target_links[link_range[0] : link_range[1]])
             runs = np.split(linked, np.flatnonzero(np.diff(linked) > 1) + 1)
@@ -579,7 +579,7 @@ def terms(
 
 def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tuple[str, int]]:
     """Return the word counts of one side. A subword store only counts subwords, so this reads all its pairs."""
-    if not view.merges:
+    if not view.word_parts:
         return snapshot.word_counts(side)
     counts = Counter[str]()
     for _, (sources, targets, _) in snapshot.pair_blocks():
@@ -589,7 +589,7 @@ def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tupl
 
 
 def _join_subwords(block: Block, view: WordView) -> Block:
-    if not view.merges:
+    if not view.word_parts:
         return block
     number, (*leading, sources, targets, alignments) = block
     lines = zip(*(column.split("\n") for column in (sources, targets, alignments)), strict=True)

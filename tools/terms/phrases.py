@@ -186,7 +186,7 @@ class SidePhrases:
 
     `hashes` ignore case. `allowed` is True if the phrase is within one sentence and may be a term. `low`, `high` are
     the first and last word of the other side linked to the phrase (`high` < `low` without links). `pair` is the pair of
-    each word.
+    each word, `first` is True for the first word of a pair.
     """
 
     words: IntArray
@@ -258,7 +258,7 @@ _Value = TypeVar("_Value", bound=np.generic)
 
 
 def select_by_length(columns: list[NDArray[_Value]], begins: IntArray, lengths: IntArray) -> NDArray[_Value]:
-    """Return the values of phrases of several lengths, `columns[k]` for length k + 1, or 0 without a column."""
+    """Return a value for each phrase, from `columns[length - 1]`. 0 for lengths without a column."""
     values = np.zeros(len(begins), columns[0].dtype)
     for number, column in enumerate(columns, 1):
         chosen = lengths == number

@@ -70,7 +70,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class TermReport:
-    """Best terms of a number of pairs, and the departures of these terms in the same order."""
+    """Best terms, the number of pairs searched, and the departures in the order of the terms."""
 
     pairs: int
     terms: tuple[Term, ...]
@@ -165,7 +165,7 @@ def format_terms(
         made = {name: values for name, values in asdict(report).items() if name in columns}
         yield json.dumps(made, ensure_ascii=False, indent=2, default=date.isoformat) + "\n"
     else:
-        for row in _cells(report, departures):
+        for row in _rows(report, departures):
             line = io.StringIO()
             if form == CSV:
                 csv.writer(line, lineterminator="\n").writerow(row)
@@ -177,7 +177,7 @@ def format_renderings(renderings: Sequence[Rendering]) -> str:
     return "; ".join(f"{rendering.text}: {rendering.pairs}" for rendering in renderings)
 
 
-def _cells(report: TermReport, departures: bool) -> Iterator[Sequence[str]]:
+def _rows(report: TermReport, departures: bool) -> Iterator[Sequence[str]]:
     yield [field.name for field in fields(Departure if departures else Term)]
     for item in report.departures if departures else report.terms:
         values = asdict(item)

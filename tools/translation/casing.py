@@ -11,9 +11,9 @@ from hierogram.daemon.text.languages import base_language
 
 BEFORE_BEGINNING = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 """Last characters of tokens after which a sentence may begin."""
-_RARE = 0.05
+_MIN_FORM_SHARE = 0.05
 """Minimum share of a word's uses for a form. Rarer forms are treated as errors."""
-_NOUNS = 0.15
+_MIN_CAPITALIZED_SHARE = 0.15
 """Minimum share of capitalized words in a language that capitalizes nouns: 0.31 in German news, 0.08 in English."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
 _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
@@ -21,12 +21,12 @@ _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 _DUTCH = frozenset(("af", "nl"))
 _SHORTENED = re.compile(r"['’‘`][a-z]")
 """Dutch `'t`, `'s`: at the beginning of a sentence the next word is capitalized."""
-_ENOUGH_SENTENCES = 50
-"""Minimum number of sentences from which to detect an orthography without capitals at their beginning."""
+_MIN_SENTENCES = 50
+"""Minimum number of sentences for detecting that sentences begin without capitals."""
 _GREEK = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
 _ACCENTS = str.maketrans("", "", "\u0300\u0301\u0313\u0314\u0342")
-_ENOUGH = 1_000
-"""Minimum number of words within sentences from which to detect noun capitalization."""
+_MIN_WORDS = 1_000
+"""Minimum number of words within sentences for detecting that nouns are capitalized."""
 _ENDS = re.compile(r"[.!?…。！？؟।።։]\W*$")
 
 
@@ -91,7 +91,7 @@ NO_CASING = Casing()
 
 
 def default_casing(language: str | None) -> Casing:
-    """Return the casing of a language without a corpus."""
+    """Return the default casing of a language, which does not use a corpus."""
     base = base_language(language or "")
     return Casing(language=base, nouns=base in _NOUN_LANGUAGES)
 
@@ -117,12 +117,12 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
         casing.language,
         casing.nouns or _has_nouns(within),
         2 * sum(fragments) >= len(fragments),
-        len(complete) < _ENOUGH_SENTENCES or sum(complete) > _RARE * len(complete),
+        len(complete) < _MIN_SENTENCES or sum(complete) > _MIN_FORM_SHARE * len(complete),
     )
 
 
 def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str | None = None) -> Casing:
-    """Return the casing of a vocabulary. `within` counts the rules that have each word behind another word."""
+    """Return the casing of a vocabulary. `within` counts the rules that have each word after another word."""
     casing = default_casing(language)
     counts = Counter({word: count for word, count in zip(words, within, strict=True) if count})
     return Casing(_forms(casing, set(words), counts), casing.language, casing.nouns)
@@ -137,7 +137,7 @@ def _forms(casing: Casing, anywhere: set[str], within: Mapping[str, int]) -> dic
     forms_by_word = {}
     for small, counted_forms in forms.items():
         total = sum(count for count, _ in counted_forms)
-        forms_by_word[small] = tuple(word for count, word in sorted(counted_forms) if count <= _RARE * total)
+        forms_by_word[small] = tuple(word for count, word in sorted(counted_forms) if count <= _MIN_FORM_SHARE * total)
     # A word that never occurs within a sentence, but begins some line in lowercase.
     return forms_by_word | {small: (small,) for small in capital & anywhere if small not in forms_by_word}
 
@@ -147,7 +147,7 @@ def _has_nouns(within: Mapping[str, int]) -> bool:
     cased = [(word, count) for word, count in within.items() if len(word) > 1 and is_cased(word[0])]
     capital = sum(count for word, count in cased if is_capital(word))
     total = sum(count for word, count in cased if is_lower(word) or is_capital(word))
-    return total >= _ENOUGH and capital > _NOUNS * total
+    return total >= _MIN_WORDS and capital > _MIN_CAPITALIZED_SHARE * total
 
 
 def is_cased(letter: str) -> bool:

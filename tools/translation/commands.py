@@ -73,7 +73,7 @@ class TranslateOutput:
             raise OptionError("html", "cannot be combined with --no-text")
 
     def format(self, default: str) -> str:
-        """Return the text format that these options select, or `default` by default."""
+        """Return the text format that these options select. `default` is returned if they select no format."""
         if self.html:
             return "html"
         return default if self.text is None else "text" if self.text else "tokens"
@@ -113,7 +113,7 @@ def translate(
         _print_notes(decoder)
         writer = _Writer(output_options, sentences, stack)
         texts = decoder.texts()
-        format = output_options.format(texts.usual)
+        format = output_options.format(texts.default_format)
         side = (texts.translator.texts if format == TOKENS else texts.texts).source
         if sentences == STANDARD and not output_options.html:
             # Translate each line as soon as it is read.

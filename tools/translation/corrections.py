@@ -21,12 +21,12 @@ from hierogram.storage.browsing.details import find_pairs_by_id_prefix
 from hierogram.storage.records.pairs import PairRecord
 
 CORPUS = "corrections"
-"""Corpus of corrections."""
+"""Name of the corpus that contains the corrections."""
 
 _LEADING_TAG = re.compile(rf"\s*{TAG.pattern}")
 
 Withdraw = Callable[[Sequence[int]], object]
-"""Callback that withdraws pairs from the store, and waits for this up to a time limit."""
+"""Callback that withdraws pairs from the store, and waits for the withdrawal up to a time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Corrections:
         self._withdraw = withdraw or store.withdraw
 
     def known(self, text: str, html: bool = False) -> str | None:
-        """Return the newest correction of exactly this text, which begins with a capital if the text does, or None."""
+        """Return the newest correction of exactly this text, or None. It begins with a capital if the text does."""
         # Imported here because storing corrections does not need these modules.
         from hierogram.tools.translation.casing import default_casing, first_cased
 
@@ -70,14 +70,14 @@ class Corrections:
         """Store a correction that replaces earlier ones of the same text. Raises `InputError` if it is invalid."""
         check_input_kind(self._store, PAIRS)
         earlier = self._found(text)
-        identifier = _half(text) + _half(translation)
+        identifier = _digest(text) + _digest(translation)
         if earlier and earlier[0].external_id == identifier:
             return TranslationCorrection(earlier[0].id, [])
         if any(pair.external_id == identifier for pair in earlier):
             # The same correction is older than the one it replaces now, so it is withdrawn and stored as the newest.
             self._withdraw([pair.id for pair in earlier])
         texts = make_pipeline(self._store.settings())
-        source, target = _line(text), _line(translation)
+        source, target = _normalize_spaces(text), _normalize_spaces(translation)
         if texts.rules is None:
             # The store takes tokens, but corrections are running text.
             source, target = texts.running().pair(source, target)
@@ -93,13 +93,13 @@ class Corrections:
 
     def _found(self, text: str) -> list[PairRecord]:
         with self._reader.read() as transaction:
-            return find_pairs_by_id_prefix(transaction, CORPUS, _half(text))
+            return find_pairs_by_id_prefix(transaction, CORPUS, _digest(text))
 
 
-def _line(text: str) -> str:
+def _normalize_spaces(text: str) -> str:
     return normalize("NFC", " ".join(text.split()))
 
 
-def _half(text: str) -> str:
+def _digest(text: str) -> str:
     """Return one half of a correction's id: a digest of a text, with whitespace normalized."""
-    return blake2b(_line(text).encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return blake2b(_normalize_spaces(text).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -64,7 +64,7 @@ Part = str | Paragraph
 
 
 def divide(text: str, format: str, markup: bool = False) -> list[Part]:
-    """Return the paragraphs of a text and the strings between them. With `markup`, given translations are read."""
+    """Return paragraphs and the strings between them. With `markup`, translations in the text are parsed."""
     parts: list[Part] = []
     if format == HTML:
         for is_block, group in groupby(_html_pieces(text, markup), lambda piece: piece.kind == _BLOCK):

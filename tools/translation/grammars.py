@@ -1,4 +1,4 @@
-"""Translation grammars: packed from rules of files or of a store, or memory-mapped from our binary form."""
+"""Translation grammars: packed from rules of files or of a store, or memory-mapped from the binary format."""
 
 import json
 import math
@@ -76,11 +76,11 @@ _TEXTS = ("source_words", "target_words")
 _TABLE = "parquet"
 """Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
-"""Number of pairs from which casing and the number of sentences of a pair are learned."""
-_SMALL = range(500, 15_001)
-"""Numbers of pairs of a store whose translations are lengthened."""
-_USUAL = 0.9
-"""Quantile of the number of sentences of a pair that are translated together."""
+"""Number of pairs from which casing and the number of sentences per pair are learned."""
+_LENGTHENED_SIZES = range(500, 15_001)
+"""Range of store sizes, in pairs, for which translations are lengthened."""
+_GROUP_QUANTILE = 0.9
+"""Quantile of the number of sentences per pair. That many sentences are translated together."""
 _SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
 """Token that ends a sentence, and the characters after the last word of a line."""
 _MEMORY = 1 << 30
@@ -128,7 +128,7 @@ class TranslationGrammar:
 
 
 def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> TranslationGrammar:
-    """Return the packed grammar of rules up to a maximum scope, with other attributes of `TranslationGrammar`."""
+    """Return the packed grammar of rules up to a maximum scope. `attributes` are fields of the result."""
     usable = is_usable(table.columns)
     narrow = scopes(table.columns) <= max_scope
     return TranslationGrammar(
@@ -174,12 +174,12 @@ def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, 
 
 
 def is_grammar(path: str) -> bool:
-    """Check if a path names a grammar: a folder, a file in our binary form, or a file with an export's suffix."""
+    """Check if a path names a grammar: a folder, a file in the binary format, or a file with an export's suffix."""
     return Path(path).is_dir() or has_kind(path, _KIND) or format_from_name(path) is not None
 
 
 def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
-    """Write a grammar in our binary form. Raises `ExportError` if the file cannot be written."""
+    """Write a grammar in the binary format. Raises `ExportError` if the file cannot be written."""
     arrays: dict[str, NDArray[np.generic]] = dict(grammar.packed._asdict())
     for name in _TEXTS:
         arrays[name] = join_texts(getattr(grammar, name)).content
@@ -196,7 +196,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
 
 
 def read_grammar(path: str) -> TranslationGrammar:
-    """Return the grammar of a file in our binary form. Raises `InputError` if it is damaged or not a grammar."""
+    """Return the grammar of a file in the binary format. Raises `InputError` if it is damaged or not a grammar."""
     values, arrays = read_arrays(path, _KIND, _VERSION)
     try:
         grammar = PackedGrammar(**{name: arrays[name] for name in PackedGrammar._fields})
@@ -266,12 +266,12 @@ class StoreGrammar:
             # In larger stores, and in stores of tokens, the decoder alone determines the length.
             sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
             letters, target_letters = (len("".join(lines).replace(" ", "")) for lines in (sources, targets))
-            is_small = texts.rules is not None and len(sources) in _SMALL
+            is_small = texts.rules is not None and len(sources) in _LENGTHENED_SIZES
             self._attributes = {
                 "texts": texts,
                 "source_casing": source_casing,
                 "target_casing": target_casing,
-                "group_size": int(np.quantile(sentences, _USUAL, method="inverted_cdf")),
+                "group_size": int(np.quantile(sentences, _GROUP_QUANTILE, method="inverted_cdf")),
                 "length_ratio": target_letters / letters if is_small else 0.0,
             }
             self.position = snapshot.state().position

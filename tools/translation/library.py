@@ -191,8 +191,8 @@ def tune(
 
     `sentences` and `references` are files of pairs outside the grammar. If they are None and (), pairs of the store are
     held out: tuning uses a copy of the store without them, and a language model of the other target sentences. Options
-    are those of `TuningOptions`; `translate` gives the options of translation and the first weights. `advise` receives
-    advice on text that seems badly tokenized. Requires the extra `tune`. Raises `InputError`, `ExportError`,
+    are the fields of `TuningOptions`; `translate` gives the options of translation and the first weights. `advise`
+    receives advice on text that seems badly tokenized. Requires the extra `tune`. Raises `InputError`, `ExportError`,
     `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import check_lines

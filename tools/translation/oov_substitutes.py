@@ -14,7 +14,7 @@ from hierogram.daemon.text.compounds import CompoundSplitter
 from hierogram.storage.records.parts import is_part
 from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 
-SHARED = 4
+_MIN_SHARED_LETTERS = 4
 """Minimum sum of the lengths of the common prefix and the common suffix of two words."""
 _INDEXED = 3
 
@@ -46,8 +46,8 @@ class SubstituteFinder:
     ) -> None:
         """Index the known words, given by number, that have a rule of their own (`translated`).
 
-        `frequencies` are those of the known words, by number. `oov_similarity` is the minimum share of the longer
-        word's letters that both words have in common. If their beginnings differ, only half of the difference is
+        `frequencies` are the frequencies of the known words, by number. `oov_similarity` is the minimum share of the
+        longer word's letters that both words have in common. If their beginnings differ, only half of the difference is
         allowed. 0 allows only compounds.
         """
         self._casing = casing
@@ -59,12 +59,12 @@ class SubstituteFinder:
             is_word = any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) and not is_part(word)
             if number in translated and is_word:
                 folded = casing.lower(word)
-                # If both are known, the lowercase word is more frequent.
+                # Prefer the lowercase form, which is usually more frequent.
                 if folded not in self._folded or word == folded:
                     self._folded[folded] = word
         self._compounds = CompoundSplitter({small: frequencies[numbers[word]] for small, word in self._folded.items()})
         for folded in self._folded if oov_similarity else ():
-            if len(folded) >= SHARED:
+            if len(folded) >= _MIN_SHARED_LETTERS:
                 for key in {f"{folded[:_INDEXED]}-", f"-{folded[-_INDEXED:]}"}:
                     self._alike[key].append(folded)
         self.known = {folded: numbers[word] for folded, word in self._folded.items()}
@@ -87,7 +87,7 @@ class SubstituteFinder:
 
     def _similar(self, folded: str, noun: bool) -> list[str]:
         """Return the most similar known word, if any. For a noun it is a noun that differs in its ending only."""
-        if len(folded) < SHARED or any(map(str.isdigit, folded)):
+        if len(folded) < _MIN_SHARED_LETTERS or any(map(str.isdigit, folded)):
             return []
         candidates = {*self._alike.get(f"{folded[:_INDEXED]}-", ()), *self._alike.get(f"-{folded[-_INDEXED:]}", ())}
         best: tuple[float, int, str] | None = None
@@ -100,7 +100,7 @@ class SubstituteFinder:
             similarity = shared / max(len(folded), len(candidate))
             min_similarity = self._min_similarity if prefix >= _INDEXED else (1 + self._min_similarity) / 2
             if (
-                shared >= SHARED
+                shared >= _MIN_SHARED_LETTERS
                 and similarity >= min_similarity
                 and (best is None or (similarity, shared, candidate) > best)
             ):

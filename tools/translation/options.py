@@ -17,7 +17,7 @@ from hierogram.storage.options import Option, OptionError, Options
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingOptions(Options):
-    """Decoding: grammar, language model, weights and search."""
+    """Options of decoding: grammar, language model, weights and search."""
 
     lm: Annotated[
         str | None,

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 MAX_TEXT_LENGTH = 5_000
 _PAIRS = 5
-_WORDS = 200
+_MAX_WORDS = 200
 """Maximum number of words of a text in the search for similar pairs."""
-_CORRECT = "/translate/correct"
+_CORRECTION_PATH = "/translate/correct"
 
 
 class _Shown(NamedTuple):
@@ -69,8 +69,8 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
             "_problem": None,
             "_most": MAX_TEXT_LENGTH,
             "_corrected": parameters.get("corrected"),
-            "_correct": _CORRECT,
-            "_form_token": page.sessions.form_token(request.cookies.get(COOKIE), _CORRECT),
+            "_correct": _CORRECTION_PATH,
+            "_form_token": page.sessions.form_token(request.cookies.get(COOKIE), _CORRECTION_PATH),
             "_near": build_url("/translate/near", q=typed),
         }
         if len(typed) > MAX_TEXT_LENGTH:
@@ -114,7 +114,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
         from hierogram.tools.evidence.retrieval import find_evidence
 
         translator, _ = shared.now()
-        words = " ".join(translator.texts.source.tokens(typed[:MAX_TEXT_LENGTH]).split()[:_WORDS])
+        words = " ".join(translator.texts.source.tokens(typed[:MAX_TEXT_LENGTH]).split()[:_MAX_WORDS])
         with page.reader.read() as transaction:
             pairs = (
                 find_evidence(transaction, words, EvidenceOptions(pairs=_PAIRS, rules=0, tokenized=True)).pairs
@@ -138,7 +138,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
                 "_back": build_url("/translate", q=typed),
             }
 
-    @router.post(_CORRECT)
+    @router.post(_CORRECTION_PATH)
     async def correct(request: Request) -> Response:
         """Store a corrected translation as a pair."""
         values = await confirmed_form(request, page.sessions)

@@ -70,14 +70,14 @@ class Recaser:
     ) -> list[str]:
         """Return the target words of a sentence in their case.
 
-        - At the beginning of the sentence, of a quotation or of a bracket, the case is that of the source word there if
-          that word is in lowercase elsewhere. Otherwise the punctuation decides.
-        - Within the sentence a capital is copied along the links if the source word has a capital that it has not in
-          the corpus, as in titles, unless one of the languages capitalizes nouns.
+        - The first word of the sentence, of a quotation or of a bracket has the case of the source word there
+          if that source word is in lowercase elsewhere. Otherwise, the punctuation decides.
+        - Within the sentence a capital is copied along the links if the source word has a capital that it does not
+          have in the corpus, as in titles, unless one of the languages capitalizes nouns.
         - Words that the source emphasizes by capitals are in capitals, and a source in capitals has a translation in
           capitals.
-        - Any other word has the form that the corpus has of it within sentences.
-        - An orthography without capitals at the beginning of sentences has none in these places.
+        - Any other word has its form within sentences of the corpus.
+        - No sentence begins with a capital if the orthography has no capitals there.
 
         `linked` has the positions of the linked target words by source word. The first one of a kept word is unchanged.
         `given` are the positions of target words from a glossary or markup, which keep their capitals.

@@ -131,7 +131,7 @@ def load_resources(options: TranslateOptions) -> TranslationResources:
 
 POLL_SECONDS = 0.25
 """Minimum interval in seconds between checks of the store for changes."""
-_PAUSE = 9.0
+_PAUSE_FACTOR = 9.0
 """Pause after a full read of the grammar, as a multiple of the reading time."""
 _SHORT_PAUSE = 1.0
 """The same pause if the number of pairs has changed and new pairs cannot be added to the grammar."""
@@ -232,7 +232,7 @@ class GrammarFollower:
         self._grown(read)
         self._show(read, derived)
         ended = time.monotonic()
-        self._pause_until = ended + _PAUSE * (ended - started)
+        self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
         self._short_pause_until = ended + _SHORT_PAUSE * (ended - started)
 
     def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:

@@ -93,7 +93,7 @@ def translate_routes(translation: WebTranslation, pool: WorkPool) -> APIRouter:
 
         texts, position = translation.now()
         translator = texts.translator
-        format = TOKENS if body.tokenized else body.format or texts.usual
+        format = TOKENS if body.tokenized else body.format or texts.default_format
         if body.tokenized:
             results = [
                 wrap_translation(line, translator.translate(line, best, markup=body.markup, texts=UNCHANGED_TEXT))

@@ -85,7 +85,7 @@ def _write_text(store: Store, path: Path) -> tuple[int, str]:
     sentences = 0
     with store.snapshot() as snapshot, path.open("wb") as file:
         for line in snapshot.target_sides(count_model_pairs(sum(snapshot.state().pairs().values()))):
-            # The marks are special words of every language model.
+            # Skip text with the marks, which are special words of language models, such as `<s>`.
             if not any(mark in line for mark in _MARKS):
                 data = line.encode() + b"\n"
                 digest.update(data)

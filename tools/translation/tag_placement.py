@@ -43,8 +43,8 @@ def place_tags(
 def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:
     """Return disjoint half-open spans of target words for spans of source words.
 
-    A target word linked to several spans belongs to the span with most links. A source span equal to `around` gets all
-    target words.
+    A target word linked to several spans belongs to the span with the most links. A source span equal to `around` gets
+    all target words.
     """
     votes: dict[int, dict[int, int]] = {}
     for number, (first, last) in enumerate(sources):

@@ -33,12 +33,12 @@ Corrected = Callable[[str, bool], str | None]
 TOKENS = "tokens"
 """Format of tokenized text, whose translation is tokenized too."""
 _NUMBER = re.compile(r"\d+")
-_SPARE = 3
+_CANDIDATES_PER_TEXT = 3
 """Candidates per requested translation, since several may have the same text."""
 
 
 class _Unit(NamedTuple):
-    """Source word: grammar's form, token, span in the paragraph, text if kept, given translations."""
+    """Source word: its form in the grammar, token, span in the paragraph, text if kept, given translations."""
 
     word: str
     token: str
@@ -116,7 +116,7 @@ class TextTranslator:
     def __init__(self, translator: Translator, corrected: Corrected | None = None) -> None:
         self.translator = translator
         self.texts = translator.texts.running()
-        self.usual = TOKENS if translator.texts.rules is None else TEXT
+        self.default_format = TOKENS if translator.texts.rules is None else TEXT
         """Default input format: text if the pipeline tokenizes, else tokens."""
         self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.target_casing)
         self._group_size = translator.grammar.group_size
@@ -132,14 +132,14 @@ class TextTranslator:
         further translations are returned. With `markup`, `<np translation="the house">la maison</np>` gives a
         translation, and corrections are not used. Tokens have no corrections.
         """
-        format = format or self.usual
+        format = format or self.default_format
         if format == TOKENS:
             return wrap_translation(text, self.translator.translate(text, alternatives + 1, markup=markup))
-        best = 1 if not alternatives else _SPARE * (alternatives + 1)
+        best = 1 if not alternatives else _CANDIDATES_PER_TEXT * (alternatives + 1)
         result = self._translate(text, format, alternatives, markup, best)
         # Candidates with different tokens can have the same text.
         while len(result.texts) <= alternatives and len(result.translation.candidates) == best:
-            best *= _SPARE
+            best *= _CANDIDATES_PER_TEXT
             result = self._translate(text, format, alternatives, markup, best)
         if markup or self._corrected is None:
             return result
@@ -150,7 +150,7 @@ class TextTranslator:
         pieces: list[DecodedPart] = []
         sentences: dict[int, list[_Sentence]] = {}
         for number, part in enumerate(parts):
-            if not isinstance(part, Paragraph) or not _has_letters(part):
+            if not isinstance(part, Paragraph) or not _is_translatable(part):
                 continue
             sentences_of_paragraph = sentences.setdefault(number, [])
             end = 0
@@ -227,7 +227,7 @@ class TextTranslator:
                 yield _Unit(word.token, word.token, text_span, written[text_span[0]], ((word.token,),))
 
     def _known(self, word: str, in_capitals: bool) -> str:
-        """Return the grammar's form of a source word, else the word itself, in lowercase if it is `in_capitals`."""
+        """Return a form of a source word that is in the grammar, else the word, in lowercase if `in_capitals`."""
         numbers, standalone = self.translator.grammar.source_numbers, self.translator.grammar.standalone
         casing = self.translator.grammar.source_casing
         small = casing.lower(word)
@@ -238,7 +238,7 @@ class TextTranslator:
         )
 
     def _decode(self, units: Sequence[_Unit], best: int) -> list[DecodedPart]:
-        """Decode a sentence in parts of up to `best` derivations, which keep its numbers."""
+        """Decode a sentence in parts, each with up to `best` derivations that contain the numbers of the source."""
         # If a part has no such derivation, words with digits are passed through.
         pieces = self.translator.decode(_parts(units, keep_numbers=False), best)
         if not all(map(_keep_numbers, pieces)):
@@ -402,7 +402,7 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
     }
 
 
-def _has_letters(paragraph: Paragraph) -> bool:
+def _is_translatable(paragraph: Paragraph) -> bool:
     """Check if a paragraph has a given translation, or a letter or digit outside kept text."""
     bounds = [0, *(bound for span in paragraph.kept for bound in (span.start, span.end)), len(paragraph.text)]
     between = (paragraph.text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))

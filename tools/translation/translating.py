@@ -190,7 +190,7 @@ _LOOK_BACK = 3
 _AHEAD = 4
 _LENGTH_STEP, _LENGTH_STEPS = 0.25, 5
 """Increase of the weight of target words if a translation is too short, and the maximum number of increases."""
-_LENGTH = 1.05
+_MIN_LENGTH_RATIO = 1.05
 """Minimum letters of a translation, as a multiple of the letters expected from the store's pairs."""
 
 
@@ -277,11 +277,12 @@ class Translator:
     ) -> None:
         """Build the decoder.
 
-        `pops` is the maximum number of pops of a cell (0: exact search). Lines go through the pipeline `texts`; the
-        glossary already did. `oov_similarity` is the minimum share of letters that a known word has in common with an
-        unknown word to replace it (0: never). If source words are not subwords, an unknown compound of known words is
-        replaced by its parts. If the grammar has parts of words, words are segmented here. If `lengthen`, sentences are
-        decoded again with higher weights of target words if their translations are short for the store's pairs.
+        `pops` is the maximum number of pops of a cell (0: exact search). Lines are processed by the pipeline `texts`;
+        the glossary must have been processed already. `oov_similarity` is the minimum share of letters that a known
+        word has in common with an unknown word to replace it (0: never). If source words are not subwords, an unknown
+        compound of known words is replaced by its parts. If the grammar has parts of words, words are segmented here.
+        If `lengthen`, sentences are decoded again with higher weights of target words if their translations are short
+        for the store's pairs.
         """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
@@ -347,7 +348,7 @@ class Translator:
         return piece.take([first, *rows][:best])
 
     def join(self, source: Words, pieces: list[DecodedPart], best: int = 1) -> Translation:
-        """Return the n-best list of all parts joined, with different words. The first joins the first of each part."""
+        """Return the n-best list of all parts joined, with different words. Its first entry joins the parts' first."""
         sums = best_sums([self._candidates(piece) for piece in pieces], best) if pieces else []
         return Translation(source, [_sum(parts) for parts in sums], pieces)
 
@@ -371,7 +372,7 @@ class Translator:
     def _symbols(self, positions: list[SentencePart]) -> Iterator[tuple[SentencePart, int, int]]:
         """Yield a position for each symbol to decode, its source word number, and the number of words that end in it.
 
-        The first of several known words that replace an unknown word has the word, further positions have none.
+        If several known words replace an unknown word, the first position has the word and the further ones have none.
         """
         before = ""
         for position in positions:
@@ -457,7 +458,7 @@ class Translator:
                 limit *= 2
 
         piece = find(0)
-        expected = _LENGTH * grammar.length_ratio * sum(map(len, piece.source_words()))
+        expected = _MIN_LENGTH_RATIO * grammar.length_ratio * sum(map(len, piece.source_words()))
         lacking = expected - sum(map(len, piece.texts[0]))
         for step in range(1, self._longest + 1):
             if lacking <= 0:
@@ -493,7 +494,7 @@ def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int
 
 
 def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
-    """Return `best` sums of one candidate from each list, without repeated words: the first ones, then by score."""
+    """Return `best` combinations of a candidate per list, with different words: the first ones, then by score."""
     first = tuple(candidates[0] for candidates in lists)
     if best == 1:
         return [first]
@@ -541,7 +542,7 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
     from hierogram.samplers.grammar.columns import empty_blobs
 
     if isinstance(loaded, ForestPairs):
-        # Links within the uses of rules.
+        # Compile the kernels for links within the uses of rules.
         records = loaded.write_averages(loaded.read_averages(empty_blobs(loaded.size)))
         check_records(loaded.batch, records)
         fragments = list_fragments(records)

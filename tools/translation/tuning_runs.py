@@ -115,7 +115,7 @@ class GrammarDecoder:
     def tokens(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the tokens of target words, in NFC."""
         line = normalize("NFC", " ".join(words))
-        return split_words(self._view.parts(1, line) if self._view.merges else line)
+        return split_words(self._view.parts(1, line) if self._view.word_parts else line)
 
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
         """Yield the n-best list of each line, empty for a line without words."""

@@ -36,7 +36,7 @@ class RuleChild(NamedTuple):
 class FragmentRule(NamedTuple):
     """Part of a fragment as a chart rule: a unary chain `top` of labels, and the expansion of its last label.
 
-    `kind` determines the expansion: `word`, two `parts`, or none, if the last label is the label of the only part.
+    `kind` determines the expansion: a `word`, two `parts`, or nothing if the only part already has the last label.
     """
 
     kind: int
@@ -49,7 +49,8 @@ class Approximation(NamedTuple):
     """Chart grammar of a tree-substitution grammar.
 
     `rules` are by kind, in the order of the chart grammar. `productions` refers to `production_list` by index. `words`
-    maps words to ids. `root` is the symbol of whole sentences.
+    maps words to ids, `tags` maps them to their most frequent tags. `processes` has the masses of fragments and labels.
+    `root` is the symbol of whole sentences.
     """
 
     chart: SortedRules
@@ -65,8 +66,8 @@ class Approximation(NamedTuple):
 def estimate_priors(grammar: TreeGrammar) -> dict[str, Prior]:
     """Return priors estimated from the grammar.
 
-    β_c is the smoothed share of nodes with label c inside fragments that are expanded. α_c is solved so that the
-    expected number of distinct fragments equals the observed one.
+    β_c is the smoothed share of expanded nodes among the nodes with label c below the roots of fragments. α_c is solved
+    so that the expected number of distinct fragments equals the observed number.
     """
     expanded: Counter[str] = Counter()
     stopped: Counter[str] = Counter()

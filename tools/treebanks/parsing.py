@@ -163,7 +163,7 @@ class Parser:
         return Forest(rules, chart, self.grammar.root)
 
     def _run_chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
-        """Return the number of visits of the Metropolis-Hastings chain to each draw, and the most frequent tree."""
+        """Run Metropolis-Hastings. Returns the visits to each draw, and the first draw of the most frequent tree."""
         samples = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
         times = count_repeats(key, samples)
         trees, first, which = np.unique(samples.tree, return_index=True, return_inverse=True)

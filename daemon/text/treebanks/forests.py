@@ -89,7 +89,7 @@ class _Builder:
 
 
 def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
-    """Clean a forest like `clean_tree` a tree. Raises `RejectionError`, also if unary chains must be collapsed."""
+    """Clean a forest as `clean_tree` cleans a tree. Raises `RejectionError`, also for the option `collapse`."""
     if transformations.unary == COLLAPSE:
         raise RejectionError(FOREST_OPTION, "unary chains of a packed forest cannot be collapsed (`--unary collapse`)")
     empty = _empty_words(forest)

@@ -73,7 +73,7 @@ def ingest_trees_in_sandbox(
     report: Callable[[IngestReport], None] | None,
     wait: Callable[[], None],
 ) -> IngestReport:
-    """Store the trees of an untrusted file, which the child reads (twice if it is a store's first)."""
+    """Store the trees of an untrusted file. `child` reads the file, twice if it is the store's first input."""
     transformations, settled = _check_transformations(store, None)
     longest = store.settings().max_tokens
     if settled is None:

@@ -149,7 +149,7 @@ class ParsedSentence(NamedTuple):
 
 
 class TreebankFile(NamedTuple):
-    """File of trees and packed forests or `-`, or with `lists` of n-best lists; `within`: see `open_lines`."""
+    """File (or `-`) of trees and packed forests, or of n-best lists if `lists`. For `within` see `open_lines`."""
 
     path: str
     lists: bool = False
@@ -171,9 +171,9 @@ class OpenTreebank(NamedTuple):
 
 
 @contextmanager
-def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
+def open_treebank(treebank: TreebankFile, after_read: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
     """Open a file. Raises `InputError` if it cannot be read, or its first lines are not trees."""
-    with open_lines(treebank.path, treebank.limits, read_on, treebank.within) as file:
+    with open_lines(treebank.path, treebank.limits, after_read, treebank.within) as file:
         chunks = file.chunks()
         first = list(islice(chunks, 1))
         check_lines(first[0] if first else [], file.name, TREES)
@@ -191,7 +191,7 @@ def read_known_words_in_sandbox(
 def find_first_words(
     opened: OpenTreebank, read: Iterable[ParsedSentence | RejectedLine], transformations: Transformations
 ) -> frozenset[str]:
-    """Return the known words of a store whose first sentences these are. Raises `InputError`."""
+    """Return the known words of a store, learned from its first sentences. Raises `InputError`."""
     rejected: Counter[str] = Counter()
     lines = 0
 

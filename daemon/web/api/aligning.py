@@ -179,7 +179,7 @@ def link_routes(context: WebContext) -> APIRouter:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
         _, word_pair = find_in_words(service, pair_id)
         try:
-            applied = service.correct(pair_id, word_pair.of_tokens(corrected_links), origin)
+            applied = service.correct(pair_id, word_pair.to_token_links(corrected_links), origin)
         except HumanLinksError as error:
             raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
         except ValueError as error:
@@ -193,7 +193,7 @@ def link_routes(context: WebContext) -> APIRouter:
     def links(pair_id: PairId) -> LinksAnswer:
         """Return a pair's alignment and the corrections of its links."""
         _, word_pair = find_in_words(service, pair_id)
-        corrected_links = word_pair.known(store.human_links([pair_id]).get(pair_id, KnownLinks()))
+        corrected_links = word_pair.to_word_links(store.human_links([pair_id]).get(pair_id, KnownLinks()))
         return LinksAnswer(
             pair=pair_id,
             alignment=word_pair.alignment,

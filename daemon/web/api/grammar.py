@@ -134,8 +134,8 @@ def grammar_routes(context: WebContext) -> APIRouter:
                 use,
                 source=view.side(use.source),
                 target=view.side(use.target),
-                source_span=find_word_span(word_pair.source_places, use.source_span),
-                target_span=find_word_span(word_pair.target_places, use.target_span),
+                source_span=find_word_span(word_pair.source_word_indices, use.source_span),
+                target_span=find_word_span(word_pair.target_word_indices, use.target_span),
             )
             for use in read_derivation(row, settings)
         ]

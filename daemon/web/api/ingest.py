@@ -74,7 +74,7 @@ class IngestAnswer(BaseModel):
     notes: list[Note] = Field(default=[], description="Warnings about the body as a whole.")
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IngestAnswer":
-        """Return the answer with the counts of another chunk. `unused` counts the lines with each unknown member."""
+        """Return the answer with another chunk's counts added. `unused` counts the lines with each unknown member."""
         answer = self.model_copy(deep=True)
         answer.lines += totals.accepted + totals.duplicates + totals.rejected
         answer.accepted += totals.accepted
@@ -287,7 +287,7 @@ _PROBLEMS: Responses = {
 
 
 class _IngestSlots:
-    """Request bodies being ingested. Their number is limited, and each idempotency key is used once at a time."""
+    """Limits the number of bodies ingested concurrently, and reserves each idempotency key for one request."""
 
     def __init__(self, context: WebContext) -> None:
         self._store = context.service.store

@@ -22,8 +22,8 @@ _Row = Mapping[str, Any]
 
 _SWEEPS = 400
 _ROWS = 8
-_RECENT = timedelta(hours=24)
-"""Age up to which failures are counted in the summary."""
+_RECENT_PERIOD = timedelta(hours=24)
+"""Maximum age of the failures counted in the summary."""
 
 
 def activity_routes(page: PageContext) -> APIRouter:
@@ -56,7 +56,7 @@ def activity_routes(page: PageContext) -> APIRouter:
                 "jobs": job_statuses(progress.scheduled_jobs(transaction)),
                 "at": time,
                 "_exported": next((row for row in latest["exports"] if row["state"] == "done"), None),
-                "_failures": _failures(daemon, progress.recent_failures(transaction), time - _RECENT),
+                "_failures": _failures(daemon, progress.recent_failures(transaction), time - _RECENT_PERIOD),
             }
         return page.render(request, "now", content, snapshot)
 

@@ -100,8 +100,8 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
             if text
         ]
         for side, text, positions in (
-            (SOURCE, pair.source, word_pair.source_places),
-            (TARGET, pair.target if bilingual else "", word_pair.target_places),
+            (SOURCE, pair.source, word_pair.source_word_indices),
+            (TARGET, pair.target if bilingual else "", word_pair.target_word_indices),
         )
     }
     problem = None

@@ -72,8 +72,8 @@ def rule_routes(page: PageContext) -> APIRouter:
                     line.id: sentences(
                         *pairs[line.id][:3],
                         {
-                            SOURCE: {pairs[line.id].source_places[n] for n in line.source_positions},
-                            TARGET: {pairs[line.id].target_places[n] for n in line.target_positions},
+                            SOURCE: {pairs[line.id].source_word_indices[n] for n in line.source_positions},
+                            TARGET: {pairs[line.id].target_word_indices[n] for n in line.target_positions},
                         },
                     )
                     for line in concordance_page.lines

@@ -74,7 +74,7 @@ def search_routes(page: PageContext) -> APIRouter:
 
 
 def _parse_query(request: Request) -> tuple[Query, dict[str, str]]:
-    """Return the search, and all query values by name."""
+    """Return the parsed query, and all query values by name. Raises `ProblemError` if a value is invalid."""
     fields = OptionField.of(Query)
     parameters = query_values(request, *fields, "q", "after")
     values: dict[str, Any] = {name: value for name, value in parameters.items() if name in fields}

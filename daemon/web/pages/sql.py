@@ -26,7 +26,7 @@ _MAX_CONCURRENT = 2
 """Maximum number of concurrent queries. The remaining threads serve other pages."""
 _RETRY_SECONDS = 2
 _SHOWN_ROWS = 500
-"""Rows of a result on the page."""
+"""Row limit of a result on the page."""
 _MAX_ROWS = 100_000
 """Row limit of a CSV or JSON result."""
 _MAX_CELLS = 100_000_000

@@ -23,7 +23,7 @@ _PROBLEM = {
 }
 _REFERENCE = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
-_EVERYWHERE = {
+_COMMON_RESPONSES = {
     400: "A query parameter is unknown or repeated.",
     421: "The host is not this machine, and the daemon has no token.",
     429: "Too many requests from this address. See Retry-After.",
@@ -72,7 +72,7 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
         for parameter in operation.get("parameters", ()):
             parameter["schema"] = _without_null(parameter["schema"])
         answers = operation["responses"]
-        for status, text in _EVERYWHERE.items():
+        for status, text in _COMMON_RESPONSES.items():
             answers.setdefault(str(status), {"description": text})
         wrong = answers.get("422")
         # Replace a 422 response that FastAPI generated; keep one that the route declares.

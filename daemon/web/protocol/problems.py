@@ -117,7 +117,7 @@ def install_problem_handlers(
     async def handle(request: Request, error: Exception) -> Response:
         return render(request, make_problem(request, error))
 
-    # Starlette logs an error that only the handler of `Exception` accepts.
+    # Starlette logs each error that reaches the handler of `Exception`, so list the expected errors.
     for kind in (
         ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError,
         DerivationError, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception,
@@ -129,7 +129,7 @@ _MAX_PARAMETERS = 100
 
 
 def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Return names and values of the query; `accepted` maps names to whether they repeat. Raises `ProblemError`."""
+    """Return names and values of the query. `accepted` is True for repeatable names. Raises `ProblemError`."""
     try:
         pairs = parse_qsl(
             request.scope["query_string"].decode("ascii"),

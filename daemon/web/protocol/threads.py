@@ -18,17 +18,17 @@ from hierogram.daemon.exceptions import BusyError, DeadlineError
 from hierogram.daemon.web.protocol.problems import try_later
 
 SECONDS = 30.0
-"""Longest wait for a thread of a `WorkPool`, and then the time limit of the work."""
+"""Time limit of the wait for a thread of a `WorkPool`, and time limit of the work itself."""
 _THREADS = 2
 _MAX_WAITING = 16
 READERS = 5
-"""Threads for all other requests, which are short reads of the store."""
+"""Number of threads for all remaining requests, which are short reads of the store."""
 _CHANGES = 4
 _DOWNLOAD_THREADS = 2
 _MAX_DOWNLOADS = 16
 _RETRY_SECONDS = 10
 _QUEUE_FACTOR = 20.0
-"""A request waits this many times its expected duration for requests that arrive after it and are faster."""
+"""Faster requests that arrive later may overtake a request for this multiple of its expected duration."""
 _RECENT_WEIGHT = 0.2
 """Weight of the last duration in an expected duration."""
 
@@ -38,8 +38,8 @@ Result = TypeVar("Result")
 class WorkPool:
     """Thread pool shared by all routes that do the same kind of work."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._turns = Semaphore(_THREADS, fast_acquire=True)
         self._threads = CapacityLimiter(_THREADS)
         self._waiting = 0
@@ -47,12 +47,12 @@ class WorkPool:
     async def run(self, work: Callable[[], Result], request: Request | None = None) -> Result:
         """Run the work, which checks its deadline, in a thread and return its result.
 
-        The work is cancelled if the client of `request`, whose body has been read, disconnects. Raises `BusyError` if
+        The work is canceled if the client of `request`, whose body has been read, disconnects. Raises `BusyError` if
         too many requests are waiting or this request has waited too long, `DeadlineError` if the work exceeds its
         deadline or the client disconnects, and the errors of the work.
         """
         if self._waiting >= _MAX_WAITING:
-            raise BusyError(f"too many {self._what} are waiting: try again in a moment")
+            raise BusyError(f"too many {self._name} are waiting: try again in a moment")
         results: list[Result] = []
         failed: list[Exception] = []
         deadline = Deadline(SECONDS)
@@ -66,7 +66,7 @@ class WorkPool:
                     # Receiving fails if the rest of an unread body arrives too slowly.
                     failed.append(error)
                 finally:
-                    # Runs also if the request is cancelled: the thread continues until it checks the deadline.
+                    # Also runs if the request is canceled: the thread continues until it checks the deadline.
                     deadline.cancel()
                 group.cancel_scope.cancel()
 
@@ -92,7 +92,7 @@ class WorkPool:
             with fail_after(SECONDS):
                 await self._turns.acquire()
         except TimeoutError:
-            raise BusyError(f"other {self._what} were running for {SECONDS:g} s: try again") from None
+            raise BusyError(f"other {self._name} were running for {SECONDS:g} s: try again") from None
         finally:
             self._waiting -= 1
 
@@ -156,7 +156,7 @@ class Downloads:
 class ReadTurns:
     """Dependency of routes that run in the default thread pool: short requests overtake long ones in the queue.
 
-    A request's expected duration is a running mean over requests for the same route with about as long a query, so
+    A request's expected duration is a running mean over requests for the same route with a query of similar length, so
     clients that repeat expensive requests delay each other more than the readers of other pages.
     """
 

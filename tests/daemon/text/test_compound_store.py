@@ -103,7 +103,7 @@ def test_rules_are_shown_in_words() -> None:
     view = WordView((format_known_words({"haus": 3, "garten": 2}), ""))
     assert view.side(f"ein haus{PART_MARK} Garten [X,1]") == "ein Hausgarten [X,1]"
     assert view.side(f"schul{PART_MARK} haus{PART_MARK} [X,1] Garten") == "schulhaus- [X,1] Garten"
-    texts = TextPipeline(merges=view.merges)
+    texts = TextPipeline(merges=view.word_parts)
     assert texts.source.typed("Hausgarten [X,1]") == f"haus{PART_MARK} Garten [X,1]"
     assert texts.source.typed(f"haus{PART_MARK} [X,1]") == f"haus{PART_MARK} [X,1]"
     pair = view.pair(f"ein haus{PART_MARK} Garten", "a garden", "0-0 1-1")

@@ -119,11 +119,11 @@ def test_human_links_of_words_apply_to_their_subwords() -> None:
     pair = WordView(("", "")).pair(f"a {PART_MARK}b c", f"x y {PART_MARK}z")
     human_links = KnownLinks(frozenset({(0, 1)}), frozenset({(1, 0)}))
     parts = KnownLinks(frozenset({(0, 1), (0, 2), (1, 1), (1, 2)}), frozenset({(2, 0)}))
-    assert pair.of_tokens(human_links) == parts
-    assert pair.known(parts) == human_links
+    assert pair.to_token_links(human_links) == parts
+    assert pair.to_word_links(parts) == human_links
     with pytest.raises(ValueError, match="the pair has 2 and 2 words"):
-        pair.of_tokens(KnownLinks(frozenset({(2, 0)}), frozenset()))
-    assert WordView(()).pair("a b", "x").of_tokens(KnownLinks(frozenset({(1, 0)}), frozenset())).fixed == {(1, 0)}
+        pair.to_token_links(KnownLinks(frozenset({(2, 0)}), frozenset()))
+    assert WordView(()).pair("a b", "x").to_token_links(KnownLinks(frozenset({(1, 0)}), frozenset())).fixed == {(1, 0)}
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_human_links_withdrawal_and_verify(tmp_path: Path) -> None:
         row = next(row for row in store.store.pairs() if PART_MARK in row.source.partition(" ")[2].partition(" ")[0])
         view = WordView(store.settings().word_parts)
         # The first word has several subwords.
-        assert view.pair(row.source, row.target).source_places[:2] == [0, 0]
+        assert view.pair(row.source, row.target).source_word_indices[:2] == [0, 0]
         known = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))
         store.set_links({row.id: known})
         with pytest.raises(hg.InputError, match="is out of range"):

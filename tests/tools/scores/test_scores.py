@@ -125,7 +125,7 @@ def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known:
     for k, ((score, derivation), one) in enumerate(zip(scorer.score_stored(broken), sound, strict=True)):
         assert (derivation is None) == (k == 2)
         assert (score == one.score) == (k != 2)
-    assert scorer.derivations(rows) == [one.derivation_log_probability for one in sound]
+    assert scorer.derivation_log_probabilities(rows) == [one.derivation_log_probability for one in sound]
 
 
 def test_the_baseline_is_from_stored_pairs(known: LearnedCounts) -> None:
@@ -146,7 +146,7 @@ def test_a_derivation_has_the_mean_weight_of_its_rules_under_the_other_pairs(
     settings = dataclasses.replace(learned.settings(), model=model)
     monkeypatch.setattr(Store, "settings", lambda _: settings)
     known, rows = LearnedCounts(learned, lambda *_: None), list(iterate_rows(learned))
-    found = Scorer(known).derivations(rows)
+    found = Scorer(known).derivation_log_probabilities(rows)
     expected = [mean_weight(known, row) for row in rows]
     assert found == pytest.approx(expected, rel=1e-9)
     assert min(expected) < max(expected) < 0

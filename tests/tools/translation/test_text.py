@@ -518,7 +518,7 @@ def test_tokens_stay_tokens(texts: TextTranslator, tmp_path: Path) -> None:
     assert found.paragraphs == []
     made = resources(tmp_path, Glossary())
     bare = TextTranslator(made.translator(made.grammar(str(grammar_file(tmp_path)))))
-    assert (bare.usual, texts.usual) == ("tokens", "text")
+    assert (bare.default_format, texts.default_format) == ("tokens", "text")
     assert bare.translate("la maison").text == "the house"
     assert bare.translate("La maison.", format="text").text == "The house."
 

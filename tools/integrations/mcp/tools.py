@@ -124,10 +124,10 @@ def _pairs_containing(
 ) -> list[tuple[int, str, str]]:
     view = WordView(transaction.settings().word_parts)
     vocabulary = known_words(transaction.connection, words)[side]
-    if len(vocabulary) < len(set(words)) and not view.merges:
+    if len(vocabulary) < len(set(words)) and not view.word_parts:
         return []
     # A subword store has no word counts, so assume that the longest word is the rarest.
-    rarest = max(words, key=len) if view.merges else min(words, key=lambda word: vocabulary[word].count)
+    rarest = max(words, key=len) if view.word_parts else min(words, key=lambda word: vocabulary[word].count)
     phrase = f" {' '.join(words)} "
     pairs = [
         (row.id, view.line(row.source), view.line(row.target))

@@ -1,1 +1,1 @@
-"""Language model files: reading and writing ARPA, the binary form, estimation from text."""
+"""Language model files: reading and writing ARPA, the binary format, estimation from text."""

@@ -44,7 +44,7 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Voc
 
 
 class TextCursor:
-    """Bytes of a file, in `blocks` that kernels parse. `cursor` is the parser's position."""
+    """Bytes of a file, parsed by kernels in blocks. `cursor` is the parser's state: position, line, rows."""
 
     def __init__(self, file: LineFile, bar: Progress, blocks: Iterator[bytes]) -> None:
         self.file = file
@@ -52,7 +52,7 @@ class TextCursor:
         self.text = np.zeros(0, np.uint8)
         self.read = 0
         self._blocks = blocks
-        self._shown = bar
+        self._bar = bar
         self._ended = False
 
     def refill(self) -> bool:
@@ -69,7 +69,7 @@ class TextCursor:
             block = b"\n" if rest else b""
         self.text = np.frombuffer(bytearray(rest + block), np.uint8)
         self.cursor[AT] = 0
-        self._shown.update(self.file.bytes_read, self.file.size, self.read)
+        self._bar.update(self.file.bytes_read, self.file.size, self.read)
         return True
 
     def line(self) -> bytes | None:
@@ -91,7 +91,7 @@ class TextCursor:
         self.cursor[LINE] += 1
 
     def fault(self, reason: str, line: int | None = None) -> InputError:
-        """Return an error with the line number, by default that of the cursor."""
+        """Return an error with the line number, by default the cursor's line."""
         return InputError(f"{self.file.name}, line {self.cursor[LINE] if line is None else line}: {reason}")
 
 
@@ -252,7 +252,7 @@ class ArpaWriter:
             self._file.write(format_ngrams(self._vocabulary, rows, order < self._order))
 
     def finish(self) -> None:
-        """Write the end."""
+        """Write the end of the file."""
         self._begin(self._order)
         self._put("", _END.decode())
 

@@ -171,10 +171,10 @@ def _columns(n: int) -> str:
     return ", ".join(_words(n))
 
 
-_NUMBERS = 1 << 20
-"""Word numbers read at once, more than the longest line has."""
-_BEGINNING = 1 << 16
-"""Bytes kept of the beginning of a text."""
+_WORDS_PER_READ = 1 << 20
+"""Number of word numbers read at once. It exceeds the number of words of the longest line."""
+_BEGINNING_BYTES = 1 << 16
+"""Number of bytes that are kept from the beginning of a text."""
 
 
 OpenWriter = Callable[[Vocabulary, list[int]], "ArpaWriter | BinaryWriter"]
@@ -239,7 +239,7 @@ def estimate(
 def _read(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide) -> _Text:
     vocabulary, occurrences = GrowingVocabulary(), np.zeros(len(SPECIAL), np.int64)
     beginning: list[str] = []
-    numbers = np.empty(_NUMBERS, np.int32)
+    numbers = np.empty(_WORDS_PER_READ, np.int32)
     with (folder / "words").open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
@@ -272,10 +272,10 @@ def _tokenized(side: TextSide, file: LineFile) -> Iterator[bytes]:
 def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
     first = b""
     for block in file.text_blocks():
-        if not beginning and len(first) < _BEGINNING:
-            first += block[:_BEGINNING]
+        if not beginning and len(first) < _BEGINNING_BYTES:
+            first += block[:_BEGINNING_BYTES]
         yield block
-    beginning += first.decode(errors="replace").split("\n")[: None if len(first) < _BEGINNING else -1]
+    beginning += first.decode(errors="replace").split("\n")[: None if len(first) < _BEGINNING_BYTES else -1]
 
 
 def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:
@@ -320,7 +320,7 @@ def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArr
 def _pieces(path: Path, renumbered: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
     remainder = np.zeros(0, np.int32)
     with path.open("rb") as file:
-        while len(numbers := np.fromfile(file, np.int32, _NUMBERS)):
+        while len(numbers := np.fromfile(file, np.int32, _WORDS_PER_READ)):
             numbers = np.concatenate([remainder, renumbered[numbers]])
             end = int(np.flatnonzero(numbers == END)[-1]) + 1
             yield numbers[:end]

@@ -1,6 +1,6 @@
 """Language model files: loading in any format, conversion and estimation. Suffixes determine the output format.
 
-The binary form stores the model's arrays as the kernels use them, and is memory-mapped.
+The binary format stores the model's arrays as the kernels use them, and is memory-mapped.
 """
 
 from collections.abc import Sequence
@@ -40,14 +40,14 @@ def open_language_model(path: str, bar: Progress) -> NamedModel:
 
 
 def write_binary(path: Path, named: NamedModel) -> None:
-    """Write a model in our binary form. Raises `ExportError` if the file cannot be written."""
+    """Write a model in the binary format. Raises `ExportError` if the file cannot be written."""
     arrays: dict[str, NDArray[Any]] = {name: getattr(named.model, name) for name in _TYPES}
     values = {"order": named.model.order, "begin": named.model.begin}
     write_arrays(path, _KIND, _VERSION, values, arrays | named.vocabulary._asdict())
 
 
 _ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
-"""Suffixes of ARPA files. A file with another suffix has our binary form."""
+"""Suffixes of ARPA files. A file with another suffix is in the binary format."""
 
 
 def convert(path: str, outputs: Sequence[Path], bar: Progress) -> NamedModel:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.files import atomic_write
 
-_ALIGNED = 64
+_ALIGNMENT_BYTES = 64
 _SIZES = np.dtype("<u4")
 _MAX_HEADER = 1 << 24
 
@@ -49,7 +49,7 @@ def write_arrays(
         dtype = array.dtype
         fields = [[field, dtype[field].newbyteorder("<").str] for field in dtype.names or ()]
         places.append([name, fields or dtype.newbyteorder("<").str, list(array.shape), at, zlib.crc32(data.data)])
-        at += -(-array.nbytes // _ALIGNED) * _ALIGNED
+        at += -(-array.nbytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
     header = json.dumps({"values": dict(values), "arrays": places}).encode()
     start = first_line(kind, version) + np.array([len(header), zlib.crc32(header)], _SIZES).tobytes() + header
     try:
@@ -98,4 +98,4 @@ def _damaged(path: str) -> InputError:
 
 
 def _padding(size: int) -> bytes:
-    return b"\0" * (-size % _ALIGNED)
+    return b"\0" * (-size % _ALIGNMENT_BYTES)

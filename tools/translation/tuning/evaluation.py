@@ -58,7 +58,7 @@ def evaluate(
     translations = [(name, [normalize("NFC", line) for line in texts]) for name, texts in translations]
     rows = zip(*(texts for _, texts in references), strict=True)
     # The types of sacrebleu do not allow missing references.
-    streams: Any = [[*column] for column in zip(*map(_given, rows), strict=True)]
+    streams: Any = [[*column] for column in zip(*map(_mask_missing, rows), strict=True)]
     try:
         from sacrebleu import BLEU, CHRF, TER
         from sacrebleu.significance import PairedTest
@@ -92,7 +92,7 @@ def evaluate(
     return results
 
 
-def _given(row: Sequence[str]) -> list[str | None]:
+def _mask_missing(row: Sequence[str]) -> list[str | None]:
     """Return the references of a line in NFC, with None for references that sacrebleu must ignore."""
     if not any(map(str.strip, row)):
         return [""] * len(row)

@@ -94,7 +94,7 @@ def sentence_bleu(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 _LENGTH_HALVINGS = 30
-_FURTHEST = 0.5
+_MAX_CHANGE = 0.5
 """Maximum change of the weight, as a share of the largest weight. The n-best lists are reliable only nearby."""
 
 Ranked = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
@@ -115,7 +115,7 @@ def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
     """Return the change of the weight of words for which the best candidates have the length `ratio`."""
     if length_ratio(lists, 0.0) == ratio:
         return 0.0
-    low, high = -_FURTHEST * largest, _FURTHEST * largest
+    low, high = -_MAX_CHANGE * largest, _MAX_CHANGE * largest
     # The lengths of the best candidates increase with the weight of words, so bisection works.
     for _ in range(_LENGTH_HALVINGS):
         middle = (low + high) / 2
@@ -147,7 +147,7 @@ def draw_pairs(random: np.random.Generator, scores: NDArray[np.float64]) -> tupl
 def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
     """Return −Σ log P(the better candidate of a pair ranks higher) + ½ λ |w|², and its gradient float64[F].
 
-    `differences` float64[n, F]: features of the better candidate minus those of the worse, scaled to unit variance.
+    `differences` float64[n, F]: features of the better minus the worse candidate, scaled to unit variance.
     """
     margins = differences @ weights
     # Probability that the worse candidate ranks higher.
@@ -159,8 +159,8 @@ def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]
 def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights of a logistic regression that ranks the better candidate of each pair higher.
 
-    `differences` float64[n, F]: features of the better candidate minus those of the worse. A feature that never differs
-    gets weight 0.
+    `differences` float64[n, F]: features of the better minus the worse candidate. A feature that never differs gets
+    weight 0.
     """
     from scipy.optimize import minimize
 
@@ -188,18 +188,18 @@ def rescale_weights(
     return np.where(is_trained, trained * scale, last)
 
 
-_SETTLED = 0.01
+_MIN_CHANGE = 0.01
 """Minimum change of weights that counts, as a share of the largest weight that changes."""
 _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 """Interpolation shares of the trained weights that are tried."""
-_STARTS = 3
+_MAX_STARTS = 3
 """Maximum number of starts from the first weights. Tuning restarts if rounds find few new candidates."""
-_TRUSTED = 0.25
+_MAX_CHANGED_SHARE = 0.25
 """Maximum share of sentences whose translation the first step may change."""
 _WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
 _MAX_LOST = 2.0
 """Maximum loss of BLEU points in a round against the start. With more, the round stops."""
-_FEW = 0.5
+_MIN_NEW_CANDIDATES = 0.5
 """Minimum number of new candidates per sentence of a round without improvement. With fewer, tuning restarts."""
 _STEP_HALVINGS = 6
 """Maximum number of times that a step is halved before it is skipped."""
@@ -230,7 +230,7 @@ class Iteration:
 
 
 class Tuned(NamedTuple):
-    """Weights of the round with the best BLEU times `scale`, all rounds in order, and its index (0: the start)."""
+    """Best weights, multiplied by `scale`; all rounds in order; index of the best round (0: the start)."""
 
     weights: NDArray[np.float64]
     scale: float
@@ -261,7 +261,7 @@ class _Pool:
         return len(self._known) - before
 
     def consensus_statistics(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the statistics of the consensus of the likeliest candidates for each scale, float64[scale, 10]."""
+        """Return the statistics of the consensus candidate for each scale of the weights, float64[scale, 10]."""
         if not self.words:
             return np.tile(self.of(()), (len(_SCALES), 1))
         scores = np.array(self.features) @ weights
@@ -385,7 +385,7 @@ def tune(
     best = 0
     starts = 1
     length = options.length if words is not None else 0.0
-    trusted = _TRUSTED
+    trusted = _MAX_CHANGED_SHARE
     of_start: NDArray[np.float64] | None = None
     while True:
         made, rows = _decoded(decode, weights, pools, of_start)
@@ -396,9 +396,9 @@ def tune(
             better = length_adjusted(made.bleu, length) > length_adjusted(history[best].bleu, length)
             trusted = min(1.0, trusted * _WIDER) if better else max(_NARROWEST, trusted * _NARROWER)
             best = number - 1 if better else best
-            if not better and made.new < _FEW * len(pools) and starts < _STARTS:
+            if not better and made.new < _MIN_NEW_CANDIDATES * len(pools) and starts < _MAX_STARTS:
                 starts += 1
-                best, trusted = 0, _TRUSTED
+                best, trusted = 0, _MAX_CHANGED_SHARE
         if number > options.iterations:
             break
         pool_differences = [
@@ -414,8 +414,8 @@ def tune(
         last, weights = weights, step(_CandidateLists(pools), start, trained, trusted, options, words)
         # Ignore weights that are not trained.
         changed = weights != last
-        settled = np.abs(weights - last).max() < _SETTLED * np.abs(weights[changed]).max() if changed.any() else True
-        if not made.new and settled and starts == _STARTS:
+        settled = np.abs(weights - last).max() < _MIN_CHANGE * np.abs(weights[changed]).max() if changed.any() else True
+        if not made.new and settled and starts == _MAX_STARTS:
             break
     best = max(range(len(history)), key=lambda number: history[number].bleu.score)
     weights = history[best].weights

@@ -93,7 +93,7 @@ def test_human_links_over_http_count_words(client: TestClient, parts: hg.Grammar
     answer = client.put(address, json=body).json()
     assert (answer["fixed"], answer["forbidden"]) == ([[0, 1]], [[1, 1]])
     fixed = parts.store.human_links([pair.id])[pair.id].fixed
-    assert fixed >= {(0, words.target_places.index(1)), (1, words.target_places.index(1))}
+    assert fixed >= {(0, words.target_word_indices.index(1)), (1, words.target_word_indices.index(1))}
     assert client.put(address, json={"fixed": [[9, 1]]}).status_code == 409
     assert client.delete(address).status_code in (202, 204)
     assert client.put("/v1/pairs/99999/links", json=body).status_code == 404
@@ -120,8 +120,8 @@ def test_a_pair_and_its_derivation_over_http_use_words(client: TestClient, parts
     words = WordView(parts.settings().word_parts).pair(pair.source, pair.target, pair.alignment)
     assert [answer[name] for name in ("source", "target", "alignment")] == [*words[:3]]
     whole, *uses = client.get(f"/v1/pairs/{pair.id}/derivation").json()["rules"]
-    assert whole["source_span"] == [0, words.source_places[-1]]
-    assert whole["target_span"] == [0, words.target_places[-1]]
+    assert whole["source_span"] == [0, words.source_word_indices[-1]]
+    assert whole["target_span"] == [0, words.target_word_indices[-1]]
     for use in (whole, *uses):
         assert PART_MARK not in use["source"] + use["target"]
         if "[X" not in use["source"]:

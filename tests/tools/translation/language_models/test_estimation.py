@@ -86,7 +86,7 @@ def test_probabilities_follow_the_definition(tmp_path: Path, order: int) -> None
 def test_small_memory_and_small_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = random_text(Random(7), 400, 30)
     named, _ = estimated(tmp_path, text, order=3)
-    monkeypatch.setattr(estimation, "_NUMBERS", 17)
+    monkeypatch.setattr(estimation, "_WORDS_PER_READ", 17)
     again, _ = estimated(tmp_path, text, order=3, memory=100)
     for one, other in zip(iterate_ngrams(named.model), iterate_ngrams(again.model), strict=True):
         for column, expected in zip(one, other, strict=True):

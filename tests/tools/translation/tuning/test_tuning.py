@@ -284,7 +284,7 @@ def test_it_starts_again_if_rounds_find_little(starts: int, monkeypatch: pytest.
 
     monkeypatch.setattr("hierogram.tools.translation.tuning.tuning.step", noted)
     monkeypatch.setattr(tuning, "DRAWN_PAIRS", 500)
-    monkeypatch.setattr("hierogram.tools.translation.tuning.tuning._STARTS", starts)
+    monkeypatch.setattr("hierogram.tools.translation.tuning.tuning._MAX_STARTS", starts)
     first = np.array([0.0, 1.0, 0.0, 1.0, 0.1])
     options = TuningOptions(iterations=30)
     tuned = tune(decode, decode.references, first, options)
@@ -343,7 +343,7 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
 
 @pytest.mark.slow
 def test_lengths_settle_while_other_weights_are_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.tools.translation.tuning.tuning._STARTS", 1)
+    monkeypatch.setattr("hierogram.tools.translation.tuning.tuning._MAX_STARTS", 1)
     random = np.random.default_rng(4)
     texts = [tuple(f"w{k}{j}" for j in range(10)) for k in range(40)]
     lists = []
