@@ -10,8 +10,8 @@ class AlignKeywords(TypedDict, total=False):
 
     model: str
     """Model: bhmm-f (HMM with fertilities), bhmm (HMM [SA16]), bhmm-z (HMM with collocations [SA16]), itg
-    (inversion transduction grammar, both directions jointly), itg-pruned (the same by randomized pruning [BPK09];
-    sweeps are masks) (default: bhmm-f)."""
+    (inversion transduction grammar, both directions jointly), itg-pruned (ITG by randomized pruning [BPK09]; each
+    sweep is a mask) (default: bhmm-f)."""
 
     direction: str
     """Direction: both (both directions, symmetrized), forward (one source word for each target word), backward (one

@@ -72,7 +72,7 @@ def choose_blocks(pairs: int) -> Blocks | None:
     if blocks is None:
         return None
     rounds = max(_MIN_ROUNDS, -(-pairs // _PAIRS_PER_ROUND))
-    return replace(blocks, blocks_a_round=-(-pairs // (rounds * blocks.pairs_a_block)))
+    return replace(blocks, blocks_per_round=-(-pairs // (rounds * blocks.pairs_per_block)))
 
 
 class ClusterChain(PhraseChain):

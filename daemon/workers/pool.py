@@ -95,7 +95,7 @@ class WorkerPool:
         raise DaemonError(f"{_MAX_LOSSES} workers were lost in a row: check why they died")
 
     def _try_to_distribute(self, in_sync: frozenset[int]) -> None:
-        workers = usable_workers(self._cluster, self._setup.blocks.blocks_a_round)
+        workers = usable_workers(self._cluster, self._setup.blocks.blocks_per_round)
         if not workers:
             raise DaemonError("cannot start a worker: no free CPU in the cluster")
         work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
@@ -124,7 +124,7 @@ class WorkerPool:
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Run one sweep; return its statistics."""
         if self._cluster.target_workers != len(self._cluster.workers()):
-            blocks = self._setup.blocks.blocks_a_round
+            blocks = self._setup.blocks.blocks_per_round
             if len(usable_workers(self._cluster, blocks)) != len(self._plans):
                 # Redistribute the batch, because workers were added, or lost workers were not replaced.
                 self.collect()

@@ -27,8 +27,8 @@ class ShardPlan(NamedTuple):
 def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
     """Plan shards with about equal work in every round. Pair p takes `work[p + 1] - work[p]`."""
     pairs = len(work) - 1
-    size = blocks.pairs_a_block
-    round_size = size * blocks.blocks_a_round
+    size = blocks.pairs_per_block
+    round_size = size * blocks.blocks_per_round
     bounds = np.zeros((len(range(0, pairs, round_size)), shards + 1), np.int64)
     for number, start in enumerate(range(0, pairs, round_size)):
         end = min(start + round_size, pairs)

@@ -17,7 +17,7 @@ from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, CountTable, empty_table, with_room
 from hierogram.samplers.forests.derivations import State, make_batch
 from hierogram.samplers.forests.forest import Bitext, build_forests
-from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.forests.records import read_averages, write_averages
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs
@@ -63,7 +63,7 @@ class Shard:
         # Copy received arrays, because they are read-only and kernels would be recompiled for read-only arrays.
         numbers, bitext, source_hashes, target_hashes = texts
         bitext = Bitext._make(array.copy() for array in bitext)
-        words = add_up(source_hashes.copy(), target_hashes.copy(), keys.ALL_BITS)
+        words = cumulate_hashes(source_hashes.copy(), target_hashes.copy(), keys.ALL_BITS)
         forests = build_forests(bitext, setup.settings.span_limit)
         batch = make_batch(bitext, words, forests, numbers.copy(), longest_rule(setup.settings))
         self._seed = setup.settings.seed

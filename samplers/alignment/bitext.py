@@ -52,7 +52,7 @@ class Sides(NamedTuple):
 
 
 _MAX_FOLDED_LENGTH = 1024
-"""Maximum size in bytes of a lowercased word; longer words keep their case. Stores reject them."""
+"""Maximum size in bytes of a word to lowercase. Longer words keep their case; stores reject longer words."""
 
 
 def split_tokens(sentence: str) -> list[str]:
@@ -125,7 +125,7 @@ def make_direction(emitted: Side, conditioning: Side) -> Direction:
 
 
 def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
-    """Assign numbers to the (previous word, word) bigrams of emitted positions, int32[N]; returns also their count."""
+    """Assign numbers to the (previous word, word) bigrams of emitted positions. Returns int32[N] and their count."""
     before = np.roll(emitted.words, 1).astype(np.int64)
     before[emitted.offset[:-1][np.diff(emitted.offset) > 0]] = len(emitted.vocabulary)
     distinct, numbers = np.unique(before << 32 | emitted.words, return_inverse=True)

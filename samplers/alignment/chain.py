@@ -100,7 +100,7 @@ def furthest_event(longest: int) -> int:
     """Return the largest event of jumps over conditioning sentences of up to `longest` words."""
     if longest < SINGLE_WIDTHS:
         return max(1, longest)
-    # From before the first position to the end of the sentence.
+    # The longest jump leads from before the first position to the end of the sentence.
     return int(jump_events(np.array([longest + 1]))[0])
 
 
@@ -130,7 +130,7 @@ and the number of candidate positions per draw (0: all).
 """
 
 BEFORE = np.dtype([("plain", np.int64), ("collocated", np.int64)])
-"""Number of following words emitted by their link, and by this word."""
+"""Counts of the words that follow an emitted word: those emitted by their link, and those emitted by this word."""
 
 
 class Tokens(NamedTuple):

@@ -33,7 +33,8 @@ _ONE, _IN_BYTE = np.uint64(1), np.uint64(7)
 class WordPairs(NamedTuple):
     """Counts of linked word pairs: `rows` ROW[capacity] (a power of two), `registers` int64[2].
 
-    `signs` uint8[capacity] is a Bloom filter: bit `sign_at` of every pair whose search starts at the row is set.
+    `signs` uint8[capacity] is a Bloom filter with one byte per row: it has the bit `_sign_bit` of every pair whose
+    search starts at the row.
     """
 
     rows: NDArray[np.void]
@@ -54,14 +55,14 @@ def home_row(key, shift):
 
 
 @njit_inline
-def sign_at(signs, hashed, shift):
+def may_have_row(signs, hashed, shift):
     """Return 0 if the pair has no row, 1 if it may have one; `hashed` is its key times `GOLDEN`."""
     bit = (hashed >> (np.uint64(shift) - _BITS)) & _IN_BYTE
     return (np.uint64(signs[hashed >> np.uint64(shift)]) >> bit) & _ONE
 
 
 @njit_inline
-def _sign_of(key, shift):
+def _sign_bit(key, shift):
     return np.uint8(_ONE << (((key * GOLDEN) >> (np.uint64(shift) - _BITS)) & _IN_BYTE))
 
 
@@ -86,7 +87,7 @@ def take_row(pairs, row, key):
         pairs.rows[row]["prior"] = 0.0
         pairs.registers[TAKEN] += 1
         shift = pairs.registers[SHIFT]
-        pairs.signs[home_row(key, shift)] |= _sign_of(key, shift)
+        pairs.signs[home_row(key, shift)] |= _sign_bit(key, shift)
 
 
 @njit_inline
@@ -118,7 +119,7 @@ def free_row(pairs, row):
     while pairs.rows[at]["key"] != _FREE:
         key = pairs.rows[at]["key"]
         if home_row(key, shift) == begin:
-            signs |= _sign_of(key, shift)
+            signs |= _sign_bit(key, shift)
         at = (at + _ONE) & mask
     pairs.signs[begin] = signs
 
@@ -181,8 +182,8 @@ def known_weight(pairs, key):
 
 @njit_inline
 def pair_weight(pairs, key):
-    """Return `known_weight`, but check the filter first, for pairs that often have no row."""
-    if sign_at(pairs.signs, key * GOLDEN, pairs.registers[SHIFT]) == 0:
+    """Return `known_weight`. Checks the filter first, which is faster for pairs that often have no row."""
+    if may_have_row(pairs.signs, key * GOLDEN, pairs.registers[SHIFT]) == 0:
         return 0.0
     return known_weight(pairs, key)
 

@@ -229,14 +229,14 @@ def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Seque
 
 
 class Thresholds(NamedTuple):
-    """Thresholds of mean posteriors: for any link, and for a link next to one that was decoded."""
+    """Thresholds of mean posteriors: for any link, and for a link next to a decoded link."""
 
     likely: float
     beside: float
 
 
 FIXED = Thresholds(LIKELY_IN_MEAN, LIKELY_BESIDE)
-"""Thresholds of stores, whose grammars were measured with them: they keep more links than human annotators."""
+"""Default thresholds of stores. They keep more links than human annotators; grammars were measured with them."""
 
 
 @njit_inline
@@ -324,7 +324,7 @@ def join_directions(
     target: Side,
     thresholds: Thresholds | None = None,
 ) -> LinkList:
-    """Combine both directions' links; `thresholds` replace those with the highest expected F-score of these pairs."""
+    """Combine both directions' links. Default `thresholds` maximize the expected F-score of these pairs."""
     if symmetrization == EXPECTED:
         return decode_mean(source, target, marginals, thresholds or expected_thresholds(source, target, marginals))
     if symmetrization == POSTERIOR:
@@ -363,7 +363,7 @@ def decode_links(
 
 
 def link_posteriors(samples: LinkSamples, links: LinkList, source: Side, target: Side) -> NDArray[np.float32]:
-    """Return the posteriors float32[L] of links, including those implied by chunks."""
+    """Return the posteriors float32[L] of links, including links implied by chunks."""
     widths = np.diff(target.offset)
     cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(source.offset) * widths)])
     pairs = np.repeat(np.arange(len(widths)), np.diff(links.offset))

@@ -20,21 +20,21 @@ _FREE = np.uint64(0)
 
 
 @njit_inline
-def _conditioning_word(sides, pair, k, no_word):
+def _conditioning_word(sides, pair, k, empty_word):
     """Return the k-th conditioning word of a pair; the empty word precedes the first one."""
-    return no_word if k < 0 else np.int64(sides.conditioning[sides.conditioning_offset[pair] + k])
+    return empty_word if k < 0 else np.int64(sides.conditioning[sides.conditioning_offset[pair] + k])
 
 
 @njit
-def _enter(first, sides, lowest, no_word, rows, shift, rows_used):
-    """Add a row for each word pair of the sentence pairs from `first`; returns the pair without room, or the end."""
+def _enter(first, sides, lowest, empty_word, rows, shift, rows_used):
+    """Add a row for each word pair of the sentence pairs from `first`; returns the pair that lacks room, or the end."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             if 4 * (rows_used[0] + length + 1) > 3 * len(rows):
                 return pair
             for k in range(lowest, length):
-                key = pair_key(_conditioning_word(sides, pair, k, no_word), sides.emitted[g])
+                key = pair_key(_conditioning_word(sides, pair, k, empty_word), sides.emitted[g])
                 row = find_pair(rows, shift, key)
                 if rows[row]["key"] == _FREE:
                     rows[row]["key"] = key
@@ -55,7 +55,7 @@ def _move_rows(old, rows, shift):
 
 
 @njit
-def _iterate(sides, lowest, no_word, rows, shift, total):
+def _iterate(sides, lowest, empty_word, rows, shift, total):
     for word in range(len(total)):
         total[word] = 0.0
     for pair in range(len(sides.emitted_offset) - 1):
@@ -63,10 +63,10 @@ def _iterate(sides, lowest, no_word, rows, shift, total):
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             mass = 0.0
             for k in range(lowest, length):
-                key = pair_key(_conditioning_word(sides, pair, k, no_word), sides.emitted[g])
+                key = pair_key(_conditioning_word(sides, pair, k, empty_word), sides.emitted[g])
                 mass += rows[find_pair(rows, shift, key)]["p"]
             for k in range(lowest, length):
-                word = _conditioning_word(sides, pair, k, no_word)
+                word = _conditioning_word(sides, pair, k, empty_word)
                 row = find_pair(rows, shift, pair_key(word, sides.emitted[g]))
                 share = rows[row]["p"] / mass
                 rows[row]["expected"] += np.float32(share)
@@ -80,13 +80,13 @@ def _iterate(sides, lowest, no_word, rows, shift, total):
 
 
 @njit
-def _best_links(sides, lowest, no_word, rows, shift, links):
+def _best_links(sides, lowest, empty_word, rows, shift, links):
     for pair in range(len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             best, best_probability = UNLINKED, -1.0
             for k in range(lowest, length):
-                word = _conditioning_word(sides, pair, k, no_word)
+                word = _conditioning_word(sides, pair, k, empty_word)
                 p = rows[find_pair(rows, shift, pair_key(word, sides.emitted[g]))]["p"]
                 if p > best_probability:
                     best, best_probability = k, p
@@ -108,14 +108,14 @@ def _random_links(sides, seed, unlinked, links):
 
 
 def model1_links(
-    sides: Sides, conditioning_words: int, with_no_word: bool = True, iterations: int = ITERATIONS
+    sides: Sides, conditioning_words: int, with_empty_word: bool = True, iterations: int = ITERATIONS
 ) -> NDArray[np.int16]:
     """Return the Viterbi alignment of Model 1, int16[N].
 
-    Each emitted word gets its most probable conditioning position, the first of ties, or UNLINKED. `with_no_word`: the
-    empty word is a conditioning word.
+    Each emitted word gets its most probable conditioning position, the first of ties, or UNLINKED. With
+    `with_empty_word`, the empty word is a conditioning word.
     """
-    lowest = UNLINKED if with_no_word else 0
+    lowest = UNLINKED if with_empty_word else 0
     capacity = _SMALLEST
     rows = np.zeros(capacity, _ROW)
     rows_used = np.zeros(1, np.int64)

@@ -58,7 +58,7 @@ def count_direction_links(
     """Return the counts of links, times each pair's `weight` int64[P]; sorted word pairs, without counts of 0."""
     middle = sides.pairs // 2
     if middle and len(links) > _WORDS_AT_ONCE:
-        # Counting takes a hundred bytes per word.
+        # Counting needs about 100 bytes of memory per word, so the two halves are counted separately.
         halves = []
         for first, last in ((0, middle), (middle, sides.pairs)):
             emitted = sides.emitted_offset[first : last + 1]
@@ -123,7 +123,7 @@ def _count_jumps(
     lengths: NDArray[np.int64],
     weight: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return jumps to each link from the previous one or the start, and from the last link to the end."""
+    """Count the jumps to each link from the previous link or the start, and from the last link to the end."""
     before = np.full(len(position), -1, np.int64)
     follows = pair[1:] == pair[:-1]
     before[1:][follows] = position[:-1][follows]

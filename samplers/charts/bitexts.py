@@ -13,7 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph, Key, draw, make_hypergraph, most_used
+from hierogram.samplers.charts.hypergraph import (
+    EDGES,
+    ITEMS,
+    TAILS,
+    Hypergraph,
+    Key,
+    draw,
+    make_hypergraph,
+    max_derivation_edges,
+)
 from hierogram.samplers.charts.pairs import ANY, PairTask, has_words, lay_cells, make_cells, span_of
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import stream
@@ -34,7 +43,7 @@ class Segments(NamedTuple):
     emitted: NDArray[np.int32]
     # int32[S]: position matched by `ANY`, or -1.
     wild: NDArray[np.int32]
-    # int64[W]: position of each symbol during matching.
+    # int64[W]: start and end of each symbol during matching.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     # int32[W]: items and target words during matching.
@@ -60,7 +69,10 @@ def make_segments(size: int, longest: int) -> Segments:
 
 @njit_inline
 def next_end(symbol, start, end, room, last, words):
-    """Return the next end of a symbol after `end` (-1: the first), up to `room` (the last symbol: at `room`); or -1."""
+    """Return the smallest end of a symbol greater than `end` (-1: the first end), or -1 if none is left.
+
+    Ends are limited to `room`; the last symbol must end there.
+    """
     if symbol >= 0 or symbol == ANY:
         if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
             return np.int64(-1)
@@ -92,7 +104,7 @@ def _keep(rule, first, depth, rules, segments, number):
 
 @njit
 def _segment_rule(rule, i, j, task, filled, segments, number):
-    """Write the segmentations of one rule from index `number`; returns the next index, -1 without room."""
+    """Write the segmentations of one rule from index `number`. Returns the next index, or -1 if out of room."""
     rules, words = task.rules, task.words.source
     first, last = np.int64(rules.source_first[rule]), np.int64(rules.source_first[rule + 1])
     length = last - first
@@ -145,7 +157,7 @@ def segment_span(i, j, task, filled, segments):
 _NOTHING, _SEGMENTS, _EDGES = range(3)
 """Reason for a restart: the array that ran out of room."""
 _EDGES_AT_FIRST = 1 << 18
-"""Initial capacity in edges without a limit: unused memory is free, restarting a chart is not."""
+"""Initial capacity in edges if there is no limit; large, because unused memory is free but a restart is not."""
 
 
 class PairGraph(NamedTuple):
@@ -232,11 +244,11 @@ def _add_emissions(bitext, edges, amount, emissions):
 def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
-    """Sample derivations and return which of `links` int32[V, 2] each one emits with one rule, bool[draws, V]."""
+    """Sample derivations. Returns a mask of the `links` int32[V, 2] that one rule emits, bool[draws, V]."""
     n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
-    max_edges = most_used(bitext.graph)
+    max_edges = max_derivation_edges(bitext.graph)
     stack, edges = np.empty(max_edges, np.int64), np.empty(max_edges, np.int64)
     values = np.zeros((draws, len(links)), np.bool_)
     random = stream(key.seed, key.number, key.step)
@@ -345,7 +357,7 @@ def _weigh(task, segments, number, targets, wild):
 
 @njit
 def _write(item, number, weight, segments, graph):
-    """Write an edge; returns False without room."""
+    """Write an edge. Returns False if out of room."""
     size = graph.size
     edge = size[EDGES]
     arity = segments.arity[number]
@@ -381,7 +393,10 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 @njit
 def _finish(item, number, emits, task, cells, segments, graph):
-    """Write the edge that emits (number of target words, word of `ANY`) if the mask keeps it; False without room."""
+    """Write an edge if the mask keeps it. Returns False if out of room.
+
+    `emits`: number of target words, and the target position matched by `ANY`, or -1.
+    """
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):
         return True
@@ -391,7 +406,7 @@ def _finish(item, number, emits, task, cells, segments, graph):
 
 @njit
 def _lay_target(item, number, task, cells, segments, graph):
-    """Write the edges of an item for one segmentation of its source span; returns False without room."""
+    """Write the edges of an item for one segmentation of its source span. Returns False if out of room."""
     rules, words = task.rules, task.words.target
     rule = segments.rule[number]
     first = np.int64(rules.target_first[rule])

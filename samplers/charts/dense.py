@@ -90,7 +90,7 @@ class DenseScratch(NamedTuple):
     # float64: five sections with one matrix per source span; `across` is transposed.
     inside: NDArray[np.float64]
     across: NDArray[np.float64]
-    # float64: one section, and one matrix for each of the others.
+    # float64: one section, and one matrix for each other section.
     outside: NDArray[np.float64]
     # Per seat s: index of the rule among the chosen ones, weight including source words, source span of nonterminal k
     # at s·arity + k - 1.
@@ -455,7 +455,7 @@ def _part_rule(c, rule, sides, room):
 
 @njit
 def _seat_all(chosen, number, sides, words, piece, room):
-    """Write the seats of all chosen rules, sorted by head; returns False without room."""
+    """Write the seats of all chosen rules, sorted by head. Returns False if out of room."""
     room.sizes[:] = 0
     for x in range(piece.y - piece.x + 1):
         room.front[x] = False
@@ -640,7 +640,7 @@ def _add_frames(head, section, base, sides, words, piece, room):
 
 @njit
 def _take_frames(offset, section, size, base, room):
-    """Reverse `_add_frames`: from the outside sums of factors, stored after the section, to those of the span."""
+    """Reverse `_add_frames`: add the outside sums of a span's factors, stored from `section` on, to the span's."""
     stride = _row(size)
     matrix = size * stride
     outside = room.outside
@@ -885,7 +885,7 @@ def _clear_row(rows, offset, stride):
 
 @njit
 def _go_back(seat, c, weight, above, sides, words, piece, together, room):
-    """Reverse the rows of a seat's target side; `above` is the offset of the outside sums of its row."""
+    """Compute the outside sums of a seat's target side, from its last row to its first; `above` is their offset."""
     size = piece.y - piece.x + 1
     stride = _row(size)
     first = room.part[c, 2]

@@ -130,7 +130,7 @@ def weigh_edges(symbol, i, j, grammar, chart, rows):
 
 @njit
 def find_item(symbol, i, j, grammar, chart, items):
-    """Return the index of an item, computing the edges of a new one; -1 without room."""
+    """Return the index of an item, or -1 if out of room. Computes the edges of a new item."""
     cell = cell_of(i, j)
     known = items.number[cell, symbol]
     if known > 0:
@@ -170,7 +170,7 @@ def find_item(symbol, i, j, grammar, chart, items):
 
 @njit_inline
 def choose_edge(u, item, edge):
-    """Return the edge of an item for a uniform number in [0, 1)."""
+    """Sample an edge of an item by inversion of the uniform number u in [0, 1)."""
     low, high = item["first"], item["last"] - 1
     while low < high:
         middle = (low + high) // 2
@@ -237,7 +237,7 @@ class LazyHypergraph(NamedTuple):
 def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
     """Return the visits to each sample, int64[D], of a Metropolis–Hastings chain that proposes the samples in order.
 
-    The chain starts at the first sample; its stream is numbered after those of the samples.
+    The chain starts at the first sample; the number of its stream follows the numbers of the samples' streams.
     """
     log_ratio = drawn.log_ratio
     times = np.zeros(len(log_ratio), np.int64)
@@ -364,7 +364,7 @@ def _tree_hash(edge, item, productions):
 
 @njit
 def _find(graph, row):
-    """Return the index of the item in a stack row (symbol, start, end); -1 without room for its edges."""
+    """Return the index of the item in a stack row (symbol, start, end), or -1 if out of room."""
     return find_item(row[0], row[1], row[2], graph.grammar, graph.chart, graph.items)
 
 
@@ -419,7 +419,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
 
 @njit
 def walk(key, draw, best, graph, edges, stack):
-    """Write the edges of one derivation, sampled or best; returns their number, -1 without room."""
+    """Write the edges of one derivation, sampled or best. Returns the number of edges, or -1 if out of room."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
     stack[0, 0] = graph.root
@@ -458,7 +458,7 @@ def count_edges(key, graph, times, counts, edges, stack):
 
 @njit
 def expect_edges(graph, visits, pending, counts):
-    """Add the expected uses of each edge to `counts`; returns False without room.
+    """Add the expected uses of each edge to `counts`. Returns False if out of room.
 
     `visits` float64[cells, S] and `pending` float64[S] are zero on entry. Spans are processed by decreasing length;
     within a span, visits of labels propagate along unary rules until none is pending.

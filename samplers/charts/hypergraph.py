@@ -91,7 +91,7 @@ def total_weight(graph: Hypergraph) -> float:
 
 
 @njit_inline
-def most_used(graph):
+def max_derivation_edges(graph):
     """Return an upper bound on the number of edges of a derivation; shared items count once for each tail."""
     return graph.size[ITEMS] + graph.size[TAILS] + 1
 

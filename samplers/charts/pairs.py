@@ -112,7 +112,7 @@ def _flat(sides: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 def needed(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bool) -> NDArray[np.int32]:
-    """Return the minimum number of words of each symbol and those after it on its side, int32[symbols + 1]."""
+    """Return the minimum number of words from each symbol to the end of its side, int32[symbols + 1]."""
     size = np.where(is_word(symbols), 1, 0 if empty_sides else 1)
     before = np.concatenate(([0], np.cumsum(size)))
     side = np.repeat(np.arange(len(first) - 1), np.diff(first))
@@ -120,13 +120,13 @@ def needed(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bo
 
 
 def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which symbols match a word."""
+    """Return a mask of the symbols that match a word."""
     are_words: NDArray[np.bool_] = (symbols >= 0) | (symbols == ANY)
     return are_words
 
 
 def has_words(symbols: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which sides contain a symbol that matches a word, bool[R]."""
+    """Return a mask of the sides that contain a symbol that matches a word, bool[R]."""
     before = np.concatenate(([0], np.cumsum(is_word(symbols))))
     contains_words: NDArray[np.bool_] = before[first[1:]] > before[first[:-1]]
     return contains_words

@@ -104,7 +104,7 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
 def _groups(
     packed: NDArray[np.uint64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return sizes, counts and numbers of rules of each group with equal size and count.
+    """Group rules of equal size and count. Returns the size, count and number of rules of each group.
 
     Groups ascend by size, then descend by count. `packed` uint64[n] and `counts` int64[n] have one item per rule.
     """

@@ -37,7 +37,7 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees whose rules change by the same count, sampled count, and error variance of the sampled count."""
+    """Trees whose rules change by the same count, expected uses (`sampled`), and error variance of expected uses."""
 
     trees: Trees
     count: int
@@ -46,7 +46,7 @@ class Change:
 
 
 class WeightedTrees(NamedTuple):
-    """Trees with changes int64[m] of their rules' count, sampled count, and error variance of the sampled count."""
+    """Trees with changes int64[m] of their rules' count, expected uses (`sampled`), and error variance."""
 
     trees: Trees
     counts: NDArray[np.int64]
@@ -243,26 +243,26 @@ class CountDeltas(NamedTuple):
         return int(self.sizes[0])
 
 
-_FEWEST = 1 << 11
+_MIN_ENTRIES = 1 << 11
 
 
 def empty_deltas() -> CountDeltas:
     """Return deltas without entries."""
     return CountDeltas(
-        rows=np.zeros((2 * _FEWEST, 4), np.uint64),
-        keys=np.zeros((_FEWEST, 2), np.uint64),
-        rule_sizes=np.zeros(_FEWEST, np.uint64),
-        scopes=np.zeros(_FEWEST, np.int32),
-        nonterminals=np.zeros(_FEWEST, np.int32),
-        adjacent=np.zeros(_FEWEST, np.int32),
-        counts=np.zeros(_FEWEST, np.int64),
-        sampled=np.zeros(_FEWEST, np.int64),
-        variances=np.zeros(_FEWEST, np.int64),
-        minimal=np.zeros(_FEWEST, np.int64),
-        starts=np.zeros(_FEWEST, np.int64),
-        source_sizes=np.zeros(_FEWEST, np.int32),
-        target_sizes=np.zeros(_FEWEST, np.int32),
-        symbols=np.zeros(8 * _FEWEST, np.int32),
+        rows=np.zeros((2 * _MIN_ENTRIES, 4), np.uint64),
+        keys=np.zeros((_MIN_ENTRIES, 2), np.uint64),
+        rule_sizes=np.zeros(_MIN_ENTRIES, np.uint64),
+        scopes=np.zeros(_MIN_ENTRIES, np.int32),
+        nonterminals=np.zeros(_MIN_ENTRIES, np.int32),
+        adjacent=np.zeros(_MIN_ENTRIES, np.int32),
+        counts=np.zeros(_MIN_ENTRIES, np.int64),
+        sampled=np.zeros(_MIN_ENTRIES, np.int64),
+        variances=np.zeros(_MIN_ENTRIES, np.int64),
+        minimal=np.zeros(_MIN_ENTRIES, np.int64),
+        starts=np.zeros(_MIN_ENTRIES, np.int64),
+        source_sizes=np.zeros(_MIN_ENTRIES, np.int32),
+        target_sizes=np.zeros(_MIN_ENTRIES, np.int32),
+        symbols=np.zeros(8 * _MIN_ENTRIES, np.int32),
         sizes=np.zeros(2, np.int64),
     )
 
@@ -368,7 +368,7 @@ def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
 
 
 @njit
-def _room_of(batch, pairs, longest):
+def _bound_sizes(batch, pairs, longest):
     """Return upper bounds on the numbers of rules and symbols in derivations."""
     rules = 0
     symbols = longest
@@ -401,9 +401,9 @@ def _with_room(deltas: CountDeltas, rules: int, symbols: int) -> CountDeltas:
     return deltas._replace(rows=rows, symbols=longer(deltas.symbols, taken + symbols), **grown)
 
 
-def _room_for(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64]) -> CountDeltas:
+def _reserve(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64]) -> CountDeltas:
     longest = 2 * (batch.max_nodes + 1) + batch.longest_rule
-    return _with_room(deltas, *_room_of(batch, pairs, longest))
+    return _with_room(deltas, *_bound_sizes(batch, pairs, longest))
 
 
 def add_state(
@@ -418,7 +418,7 @@ def add_state(
     space = _counting_space(batch)
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
         chunk = pairs[first : first + _PAIRS_PER_CALL]
-        deltas = _room_for(deltas, batch, chunk)
+        deltas = _reserve(deltas, batch, chunk)
         if not _add_pairs(deltas, batch, state, chunk, weights, space):
             raise KeyCollisionError(_COLLISION)
     return deltas
@@ -432,7 +432,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
     pairs = weighted.trees.pairs
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
         last = min(first + _PAIRS_PER_CALL, len(pairs))
-        deltas = _room_for(deltas, batch, pairs[first:last])
+        deltas = _reserve(deltas, batch, pairs[first:last])
         outcome, pair = _add_trees(deltas, batch, state, weighted, first, last, stack, space)
         if outcome == COLLIDES:
             raise KeyCollisionError(_COLLISION)
@@ -442,13 +442,13 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
 
 
 def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
-    """Return the deltas with `weight` added to minimal uses: of derivations with all nodes cut and first edges."""
+    """Return the deltas with `weight` added to minimal uses: uses in derivations with all nodes cut and first edges."""
     all_cut = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
     return add_state(deltas, batch, all_cut, (0, 0, 0, weight), pairs)
 
 
 @njit
-def _symbols_of(batch, fragments, first, last):
+def _bound_symbols(batch, fragments, first, last):
     """Return an upper bound on the symbols in the rules of fragments first..last."""
     symbols = 0
     for k in range(first, last):
@@ -488,7 +488,7 @@ def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> Co
     longest = 2 * (batch.max_nodes + 1) + batch.longest_rule
     for first in range(0, len(fragments.pairs), _PAIRS_PER_CALL):
         last = min(first + _PAIRS_PER_CALL, len(fragments.pairs))
-        deltas = _with_room(deltas, last - first, longest + _symbols_of(batch, fragments, first, last))
+        deltas = _with_room(deltas, last - first, longest + _bound_symbols(batch, fragments, first, last))
         outcome, pair = _add_fragments(deltas, batch, state, fragments, first, last, stack, space)
         if outcome == COLLIDES:
             raise KeyCollisionError(_COLLISION)

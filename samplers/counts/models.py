@@ -50,7 +50,7 @@ class Model(NamedTuple):
     # Minus the natural logs of the vocabulary sizes.
     log_source: float
     log_target: float
-    # Rules of this length (Dirichlet process: terminals) or more are scored in log space.
+    # Minimum length of rules that are scored in log space; for the Dirichlet process, minimum number of terminals.
     long: int
 
 
@@ -152,8 +152,8 @@ def new_table_mass(model, tables):
 def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
     """Return P(r | rest), linear, as numerator and denominator, for a rule that is not long [model.md §3].
 
-    `count` is the customers of r; `tokens` and `tables` (units of 2^-32) are those of its length; `total` is the
-    customers of all rules.
+    `count` is the number of customers of r, `total` of all rules. `tokens` and `tables` (units of 2^-32) are the
+    customers and tables of all rules of its length.
     """
     if model.pitman_yor:
         poisson = model.by_length[length]["poisson"]

@@ -230,17 +230,18 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
 
 
 @njit
-def _gather_uses(of_rules, kinds, weights, latest, before, uses):
+def _merge_uses(links, kinds, weights, latest, before, uses):
     """Add the weight of each use to its rule's first use with the same links, in the column of its kind.
 
-    `latest` is the last use with new links of each entry; `before` links each such use to its predecessor, or -1.
+    The uses with distinct links form a linked list for each entry: `latest` is the last one, `before` the previous one
+    or -1.
     """
-    for k in range(len(of_rules.entries)):
-        entry = of_rules.entries[k]
+    for k in range(len(links.entries)):
+        entry = links.entries[k]
         other = latest[entry]
-        start, end = of_rules.offset[k], of_rules.offset[k + 1]
+        start, end = links.offset[k], links.offset[k + 1]
         while other >= 0 and not same_slices(
-            of_rules.links, start, end, of_rules.links, of_rules.offset[other], of_rules.offset[other + 1]
+            links.links, start, end, links.links, links.offset[other], links.offset[other + 1]
         ):
             other = before[other]
         if other < 0:
@@ -258,16 +259,16 @@ def uses_by_links(
     Each item of `links` is a kind with a column in the sums; `weights` has the weights int64[m] of its uses. Uses whose
     sums are all 0 are dropped.
     """
-    sizes = [len(of_rules.entries) for of_rules in links]
+    sizes = [len(part.entries) for part in links]
     together = RuleLinks(
-        np.concatenate([np.zeros(0, np.int64), *(of_rules.entries for of_rules in links)]),
-        np.cumsum(np.concatenate([np.zeros(1, np.int64), *(np.diff(of_rules.offset) for of_rules in links)])),
-        np.concatenate([np.zeros(0, np.uint32), *(of_rules.links[: of_rules.offset[-1]] for of_rules in links)]),
+        np.concatenate([np.zeros(0, np.int64), *(part.entries for part in links)]),
+        np.cumsum(np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offset) for part in links)])),
+        np.concatenate([np.zeros(0, np.uint32), *(part.links[: part.offset[-1]] for part in links)]),
     )
     uses = np.zeros((sum(sizes), len(links)), np.int64)
     kinds = np.repeat(np.arange(len(links)), sizes)
     latest = np.full(int(together.entries.max(initial=-1)) + 1, -1, np.int64)
-    _gather_uses(
+    _merge_uses(
         together, kinds, np.concatenate([np.zeros(0, np.int64), *weights]), latest, np.empty(len(uses), np.int64), uses
     )
     rows = np.flatnonzero(uses.any(axis=1))

@@ -54,7 +54,7 @@ class CountTable(NamedTuple):
 
 
 @njit_inline
-def _is_row_of(rows, row, key):
+def _ends_search(rows, row, key):
     high, low = key
     there_high, there_low = rows[row, KEY_HIGH], rows[row, KEY_LOW]
     return (there_low == low and there_high == high) or (there_low == _ZERO and there_high == _ZERO)
@@ -63,7 +63,7 @@ def _is_row_of(rows, row, key):
 @njit_inline
 def find(rows, key_high, key_low):
     """Return the row of the key, or the free row for it. No key is (0, 0)."""
-    return np.int64(probe(key_low & table_mask(rows), table_mask(rows), _is_row_of, rows, (key_high, key_low)))
+    return np.int64(probe(key_low & table_mask(rows), table_mask(rows), _ends_search, rows, (key_high, key_low)))
 
 
 @njit_inline
@@ -73,7 +73,7 @@ def key_tag(key_high):
 
 
 @njit_inline
-def _is_tagged_row_of(table, row, key):
+def _ends_tagged_search(table, row, key):
     """Check if a row holds the key or is free. The tag alone excludes most other rows."""
     tag, high, low = key
     known = table.tags[row]
@@ -82,9 +82,9 @@ def _is_tagged_row_of(table, row, key):
 
 @njit_inline
 def look_up(table, key_high, key_low):
-    """Return the row as `find` does, and the rule's count, 0 if the rule is not in the table."""
+    """Return the row of the key like `find`, and the rule's count; 0 if the rule is not in the table."""
     key = key_tag(key_high), key_high, key_low
-    row = probe(key_low & table_mask(table.rows), table_mask(table.rows), _is_tagged_row_of, table, key)
+    row = probe(key_low & table_mask(table.rows), table_mask(table.rows), _ends_tagged_search, table, key)
     count = np.int64(0) if table.tags[row] == _NO_TAG else np.int64(table.rows[row, COUNT])
     return np.int64(row), count
 
@@ -97,7 +97,7 @@ def fetch(table, row):
 
 
 @njit_inline
-def _home_in(table, row):
+def _home_row(table, row):
     return table.tags[row] != _NO_TAG, table.rows[row, KEY_LOW]
 
 
@@ -111,7 +111,7 @@ def _move_row(table, row, hole):
 @njit_inline
 def _vacate(table, row):
     """Delete a row, and move up later rows that a probe would otherwise miss."""
-    free = close_gap(np.uint64(row), table_mask(table.rows), _home_in, _move_row, table)
+    free = close_gap(np.uint64(row), table_mask(table.rows), _home_row, _move_row, table)
     for column in range(4):
         table.rows[free, column] = _ZERO
     table.tags[free] = _NO_TAG
@@ -209,7 +209,7 @@ def fill_table(
 ) -> CountTable:
     """Return the table with `counts` added. Raises `ValueError` for a negative count, too long a rule, or no key."""
     if (packed_length(sizes) >= len(table.by_length)).any() or not keys.any(axis=1).all():
-        raise ValueError("a rule is longer than its pair can make it, or has no key: the counts are damaged")
+        raise ValueError("a rule is longer than its pair allows, or has no key: the counts are damaged")
     table = with_room(table, len(counts))
     if not _add_all(table, model, keys, counts, sizes):
         raise ValueError("the count of a rule fell below zero: derivations and counts do not match")

@@ -265,7 +265,7 @@ def take_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
 def render_fragments(
     deltas: CountDeltas, chosen: NDArray[np.int64], labels: Sequence[str], words: Sequence[str]
 ) -> tuple[list[str], list[str], list[int]]:
-    """Return root labels, fragments such as `(NP (DT the) (NN))` and numbers of expansions of entries int64[n]."""
+    """Return the root label, text such as `(NP (DT the) (NN))`, and number of expansions of each chosen entry."""
     roots: list[str] = []
     texts: list[str] = []
     expansions: list[int] = []

@@ -45,7 +45,7 @@ def pairwise_chrf(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
 
 
 def _ngram_counts(texts: Sequence[Sequence[int]], longest: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the n-gram counts of each text, int64[text, n-gram], for each length up to `longest`."""
+    """For each length up to `longest`, yield the n-gram counts of all texts, int64[texts, n-grams]."""
     _, units = np.unique(np.array([unit for text in texts for unit in text], np.int64), return_inverse=True)
     text_numbers = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
     different = int(units.max(initial=0)) + 1

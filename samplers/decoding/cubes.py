@@ -44,8 +44,8 @@ def lm_word(task, word):
 
 
 @njit_inline
-def _cached_score(task, chart, state, word):
-    """Return the memo slot with the language-model score of a word after a state; queries of a sentence recur."""
+def _memo_slot(task, chart, state, word):
+    """Return the memo slot of a word's language-model score after a state. Fills the slot if it has another score."""
     home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD) >> _HALF
     slot = np.int64(home & table_mask(chart.memo))
     entry = chart.memo[slot]
@@ -56,10 +56,10 @@ def _cached_score(task, chart, state, word):
 
 
 @njit_inline
-def _word(task, chart, word, joined):
-    """Append a word; `joined` is (number of open words, state, closed, final log10, promised log10 probability)."""
+def _append_word(task, chart, word, joined):
+    """Append a word to `joined`: (number of open words, state, closed, log10 probability of closed and open words)."""
     size, state, closed, final, promised = joined
-    entry = chart.memo[_cached_score(task, chart, state, word)]
+    entry = chart.memo[_memo_slot(task, chart, state, word)]
     if closed:
         return size, entry.next, closed, final + entry.log10, promised
     chart.front[size] = word
@@ -71,7 +71,7 @@ def _word(task, chart, word, joined):
 
 
 @njit_inline
-def _item(task, chart, item, joined):
+def _append_item(task, chart, item, joined):
     """Append the words of an item. Only its open words are rescored."""
     stored = chart.items[item]
     size, state, closed, final, promised = joined
@@ -80,7 +80,7 @@ def _item(task, chart, item, joined):
             chart.front[k] = chart.fronts[item, k]
         return np.int64(stored.open), np.int32(stored.state), stored.closed != 0, final, stored.promised
     for k in range(stored.open):
-        joined = _word(task, chart, chart.fronts[item, k], joined)
+        joined = _append_word(task, chart, chart.fronts[item, k], joined)
     size, state, closed, final, promised = joined
     if stored.closed:
         state = stored.state
@@ -89,7 +89,7 @@ def _item(task, chart, item, joined):
 
 
 @njit_inline
-def _side(task, chart, rule, tails):
+def _score_side(task, chart, rule, tails):
     """Score the target side of a rule of the grammar or the sentence over items."""
     joined = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
     grammar, sentence = task.grammar, task.sentence
@@ -97,14 +97,14 @@ def _side(task, chart, rule, tails):
     if rule >= rules:
         extra = rule - rules
         for k in range(sentence.target_start[extra], sentence.target_start[extra + 1]):
-            joined = _word(task, chart, lm_word(task, sentence.target[k]), joined)
+            joined = _append_word(task, chart, lm_word(task, sentence.target[k]), joined)
         return joined
     for k in range(grammar.target_start[rule], grammar.target_start[rule + 1]):
         symbol = grammar.target[k]
         if symbol < 0:
-            joined = _item(task, chart, chart.tails[tails - symbol - 1], joined)
+            joined = _append_item(task, chart, chart.tails[tails - symbol - 1], joined)
         else:
-            joined = _word(task, chart, lm_word(task, symbol), joined)
+            joined = _append_word(task, chart, lm_word(task, symbol), joined)
     return joined
 
 
@@ -124,12 +124,12 @@ def _state_of(task, chart, rule, tails):
         joined = (np.int64(0), initial_state, True, 0.0, 0.0)
         if rule == GOAL:
             # The goal has no right context, so its state is empty.
-            end = chart.memo[_cached_score(task, chart, initial_state, np.int32(END))]
+            end = chart.memo[_memo_slot(task, chart, initial_state, np.int32(END))]
             joined = (np.int64(0), np.int32(EMPTY), True, end.log10, 0.0)
         else:
-            joined = _item(task, chart, chart.tails[tails + (1 if rule == GLUE_NEXT else 0)], joined)
+            joined = _append_item(task, chart, chart.tails[tails + (1 if rule == GLUE_NEXT else 0)], joined)
     else:
-        joined = _side(task, chart, rule, tails)
+        joined = _score_side(task, chart, rule, tails)
     size, state, closed, final, promised = joined
     return size, state, closed, final * LN_10, promised
 
@@ -147,11 +147,11 @@ INHERITED = 0.75
 @njit_inline
 def _pop(chart):
     """Pop the candidate with the best estimate from the heap; ties go to the lower number."""
-    heap, promises = chart.heap, chart.estimates
+    heap, estimates = chart.heap, chart.estimates
     best = np.int64(heap[0])
     size = chart.taken[HEAP] - 1
     chart.taken[HEAP] = size
-    moved, promise = heap[size], promises[size]
+    moved, estimate = heap[size], estimates[size]
     position = 0
     while True:
         below = 2 * position + 1
@@ -159,15 +159,15 @@ def _pop(chart):
             break
         sibling = below + 1
         if sibling < size and (
-            promises[sibling] > promises[below]
-            or (promises[sibling] == promises[below] and heap[sibling] < heap[below])
+            estimates[sibling] > estimates[below]
+            or (estimates[sibling] == estimates[below] and heap[sibling] < heap[below])
         ):
             below = sibling
-        if not (promises[below] > promise or (promises[below] == promise and heap[below] < moved)):
+        if not (estimates[below] > estimate or (estimates[below] == estimate and heap[below] < moved)):
             break
-        heap[position], promises[position] = heap[below], promises[below]
+        heap[position], estimates[position] = heap[below], estimates[below]
         position = below
-    heap[position], promises[position] = moved, promise
+    heap[position], estimates[position] = moved, estimate
     return best
 
 
@@ -180,35 +180,35 @@ def _push(task, chart, cube, coordinates, axis, gained):
     """
     used = chart.taken
     number = used[CANDIDATES]
-    of, candidate = chart.cubes[cube], chart.candidates[number]
+    cube_row, candidate = chart.cubes[cube], chart.candidates[number]
     candidate.cube, candidate.place, candidate.grown = cube, coordinates, axis
-    candidate.rule = of.rule if of.rules == 0 else task.weighed.order[chart.coordinates[coordinates]]
-    apart = of.base if of.rules == 0 else task.weighed.ahead[candidate.rule]
-    for k in range(of.arity):
+    candidate.rule = cube_row.rule if cube_row.rules == 0 else task.weighed.order[chart.coordinates[coordinates]]
+    apart = cube_row.base if cube_row.rules == 0 else task.weighed.ahead[candidate.rule]
+    for k in range(cube_row.arity):
         apart += chart.ranks[chart.coordinates[coordinates + 1 + k]]
     candidate.apart = apart
-    margin = (MARGIN if axis == 0 else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * of.arity
-    promise = apart + INHERITED * gained + margin
-    if _is_worse(task, chart, promise):
+    margin = (MARGIN if axis == 0 else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * cube_row.arity
+    estimate = apart + INHERITED * gained + margin
+    if _is_worse(task, chart, estimate):
         return
     used[CANDIDATES] += 1
-    used[COORDINATES] = coordinates + of.arity + 1
+    used[COORDINATES] = coordinates + cube_row.arity + 1
     position = used[HEAP]
     used[HEAP] = position + 1
-    heap, promises = chart.heap, chart.estimates
+    heap, estimates = chart.heap, chart.estimates
     while position > 0:
         above = (position - 1) >> 1
         # Candidates on the heap have smaller numbers, so they win ties.
-        if promises[above] >= promise:
+        if estimates[above] >= estimate:
             break
-        heap[position], promises[position] = heap[above], promises[above]
+        heap[position], estimates[position] = heap[above], estimates[above]
         position = above
-    heap[position], promises[position] = number, promise
+    heap[position], estimates[position] = number, estimate
 
 
 @njit_inline
-def _is_worse(task, chart, promise):
-    return 0 < task.limits.pops <= chart.taken[KEPT] and promise <= chart.kept_ranks[0]
+def _is_worse(task, chart, estimate):
+    return 0 < task.limits.pops <= chart.taken[KEPT] and estimate <= chart.kept_ranks[0]
 
 
 @njit_inline
@@ -265,11 +265,14 @@ def _grow(task, chart, candidate, rank):
     row = chart.candidates[candidate]
     gained = rank - row.apart
     cube, coordinates = np.int64(row.cube), np.int64(row.place)
-    of = chart.cubes[cube]
-    arity = of.arity
+    cube_row = chart.cubes[cube]
+    arity = cube_row.arity
     for axis in range(row.grown, arity + 1):
         # Axis 0 is the rules, axis k the items of nonterminal k.
-        end = of.rule + of.rules if axis == 0 else chart.cells[chart.cube_cells[of.cells + axis - 1], 1]
+        if axis == 0:
+            end = cube_row.rule + cube_row.rules
+        else:
+            end = chart.cells[chart.cube_cells[cube_row.cells + axis - 1], 1]
         if chart.coordinates[coordinates + axis] + 1 >= end:
             continue
         to = chart.taken[COORDINATES]

@@ -1,7 +1,7 @@
 """Chart filling: X over every span, S → X and S → S X from left to right, then the whole sentence.
 
-Source sides that match from a start are found by depth-first search of the trie over filled cells [Hopkins & Langmead
-2010].
+A depth-first search of the trie over filled cells finds the source sides that match from each start position [Hopkins &
+Langmead 2010].
 """
 
 import numpy as np
@@ -139,7 +139,7 @@ def _fill_x(task, chart, start, end):
 
 @njit
 def _fill_start(task, chart, start):
-    """Fill X over every span from a start. Returns False if out of room."""
+    """Fill X over every span that begins at `start`. Returns False if out of room."""
     words = task.sentence.words
     n = len(words)
     end = min(n, start + task.limits.span)

@@ -104,7 +104,7 @@ def scopes(columns: RuleColumns) -> NDArray[np.int32]:
 
 
 def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
-    """Return bool[R]: whether the decoder can use each rule. Source sides must not be empty or a single nonterminal."""
+    """Return a mask bool[R] of usable rules: their source side is neither empty nor a single nonterminal."""
     sizes = np.diff(columns.source_start)
     usable = sizes > 0
     single = sizes == 1

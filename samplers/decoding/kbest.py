@@ -60,7 +60,7 @@ no more entries.
 
 ENTRIES, ENTRY_TAILS = 0, 1
 MAX_ENTRIES = 1 << 20
-"""Limit of entries and candidates in a search for distinct translations, which then returns its results so far."""
+"""Maximum number of entries and candidates in a search for distinct translations. Beyond it, the search stops early."""
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _FREE = np.uint64(0)
@@ -126,7 +126,7 @@ def _without_best(lists, heap):
 
 @njit_inline
 def next_symbol(task, rule, position, arity):
-    """Return the symbol at a place of a rule's target side (word, or -k for nonterminal k), and whether it exists."""
+    """Return the symbol at a position of a rule's target side (word, or -k for nonterminal k); False past the end."""
     grammar, sentence = task.grammar, task.sentence
     rules = len(grammar.target_start) - 1
     if rule < 0:
@@ -179,7 +179,7 @@ def _is_new(lists, entry):
 
 @njit
 def begin_lists(task, chart, lists):
-    """Make the first entry of every item."""
+    """Initialize the list of every item with its first entry."""
     # A first entry's tails are the items themselves, so their numbers serve both.
     for k in range(chart.taken[TAILS]):
         lists.tails[k] = chart.tails[k]

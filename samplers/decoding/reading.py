@@ -143,7 +143,7 @@ def _separator(text, position, end, tabs):
 
 
 @njit
-def _divide(text, start, end, rules, tabs):
+def _split_fields(text, start, end, rules, tabs):
     """Split a line into `fields`. Returns the number of fields."""
     fields = 0
     position = start
@@ -164,7 +164,7 @@ def _divide(text, start, end, rules, tabs):
 
 
 @njit_inline
-def _token(text, position, end):
+def _next_token(text, position, end):
     """Return start and end of the next token at or after `position`; both are `end` after the last token."""
     while position < end and text[position] == _SPACE:
         position += 1
@@ -175,15 +175,15 @@ def _token(text, position, end):
 
 
 @njit
-def _side(text, field, vocabulary, size, symbols, first_symbol, labeled):
+def _read_side(text, field, vocabulary, size, symbols, first_symbol, labeled):
     """Read the symbols of a side. Returns their number, -1 if out of room, or -2 if the vocabulary is full."""
     count = 0
     position = field[0]
     while True:
-        start, position = _token(text, position, field[1])
+        start, position = _next_token(text, position, field[1])
         if start == position:
             break
-        if labeled and _token(text, position, field[1])[0] == field[1]:
+        if labeled and _next_token(text, position, field[1])[0] == field[1]:
             break
         if first_symbol + count == len(symbols):
             return -1
@@ -196,7 +196,7 @@ def _side(text, field, vocabulary, size, symbols, first_symbol, labeled):
 
 
 @njit_inline
-def _whole(text, start, end):
+def _parse_position(text, start, end):
     """Return the integer text[start:end], or -1 if it is invalid or too large for a position."""
     if start == end or end - start > 5:
         return np.int64(-1)
@@ -214,7 +214,7 @@ def _read_links(text, field, rules, first_link):
     count = 0
     position = field[0]
     while True:
-        start, position = _token(text, position, field[1])
+        start, position = _next_token(text, position, field[1])
         if start == position:
             return count
         if first_link + count == len(rules.links):
@@ -224,7 +224,7 @@ def _read_links(text, field, rules, first_link):
             middle += 1
         if middle == position:
             return -2
-        source, target = _whole(text, start, middle), _whole(text, middle + 1, position)
+        source, target = _parse_position(text, start, middle), _parse_position(text, middle + 1, position)
         if source < 0 or target < 0:
             return -2
         rules.links[first_link + count, 0] = source
@@ -239,7 +239,7 @@ def _read_values(text, field, rules, vocabularies, named):
     position = field[0]
     column = 0
     while True:
-        start, position = _token(text, position, field[1])
+        start, position = _next_token(text, position, field[1])
         if start == position:
             rules.taken[_VALUES] = value_row
             return 0
@@ -282,7 +282,7 @@ def _read_rule(text, rules, layout, vocabularies, fields):
         return NO_FIELDS
     if rule == len(rules.line):
         return NO_ROOM
-    source = _side(
+    source = _read_side(
         text,
         rules.fields[layout.source],
         vocabularies.source,
@@ -293,7 +293,7 @@ def _read_rule(text, rules, layout, vocabularies, fields):
     )
     if source < 0:
         return NO_ROOM if source == -1 else NO_VOCABULARY
-    target = _side(
+    target = _read_side(
         text,
         rules.fields[layout.target],
         vocabularies.target,
@@ -326,9 +326,9 @@ def _read_rule(text, rules, layout, vocabularies, fields):
 def read_rules(
     text: NDArray[np.uint8], cursor: NDArray[np.int64], layout: Layout, vocabularies: Vocabularies, rules: RuleLines
 ) -> int:
-    """Read rules from the cursor to the last complete line. Returns the outcome; the cursor is then at that line.
+    """Read rules from the cursor to the last complete line. Returns the outcome.
 
-    Empty lines and glue rules are skipped.
+    Moves the cursor to the first line that was not read. Empty lines and glue rules are skipped.
     """
     while True:
         start = cursor[AT]
@@ -338,12 +338,12 @@ def read_rules(
         last = end
         if last > start and text[last - 1] == _RETURN:
             last -= 1
-        fields = _divide(text, start, last, rules, layout.tabs)
+        fields = _split_fields(text, start, last, rules, layout.tabs)
         empty = fields == 1 and rules.fields[0, 1] == rules.fields[0, 0]
         glue = (
             layout.source == 1
             and not layout.tabs
-            and _is_glue(text, *_token(text, rules.fields[0, 0], rules.fields[0, 1]))
+            and _is_glue(text, *_next_token(text, rules.fields[0, 0], rules.fields[0, 1]))
         )
         if not empty and not glue:
             outcome = int(_read_rule(text, rules, layout, vocabularies, fields))
@@ -354,7 +354,7 @@ def read_rules(
         cursor[LINE] += 1
 
 
-NO_NUMBER_OF_ITS_OWN = 1 << 7
+UNNUMBERED = 1 << 7
 """Number of a nonterminal without an index; its link gives its counterpart."""
 
 _MAX_GAPS = 64
@@ -363,7 +363,7 @@ _LINKED = 1 << 29
 
 @njit
 def _number_gaps(columns, numbers):
-    """Assign numbers to nonterminals in source order. Returns the first rule with unmatched ones, or -1."""
+    """Assign numbers to nonterminals in source order. Returns the first rule with an unmatched nonterminal, or -1."""
     for rule in range(len(columns.source_start) - 1):
         source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]]
         target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]]
@@ -373,7 +373,7 @@ def _number_gaps(columns, numbers):
                 if gaps == _MAX_GAPS:
                     return rule
                 numbers[gaps] = -np.int64(source[k])
-                if numbers[gaps] == NO_NUMBER_OF_ITS_OWN:
+                if numbers[gaps] == UNNUMBERED:
                     for link in range(columns.link_start[rule], columns.link_start[rule + 1]):
                         other = columns.links[link, 1]
                         if columns.links[link, 0] == k and other < len(target) and target[other] == source[k]:
@@ -390,7 +390,7 @@ def _number_gaps(columns, numbers):
             else:
                 number = -np.int64(target[k])
                 for other in range(gaps):
-                    if numbers[other] == number != NO_NUMBER_OF_ITS_OWN:
+                    if numbers[other] == number != UNNUMBERED:
                         gap = np.int64(other)
             if gap < 0 or gap >= gaps or (filled >> gap) & 1:
                 return rule
@@ -420,10 +420,10 @@ def _keep_word_links(columns, start):
     return -1
 
 
-def with_numbered_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
+def number_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
     """Assign numbers to nonterminals in source order, and keep only the links of words. Changes the sides in place.
 
-    In the input, matching nonterminals have the same number, or `NO_NUMBER_OF_ITS_OWN` and a link. Returns the rules,
+    In the input, matching nonterminals have the same number, or `UNNUMBERED` and a link. Returns the rules,
     and the first rule whose nonterminals or links do not fit its sides, or -1.
     """
     fault = int(_number_gaps(columns, np.zeros(_MAX_GAPS, np.int32)))

@@ -44,8 +44,8 @@ uses before (`missed`); start and size of its fragment in the pair's bytes; root
 the rule's total count was at least 2 in any sweep of the current `SHARED_SWEEPS` (bit 0) or the previous ones (bit
 1); `draw`, the random number below `DRAWS` that decides which way its uses are rounded."""
 
-_OF_CHAIN = 0.28
-"""Measured factor of the squared error of a pair's expected uses m: 0.28 m (1 - m/2) / √T."""
+_CHAIN_ERROR = 0.28
+"""Factor of the squared error of a pair's expected uses m after T sweeps: 0.28 m (1 - m/2) / √T. From measurements."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 _SLOTS, _SLOTS_PER_RULE = 16, 4
@@ -57,8 +57,8 @@ class Averages(NamedTuple):
 
     Pair p has the slots `first[p]:first[p + 1]`, of which `filled[p]` are taken, and the entries
     `entry[first[p] : first[p] + taken[p]]` ENTRY. Slot k starts at byte `BYTES_PER_SLOT` * k of `content` uint8.
-    `sweeps` is the number of sweeps averaged. A rule without an entry has no more uses than `floor` and its threshold
-    at the last pruning together. Uses are sums over sweeps in units of 1/`ONE_USE`. `pairs` are permanent pair numbers.
+    `sweeps` is the number of sweeps averaged. A rule without an entry has up to `floor` uses plus its threshold at the
+    last pruning. Uses are sums over sweeps in units of 1/`ONE_USE`. `pairs` are permanent pair numbers.
     The other arrays are int64[P]; `first` is int64[P + 1].
     """
 
@@ -154,7 +154,7 @@ def draw_of_rule(pair, source_hash, target_hash):
 
 @njit_inline
 def threshold(step, draw, sweeps):
-    """Return the uses in `sweeps` sweeps from which a mean is rounded to the step, given the draw; otherwise to 0.
+    """Return the minimum uses in `sweeps` sweeps whose mean is rounded up to the step; fewer uses are rounded to 0.
 
     A uniform threshold of the mean between 0 and the step preserves its expectation.
     """
@@ -165,7 +165,7 @@ def threshold(step, draw, sweeps):
 def round_uses(uses, missed, sweeps, step, draw):
     """Return the expected uses of a rule and their error variance, in units of 1/`ONE_USE` and 1/`ONE_SQUARE`.
 
-    A mean below the step is rounded to 0 or to the step, which has a variance of its own. The decision assumes a third
+    A mean below the step is rounded to 0 or to the step, which has a variance of its own. This decision counts a third
     of the possibly missed uses.
     """
     if uses + missed // 3 < threshold(step, draw, sweeps):
@@ -182,8 +182,8 @@ def error_variance(mean, sweeps):
     It falls with the square root of the number of sweeps, since chains mix slowly: docs/model.md.
     """
     root = np.sqrt(max(np.float64(sweeps), 1.0))
-    of_chain = _OF_CHAIN * np.float64(mean) * (ONE_USE - min(mean, ONE_USE) / 2.0) / root
-    return np.int64(of_chain + 0.5)
+    squared_error = _CHAIN_ERROR * np.float64(mean) * (ONE_USE - min(mean, ONE_USE) / 2.0) / root
+    return np.int64(squared_error + 0.5)
 
 
 @njit_inline
@@ -211,7 +211,7 @@ def _has_room(averages, pair, slots):
 
 @njit
 def put_entry(averages, pair, hashes, root, sums, marks, fragment):
-    """Append an entry with `sums` (uses, missed), `marks` (shared, draw) and `fragment`; returns False without room."""
+    """Append an entry with `sums` (uses, missed) and `marks` (shared, draw). Returns False if out of room."""
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         return False
@@ -275,7 +275,7 @@ def _compact(averages, pair):
 
 @njit
 def _prune(averages, pair):
-    """Remove the entries that are rounded to 0 whatever their missed uses."""
+    """Remove the entries that are rounded to 0 even if all missed uses count."""
     gone = False
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         entry = averages.entry[k]
@@ -288,7 +288,7 @@ def _prune(averages, pair):
 
 @njit
 def _evict_least_used(averages, pair):
-    """Evict the first entry with the smallest excess, and raise the floor by it."""
+    """Evict the first entry with the smallest excess, and raise the floor by that excess."""
     first = averages.first[pair]
     least, excess = first, _excess(averages, pair, averages.entry[first])
     for k in range(first + 1, first + averages.taken[pair]):

@@ -21,7 +21,7 @@ from hierogram.samplers.compiled.probing import find_key
 from hierogram.samplers.forests.averages import encode_fragment
 from hierogram.samplers.forests.derivations import Batch, empty_state, make_summary, walk_space
 from hierogram.samplers.forests.forest import push_tails, view_pair
-from hierogram.samplers.forests.fragments import add_up, base_powers, summary_key
+from hierogram.samplers.forests.fragments import base_powers, cumulate_hashes, summary_key
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.keys import ALL_BITS, hash_words, numbering
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, SHORT, unescape_terminal
@@ -33,7 +33,7 @@ _UNSEEN = 0.5
 _MIN_WORDS = 100_000
 """Minimum text size in words for expected occurrences, so that small stores do not omit too many rules."""
 _MIN_PLACES, _MAX_PLACES = 1 << 12, 1 << 24
-"""First size of the table, and the size from which n-grams seen once are dropped if it is full."""
+"""Initial size of the table, and the size at which a full table drops n-grams seen once."""
 _PLACES_PER_NGRAM = 1.5
 _HALF_BITS = np.uint64(32)
 _POWERS = base_powers(ORDER)
@@ -165,11 +165,11 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
     hashes = hash_words((word or "" for word in spelled), salt)[symbols[is_word]]
     begins = is_word & ~np.append(False, is_word[:-1])
     ends = is_word & ~np.append(is_word[1:], False)
-    # Positions that count only words.
+    # Number of words up to and including each symbol.
     place = np.cumsum(is_word)
     runs = np.stack((side[begins], place[begins] - 1, place[ends]), axis=1)
     expected = np.full(len(sides), float(max(ngrams.words, _MIN_WORDS)))
-    running = add_up(hashes, hashes[:0], ALL_BITS).source
+    running = cumulate_hashes(hashes, hashes[:0], ALL_BITS).source
     _expect(running, runs, ngrams, expected)
     return expected
 
@@ -193,7 +193,7 @@ def _is_short(v, view):
 
 
 @njit
-def _below(v, view, stack, below):
+def _list_below(v, view, stack, below):
     """Write the nodes below v in the tree to `below` and return their number."""
     depth = push_tails(v, view, stack, 0)
     count = 0
@@ -207,16 +207,16 @@ def _below(v, view, stack, below):
 
 
 @njit
-def _room_of(batch, state, work):
+def _bound_sizes(batch, state, work):
     """Return upper bounds on the number of compositions and on their bytes."""
     compositions = 0
     size = 0
     for pair in range(len(batch.pairs)):
         view = view_pair(batch, state, pair)
-        for k in range(_below(len(view.node) - 1, view, work.stack, work.scratch[0])):
+        for k in range(_list_below(len(view.node) - 1, view, work.stack, work.scratch[0])):
             v = work.scratch[0, k]
             if _is_short(v, view):
-                capacity = 1 + _below(v, view, work.stack, work.scratch[1])
+                capacity = 1 + _list_below(v, view, work.stack, work.scratch[1])
                 compositions += capacity
                 size += _BYTES_PER_NODE * capacity * capacity
     return compositions, size
@@ -254,14 +254,14 @@ def _compose(batch, state, nodes, below, work, ngrams, output):
     position = 0
     for pair in range(len(batch.pairs)):
         view = view_pair(batch, state, pair)
-        for k in range(_below(len(view.node) - 1, view, work.stack, nodes)):
+        for k in range(_list_below(len(view.node) - 1, view, work.stack, nodes)):
             v = nodes[k]
             if not _is_short(v, view):
                 continue
             # Start with v itself (no nonterminal), then each node below. Phrases begin and end with linked words, so
             # each rule has words on both sides.
             below[0] = v
-            for j in range(1 + _below(v, view, work.stack, below[1:])):
+            for j in range(1 + _list_below(v, view, work.stack, below[1:])):
                 x = below[j]
                 symbols = _words(view.node[v], 0) - _words(view.node[x], 0) + 1 if x != v else _words(view.node[v], 0)
                 if symbols <= HIERO_MAX_SOURCE_SYMBOLS:
@@ -296,7 +296,7 @@ def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     are the n-gram counts of the text of the pairs.
     """
     state, work = empty_state(batch.forests), walk_space(batch)
-    number, size = _room_of(batch, state, work)
+    number, size = _bound_sizes(batch, state, work)
     columns = [np.zeros(number, np.int64) for _ in range(6)]
     fragments = Fragments(np.zeros(size, np.uint8), *columns)
     output = Compositions(fragments, np.zeros(number, np.uint64), np.zeros(number))

@@ -35,9 +35,10 @@ class State(NamedTuple):
 class Batch(NamedTuple):
     """P pairs that are sampled together: forests, words and derived bounds.
 
-    `pairs` int64[P] are the pair numbers of the random streams. `places` uint64[P] are the hash map sizes of each
-    pair's rules, minus 1. `derivation_rules` int64[P+1] cumulates the maximum number of rules in each pair's
-    derivation. `max_nodes` to `max_listed` bound these numbers per pair; `longest_rule` bounds the rule length.
+    `pairs` int64[P] are the pair numbers of the random streams. `places` uint64[P] is the capacity of each pair's hash
+    map of rules, minus 1. `derivation_rules` int64[P+1] cumulates the maximum number of rules in each pair's
+    derivation. Maxima over pairs: nodes, distinct rules during a sweep, edges of a node, and rules in all nodes' lists;
+    `longest_rule` bounds the rule length.
     """
 
     bitext: Bitext
@@ -141,7 +142,7 @@ class WalkSpace(NamedTuple):
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
-    # Uint64 powers of the hash base.
+    # uint64: powers of the hash base.
     powers: NDArray[np.uint64]
     # int64[2, n+1]
     scratch: NDArray[np.int64]
@@ -266,7 +267,8 @@ def get_number(buffer, position, end):
 def is_variable(value, node):
     """Check if 2·edge + cut is a value that the variables of a node can have.
 
-    The cut is 1 if it is not free, including the root: samplers look for the head of a rule up to a cut node.
+    The cut of the root and of other nodes that are not free is 1: samplers search upward for a cut node, the rule's
+    head.
     """
     return 0 <= value < 2 * np.int64(node["degree"]) and (value & 1 == 1 or node["free"] == 1)
 

@@ -91,7 +91,7 @@ def _cumulate(hashes):
     return running
 
 
-def add_up(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> Words:
+def cumulate_hashes(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> Words:
     """Return cumulative hashes from the word hashes uint64 of a bitext, in the order of its words."""
     return Words(_cumulate(source), _cumulate(target), key_mask)
 
@@ -130,7 +130,7 @@ def order_by_target(node, tails, first, size, order):
 
 
 @njit_inline
-def _and_words(value, running, start, end, powers):
+def _append_words(value, running, start, end, powers):
     """Return the hash `value` extended by the words start..end."""
     return (value - running[start]) * powers[end - start] + running[end]
 
@@ -166,7 +166,7 @@ def compose(v, view, summary, powers, scratch):
         is_cut = np.int64(cut[t])
         below = summary[nonterminal if is_cut else t]
         start = np.int64(node[t]["source_start"])
-        source_hash = _and_words(source_hash, view.source, position, start, powers)
+        source_hash = _append_words(source_hash, view.source, position, start, powers)
         source_size += start - position
         source_terminals += start - position + np.int64(below["source_terminals"])
         ends = ends if position == start else 0
@@ -182,7 +182,7 @@ def compose(v, view, summary, powers, scratch):
         source_size += tail_size
         nonterminals += np.int64(below["nonterminals"])
     end = np.int64(here["source_end"])
-    source_hash = _and_words(source_hash, view.source, position, end, powers)
+    source_hash = _append_words(source_hash, view.source, position, end, powers)
     source_size += end - position
     source_terminals += end - position
     ends = ends if position == end else 0
@@ -213,14 +213,15 @@ def compose(v, view, summary, powers, scratch):
             tail_size = np.int64(below["target_size"])
             power = powers[tail_size]
             shift = np.uint64(scratch[0, i]) * TARGET_STEP
-            target_hash = _and_words(target_hash, view.target, position, start, powers) * power + below["target_hash"]
+            target_hash = _append_words(target_hash, view.target, position, start, powers)
+            target_hash = target_hash * power + below["target_hash"]
             # The target hash has no labels: labeled nodes belong to trees, which have no target side.
             target_hash += shift * below["numbering"]
             numbering = numbering * powers[start - position] * power + below["numbering"]
             target_size += start - position + tail_size
             target_terminals += start - position + np.int64(below["target_terminals"])
             position = np.int64(node[t]["target_end"])
-        target_hash = _and_words(target_hash, view.target, position, end, powers)
+        target_hash = _append_words(target_hash, view.target, position, end, powers)
         numbering *= powers[end - position]
         target_size += end - position
         target_terminals += end - position

@@ -42,7 +42,7 @@ _MAX_STORED, _MAX_BYTES = 0xFFFFFFFF, 0xFFFF
 _MIN_ENTRY_BYTES = 6
 """Bytes of the smallest entry: five numbers and a fragment."""
 _ENTRY_BYTES = 18
-"""Maximal bytes of an entry's numbers: `root` and `size` have 16 bits, `uses` and `missed` 32, `draw` 8."""
+"""Maximum size of an entry's numbers in bytes: `root` and `size` have 16 bits, `uses` and `missed` 32, `draw` 8."""
 
 
 class Fragments(NamedTuple):

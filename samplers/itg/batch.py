@@ -20,8 +20,8 @@ _SHIFT = np.uint64(32)
 class Phrases(NamedTuple):
     """Phrase pairs that can be emitted besides word pairs: up to `longest` words per side.
 
-    longest² - 1 phrase pairs begin at each (source, target) position; the one of s source and t target words is at
-    offset `place_in(longest, s, t)`.
+    longest² - 1 phrase pairs begin at each (source, target) position. The phrase pair of s source and t target words is
+    at offset `phrase_offset(longest, s, t)`.
     """
 
     # Maximum phrase length in words.
@@ -125,8 +125,8 @@ def _number_types(source, source_offset, target, target_offset, types):
 
 
 @njit_inline
-def place_in(longest, height, width):
-    """Return the offset of a phrase pair among those that begin at one position."""
+def phrase_offset(longest, height, width):
+    """Return the offset of a phrase pair among the phrase pairs that begin at one position."""
     return (height - 1) * longest + width - 2
 
 
@@ -135,7 +135,7 @@ def phrase_type(batch, pair, i, x, height, width):
     """Return the type of the phrase pair of `height` by `width` words at (i, x), or -1."""
     longest = batch.phrases.longest
     cell = batch.cell_offset[pair] + i * (batch.target_offset[pair + 1] - batch.target_offset[pair]) + x
-    return batch.phrases.types[cell * (longest * longest - 1) + place_in(longest, height, width)]
+    return batch.phrases.types[cell * (longest * longest - 1) + phrase_offset(longest, height, width)]
 
 
 def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest: int) -> NDArray[np.int64]:

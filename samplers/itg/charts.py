@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.itg.batch import place_in
+from hierogram.samplers.itg.batch import phrase_offset
 from hierogram.samplers.itg.derivations import (
     INVERTED,
     PAIR,
@@ -68,7 +68,7 @@ def is_phrase(longest, height, width):
 @njit_inline
 def phrase_weight(weights, i, x, height, width):
     """Return the weight of the phrase pair that begins at source word i and target word x."""
-    return weights.phrases[i, x, place_in(weights.size[2], height, width)]
+    return weights.phrases[i, x, phrase_offset(weights.size[2], height, width)]
 
 
 def make_sampled_derivation(longest_source: int, longest_target: int) -> SampledDerivation:
@@ -258,7 +258,7 @@ def scale_emissions(emissions, n, m, scale):
                 for t in range(1, min(longest, m - x) + 1):
                     by *= scale[n + x + t - 1]
                     if s + t > 2:
-                        emissions.phrases[i, x, place_in(longest, s, t)] *= by
+                        emissions.phrases[i, x, phrase_offset(longest, s, t)] *= by
 
 
 @njit

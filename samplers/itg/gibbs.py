@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.itg.batch import phrase_type, place_in
+from hierogram.samplers.itg.batch import phrase_offset, phrase_type
 from hierogram.samplers.itg.charts import (
     SampledDerivation,
     Weights,
@@ -93,7 +93,7 @@ def make_local_move(longest: int, longest_phrase: int = 1) -> LocalMove:
 
 @njit
 def _take_pieces(local, at, side):
-    """Find the pieces of a move at a node. Returns (pieces were found, a child was opened)."""
+    """Write the pieces of a move at a node; the left (`side` 0) or right child is replaced by its children."""
     nodes, pieces = local.nodes, local.pieces
     local.numbers[:] = 0
     rule = nodes[at]["rule"]
@@ -163,7 +163,7 @@ def _list_rules(local, at):
 
 
 @njit
-def _take_out(batch, pair, counts, local, number):
+def _remove_old(batch, pair, counts, local, number):
     for k in range(number):
         count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
 
@@ -183,7 +183,7 @@ def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
             if s + t > 2:
                 of_type = phrase_type(batch, pair, source[p, 1], target[q, 1], s, t)
                 mass = pair_mass(batch, base, of_type)
-                items.phrases[p, q, place_in(longest, s, t)] = scale * (counts.pairs[of_type] + mass)
+                items.phrases[p, q, phrase_offset(longest, s, t)] = scale * (counts.pairs[of_type] + mass)
 
 
 @njit
@@ -279,7 +279,7 @@ def _is_piece(local, rule, p, q):
 
 
 @njit
-def _choices(local, length):
+def _reverse_probability(local, length):
     """Return the probability that the reverse move selects the same pieces; 0 if it cannot."""
     leaves = 0
     has_piece = False
@@ -294,7 +294,7 @@ def _choices(local, length):
 
 
 @njit
-def _old_choices(local):
+def _selection_probability(local):
     """Return the probability that this move selects its pieces."""
     has_piece = False
     for k in range(local.numbers[_BLOCKS]):
@@ -335,27 +335,27 @@ def _move(batch, pair, base, counts, local, at, side, random):
     _take_pieces(local, at, side)
     _list_items(local)
     number = _list_rules(local, at)
-    _take_out(batch, pair, counts, local, number)
+    _remove_old(batch, pair, counts, local, number)
     _weigh_items(batch, pair, base, counts, local)
     sum_inside(local.chart, local.items)
     sampled_length, random = draw_derivation(local.chart, local.items, random, local.drawn)
-    choices = _choices(local, sampled_length)
+    choices = _reverse_probability(local, sampled_length)
     ratio = 0.0
     if choices > 0.0:
         ratio = choices * _add_new(batch, pair, base, counts, local, sampled_length, 1)
         _add_new(batch, pair, base, counts, local, sampled_length, -1)
-    before = _old_choices(local) * _add_old(batch, pair, base, counts, local, number)
+    before = _selection_probability(local) * _add_old(batch, pair, base, counts, local, number)
     random = advance(random)
     if uniform(random) * before >= ratio:
         return 0, random
-    _take_out(batch, pair, counts, local, number)
+    _remove_old(batch, pair, counts, local, number)
     _add_new(batch, pair, base, counts, local, sampled_length, 1)
     return sampled_length, random
 
 
 @njit
 def resample_locally(batch, pair, state, local, random):
-    """Make as many moves at random nodes as the pair's longest derivation has rules; returns the accepted moves."""
+    """Try one move per rule of the pair's longest derivation, at random nodes; returns the number of accepted moves."""
     derivations, counts, base = state
     rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
     length = np.int64(derivations.length[pair])

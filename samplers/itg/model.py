@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
 from hierogram.samplers.compiled.variates import draw_gamma, slice_sample
-from hierogram.samplers.itg.batch import ItgBatch, phrase_type, place_in
+from hierogram.samplers.itg.batch import ItgBatch, phrase_offset, phrase_type
 from hierogram.samplers.itg.derivations import (
     PAIR,
     RULE_TYPES,
@@ -204,7 +204,7 @@ def count_derivation(batch, pair, nodes, length, counts, change):
 
 
 @njit
-def _weigh_phrases_of(batch, pair, base, counts, scale, weights):
+def _weigh_pair_phrases(batch, pair, base, counts, scale, weights):
     """Set the weights of a pair's phrase pairs, 0 beyond its ends; `scale` is the normalizer of the process."""
     longest = batch.phrases.longest
     shapes = longest * longest - 1
@@ -241,7 +241,7 @@ def weigh_rules(batch, pair, base, counts, weights):
             weights.pairs[i, x] = scale * (counts.pairs[of_type] + base_mass)
         cell += width
     if batch.phrases.longest > 1:
-        _weigh_phrases_of(batch, pair, base, counts, scale, weights)
+        _weigh_pair_phrases(batch, pair, base, counts, scale, weights)
     scale = weights.rules[SOURCE_NULL] / (counts.rules[SOURCE_NULL] + base.strengths[SOURCE_NULL_STRENGTH])
     for i in range(height):
         word = batch.source[s + i]
@@ -267,7 +267,7 @@ def copy_emissions(weights, to, n, m):
 
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
-    """Add one rule to the counts (an emission at words i and x); returns its probability before."""
+    """Add one rule to the counts (an emission at words i and x); returns its probability before the addition."""
     total = RULE_TYPES * TYPE_PRIOR
     for other in range(RULE_TYPES):
         total += counts.rules[other]
@@ -304,12 +304,12 @@ def frozen_weight(weights, rule, i, x):
     if rule == SOURCE_NULL:
         return weights.source_nulls[i]
     if rule > TARGET_NULL:
-        return weights.phrases[i, x, place_in(weights.size[2], source_words(rule), target_words(rule))]
+        return weights.phrases[i, x, phrase_offset(weights.size[2], source_words(rule), target_words(rule))]
     return weights.target_nulls[x] if rule == TARGET_NULL else weights.rules[rule]
 
 
 @njit
-def add_in_turn(batch, pair, base, nodes, length, counts, weights):
+def add_sequentially(batch, pair, base, nodes, length, counts, weights):
     """Add a derivation's rules to the counts one by one; returns P(derivation | rest) over the product of weights.
 
     The ratio is near 1. It corrects for frozen weights, which ignore that each use makes a rule more probable.
@@ -323,7 +323,7 @@ def add_in_turn(batch, pair, base, nodes, length, counts, weights):
 
 
 @njit
-def _process(count, mass):
+def _log_rising(count, mass):
     """Return ln of the rising factorial mass (mass + 1) … of `count` factors."""
     return math.lgamma(mass + count) - math.lgamma(mass) if count > 0 else 0.0
 
@@ -335,17 +335,17 @@ def log_likelihood(batch, base, counts):
     likelihood = 0.0
     for rule in range(RULE_TYPES):
         total += counts.rules[rule]
-        likelihood += _process(counts.rules[rule], TYPE_PRIOR)
-    likelihood -= _process(total, RULE_TYPES * TYPE_PRIOR)
+        likelihood += _log_rising(counts.rules[rule], TYPE_PRIOR)
+    likelihood -= _log_rising(total, RULE_TYPES * TYPE_PRIOR)
     for of_type in range(len(counts.pairs)):
-        likelihood += _process(counts.pairs[of_type], pair_mass(batch, base, of_type))
+        likelihood += _log_rising(counts.pairs[of_type], pair_mass(batch, base, of_type))
     for word in range(len(counts.source_nulls)):
-        likelihood += _process(counts.source_nulls[word], source_null_mass(base, word))
+        likelihood += _log_rising(counts.source_nulls[word], source_null_mass(base, word))
     for word in range(len(counts.target_nulls)):
-        likelihood += _process(counts.target_nulls[word], target_null_mass(base, word))
-    likelihood -= _process(counts.rules[PAIR], base.strengths[PAIR_STRENGTH])
-    likelihood -= _process(counts.rules[SOURCE_NULL], base.strengths[SOURCE_NULL_STRENGTH])
-    return likelihood - _process(counts.rules[TARGET_NULL], base.strengths[TARGET_NULL_STRENGTH])
+        likelihood += _log_rising(counts.target_nulls[word], target_null_mass(base, word))
+    likelihood -= _log_rising(counts.rules[PAIR], base.strengths[PAIR_STRENGTH])
+    likelihood -= _log_rising(counts.rules[SOURCE_NULL], base.strengths[SOURCE_NULL_STRENGTH])
+    return likelihood - _log_rising(counts.rules[TARGET_NULL], base.strengths[TARGET_NULL_STRENGTH])
 
 
 SHARE = 0.5
@@ -365,7 +365,7 @@ class Tables(NamedTuple):
     # int32[Vf], int32[Ve]
     source_nulls: NDArray[np.int32]
     target_nulls: NDArray[np.int32]
-    # float64[Vf], float64[Ve]: draws from P_f and P_e, in halves.
+    # float64[Vf], float64[Ve]: draws from P_f and P_e, multiples of 1/2.
     source: NDArray[np.float64]
     target: NDArray[np.float64]
 
@@ -379,7 +379,7 @@ def make_tables(types: int, source_words: int, target_words: int) -> Tables:
 
 
 @njit_inline
-def _tables_of(count, mass, random):
+def _draw_table_count(count, mass, random):
     """Sample the number of tables that `count` customers of one dish occupy; returns (tables, stream state)."""
     tables = 1 if count > 0 else 0
     for seated in range(1, count):
@@ -399,7 +399,7 @@ def draw_tables(batch, base, counts, key, sweep, tables):
         tables.pairs[of_type] = 0
         if counts.pairs[of_type] > 0:
             random = mix(visit + np.uint64(3 * of_type))
-            number, random = _tables_of(counts.pairs[of_type], pair_mass(batch, base, of_type), random)
+            number, random = _draw_table_count(counts.pairs[of_type], pair_mass(batch, base, of_type), random)
             tables.pairs[of_type] = number
             if of_type < len(batch.type_source):
                 tables.source[batch.type_source[of_type]] += SHARE * number
@@ -412,12 +412,12 @@ def draw_tables(batch, base, counts, key, sweep, tables):
                     tables.target[batch.target[at]] += SHARE * number
     for word in range(len(counts.source_nulls)):
         random = mix(visit + np.uint64(3 * word + 1))
-        number, random = _tables_of(counts.source_nulls[word], source_null_mass(base, word), random)
+        number, random = _draw_table_count(counts.source_nulls[word], source_null_mass(base, word), random)
         tables.source_nulls[word] = number
         tables.source[word] += SHARE * number
     for word in range(len(counts.target_nulls)):
         random = mix(visit + np.uint64(3 * word + 2))
-        number, random = _tables_of(counts.target_nulls[word], target_null_mass(base, word), random)
+        number, random = _draw_table_count(counts.target_nulls[word], target_null_mass(base, word), random)
         tables.target_nulls[word] = number
         tables.target[word] += SHARE * number
 

@@ -40,7 +40,7 @@ from hierogram.samplers.itg.model import (
     Base,
     ItgCounts,
     ItgSettings,
-    add_in_turn,
+    add_sequentially,
     copy_emissions,
     count_derivation,
     draw_strengths,
@@ -123,9 +123,9 @@ def _accept(batch, pair, state, scratch, proposal, random):
     first = derivations.offset[pair]
     before = derivations.length[pair]
     lay_out(rules, length, scratch.proposed)
-    ratio = add_in_turn(batch, pair, base, scratch.proposed, length, counts, scratch.weights)
+    ratio = add_sequentially(batch, pair, base, scratch.proposed, length, counts, scratch.weights)
     count_derivation(batch, pair, scratch.proposed, length, counts, -1)
-    present = add_in_turn(batch, pair, base, scratch.nodes, before, counts, scratch.weights)
+    present = add_sequentially(batch, pair, base, scratch.nodes, before, counts, scratch.weights)
     if uniform(advance(random)) * present >= ratio:
         return False
     count_derivation(batch, pair, scratch.nodes, before, counts, -1)
@@ -167,7 +167,7 @@ def _begin(batch, pair, state, scratch):
 
 @njit
 def _visit_by_slices(batch, pair, state, scratch, slices, visit):
-    """Resample a pair by slice sampling; returns True if the chart had room. `slices`: a, and True for flat slices."""
+    """Resample a pair by slices; returns False if the chart is out of room. `slices`: a, and True for flat slices."""
     shape, flat = slices
     length = _begin(batch, pair, state, scratch)
     if flat:

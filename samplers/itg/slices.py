@@ -13,7 +13,7 @@ from hierogram.samplers.compiled.intrinsics import lowest_bit
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.powers import Powers, make_powers, raise_to_power
 from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, uniform
-from hierogram.samplers.itg.batch import place_in
+from hierogram.samplers.itg.batch import phrase_offset
 from hierogram.samplers.itg.charts import (
     Weights,
     is_phrase,
@@ -67,7 +67,7 @@ class Slices(NamedTuple):
     # Lengths of the pair.
     height: int
     width: int
-    # Probabilities of the two rules with children, and these to the power a.
+    # Probabilities p of the two rules with children, and p^a.
     straight: float
     inverted: float
     straight_survives: float
@@ -95,7 +95,7 @@ def cell_uniform(visit, i, j, x, y):
 def may_survive(unit, p, shape):
     """Check cheaply if unit ≤ p^shape is possible. Rejects most cells for which it is false.
 
-    Between powers of two, log2 p is at most 0.0861 above its linear interpolation; 2^s is below its own.
+    Between powers of two, log2 p is up to 0.0861 above its linear interpolation, and 2^s is below its interpolation.
     """
     log2 = np.float64(p).view(np.int64) * _FRACTION - _EXPONENT_OF_ONE + _ABOVE_LINE
     return unit <= np.int64((shape * log2 + _EXPONENT_OF_ONE) / _FRACTION).view(np.float64)
@@ -178,7 +178,7 @@ def _cut_own(to, slices, weights, length):
         elif is_phrase(weights.size[2], j - i, y - x):
             u = frozen_weight(weights, np.int64(node["rule"]), i, x) * cell_uniform(slices.key, i, j, x, y)
             lives = u <= phrase_weight(weights, i, x, j - i, y - x)
-            to.phrases[i, x, place_in(weights.size[2], j - i, y - x)] = (
+            to.phrases[i, x, phrase_offset(weights.size[2], j - i, y - x)] = (
                 inverse_slice_density(u, shape) if lives else 0.0
             )
 
@@ -194,7 +194,10 @@ def _cut(slices, unit, p):
 
 @njit_inline
 def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
-    """Draw the slice variables of all emissions; `weigh(parameters, unit, p)` is the weight of one outside."""
+    """Draw the slice variables of all emissions.
+
+    `weigh(parameters, unit, p)` returns the weight of an emission outside the current derivation.
+    """
     for i in range(n):
         for x in range(m):
             to.pairs[i, x] = weigh(parameters, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])
@@ -211,7 +214,7 @@ def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
             for s in range(1, min(longest, n - i) + 1):
                 for t in range(1, min(longest, m - x) + 1):
                     if s + t > 2:
-                        phrase = place_in(longest, s, t)
+                        phrase = phrase_offset(longest, s, t)
                         unit = cell_uniform(key, i, i + s, x, x + t)
                         to.phrases[i, x, phrase] = weigh(parameters, unit, weights.phrases[i, x, phrase])
 
@@ -242,7 +245,7 @@ def keep_emissions(to, weights, shape, nodes, length, key):
         elif rule == TARGET_NULL:
             to.target_nulls[x] = _keep(shape, 0.0, weights.target_nulls[x])
         elif rule > TARGET_NULL:
-            phrase = place_in(weights.size[2], source_words(np.int64(rule)), target_words(np.int64(rule)))
+            phrase = phrase_offset(weights.size[2], source_words(np.int64(rule)), target_words(np.int64(rule)))
             to.phrases[i, x, phrase] = _keep(shape, 0.0, weights.phrases[i, x, phrase])
 
 
@@ -262,7 +265,7 @@ class Viability(NamedTuple):
 def _spread(within, spans, length, other):
     """Compute the first and last word that must be linked within every span, from the words' own spans.
 
-    `within` [length + 1, length + 1, 2] belongs to the side with `length` words; `spans` to that of `other` words.
+    `within` [length + 1, length + 1, 2] belongs to the side of `length` words, `spans` to the side of `other` words.
     """
     for x in range(length + 1):
         for y in range(x, length + 1):
@@ -454,9 +457,9 @@ def cell_range(chart, span, x):
 
 
 MAX_CELLS = 1 << 22
-"""Maximum number of cells; beyond, the chart is given up and the derivation kept. Limits the memory per pair."""
+"""Maximum number of cells. A larger chart is given up, and the derivation is kept. Limits the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
-"""Results of a draw in place of a length."""
+"""Values that a draw returns instead of the length of a derivation."""
 
 CELLS, COMBINATIONS, LIMIT = 0, 1, 2
 """Registers of a chart: number of cells, number of combinations, maximum number of combinations."""
@@ -649,7 +652,7 @@ def _marked_row(columns, first, x, words):
 
 @njit_inline
 def _make_span(chart, slices, i, j):
-    """Create the cells of a source span, from the last target position; returns True if the chart had room."""
+    """Create the cells of a source span, from the last target position. Returns False if the chart is out of room."""
     m, span = slices.width, span_index(i, j)
     words = bitset_word(m) + 1
     chart.has_row[span, :words] = np.uint64(0)
@@ -671,7 +674,7 @@ def _make_span(chart, slices, i, j):
 
 @njit
 def sum_inside(chart, slices):
-    """Compute the inside sums of all surviving cells by increasing source end; returns True if the chart had room."""
+    """Compute the inside sums of all surviving cells by increasing source end. Returns False if out of room."""
     n, m = slices.height, slices.width
     _sum_nulls(chart, slices)
     chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0

@@ -17,7 +17,7 @@ from hierogram.samplers.forests.averages import draw_of_rule, round_uses
 from hierogram.samplers.forests.derivations import get_number, misfit, put_number
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, VARIANCE_PER_DRAW
-from hierogram.samplers.itg.batch import ItgBatch, place_in
+from hierogram.samplers.itg.batch import ItgBatch, phrase_offset
 from hierogram.samplers.itg.derivations import (
     NODE,
     PAIR,
@@ -159,7 +159,7 @@ def rule_position(node, n, m, longest):
     if rule == TARGET_NULL:
         return BINARY + n + np.int64(node["x"])
     i, x = np.int64(node["i"]), np.int64(node["x"])
-    place = place_in(longest, np.int64(node["j"]) - i, np.int64(node["y"]) - x)
+    place = phrase_offset(longest, np.int64(node["j"]) - i, np.int64(node["y"]) - x)
     return BINARY + n + m + n * m + (i * m + x) * (longest * longest - 1) + place
 
 
@@ -421,7 +421,7 @@ def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUse
 
 
 def sum_uses(parts: list[RuleUses]) -> RuleUses:
-    """Sum the uses of each rule and drop rules whose changes cancel; `pairs` are those of the first part."""
+    """Sum the uses of each rule and drop rules whose changes cancel; `pairs` belong to the first part."""
     columns = zip(_room(0), *parts, strict=True)
     every = RuleUses(*(np.concatenate(column) for column in columns))
     order = np.argsort(every.rules, kind="stable")

@@ -124,7 +124,7 @@ def _compose_below(head, v, context):
 
 @njit_inline
 def _lay_out_options(v, head, context):
-    """Summarize v's derivation under each edge, prefetching table rows. Returns the edge of the summaries above v."""
+    """Summarize v's derivation under each edge, prefetching table rows. Returns the edge that was summarized last."""
     pair, work = context.pair, context.work
     present = np.int64(pair.edge[v])
     summed_up = present
@@ -226,8 +226,8 @@ def sample_cut(v, u, context):
     joined, upper, lower = _lay_out_cut(v, head, present, context)
     remove_rules(work.used, _list_cut(joined, upper, lower, present, work), context)
     joined_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)
-    pair_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
-    total = joined_weight.value + value_beside(pair_weight, joined_weight)
+    split_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
+    total = joined_weight.value + value_beside(split_weight, joined_weight)
     if work.registers[0]["averaged"]:
         credit(lower, v, 1.0 - joined_weight.value / total, context)
     choice = draw_binary(joined_weight.value, total, np.int64(present), u, context.avoid_current)

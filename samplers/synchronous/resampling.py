@@ -32,7 +32,7 @@ REGISTERS = np.dtype(
     [
         ("stamp", np.int64),
         ("epoch", np.int64),
-        ("met", np.int64),
+        ("found", np.int64),
         ("counted", np.int64),
         ("listed", np.int64),
         ("customers", np.int64),
@@ -49,8 +49,8 @@ REGISTERS = np.dtype(
 
 Number of the current pair (`stamp`) and of its summaries (`epoch`); rules found in the pair, and those with counts
 read; list items stored; customers of all rules; overlay rows taken; log entries; 1 if this sweep averages the pair;
-rules credited, bytes of their fragments, and uses lost for lack of fragment space; 1 if a customer of the pair was to
-be removed from a rule without customers.
+rules credited, bytes of their fragments, and uses lost for lack of fragment space; 1 if the sampler tried to remove a
+customer from a rule without customers.
 """
 
 STATISTICS = np.dtype(
@@ -63,7 +63,7 @@ STATISTICS = np.dtype(
         ("reads", np.int64),
     ]
 )
-"""Variables sampled and changed, rules scored, rules read from the table, Metropolis-Hastings steps."""
+"""Variables sampled and changed, rules scored, rules read from the table."""
 
 RULE = np.dtype(
     [
@@ -124,7 +124,7 @@ class Workspace(NamedTuple):
     top: NDArray[np.int32]
     # uint64: powers of the hash base.
     powers: NDArray[np.uint64]
-    # uint64[o, 4], int64: count changes of a block over the frozen table, and its taken rows.
+    # uint64[o, 4], int64: count changes of a block relative to the frozen table, and the taken rows of `overlay`.
     overlay: NDArray[np.uint64]
     overlay_list: NDArray[np.int64]
     # uint64[c, 4]: changes of all the worker's blocks in a round (key, change, size).
@@ -207,7 +207,7 @@ def forget_summaries(work):
 def begin_pair(work):
     """Clear the rules, summaries and lists of the previous pair."""
     work.registers[0]["stamp"] += 1
-    work.registers[0]["met"] = 0
+    work.registers[0]["found"] = 0
     work.registers[0]["counted"] = 0
     work.registers[0]["below_zero"] = 0
     forget_summaries(work)
@@ -250,8 +250,8 @@ def assign_number(v, context):
     slot = _find_place(source_hash, target_hash, context)
     if (work.places[slot] >> _32) == stamp:
         return np.int64(work.places[slot] & _LOW_HALF)
-    number = work.registers[0]["met"]
-    work.registers[0]["met"] = number + 1
+    number = work.registers[0]["found"]
+    work.registers[0]["found"] = number + 1
     work.places[slot] = (stamp << _32) | np.uint64(number)
     high, low = rule_key_from_hashes(source_hash, target_hash, context.key_mask)
     fetch(context.table, np.int64(low & table_mask(context.table.rows)))
@@ -268,7 +268,7 @@ def assign_number(v, context):
 def read_counts(context):
     """Read the table counts of the rules added since the last call."""
     work = context.work
-    for number in range(work.registers[0]["counted"], work.registers[0]["met"]):
+    for number in range(work.registers[0]["counted"], work.registers[0]["found"]):
         rule = work.rule[number]
         size = rule["size"]
         length = length_of(size)
@@ -280,8 +280,8 @@ def read_counts(context):
         rule["row"] = row
         rule["count"] = count
         rule["base"] = count
-    work.statistics[0]["reads"] += work.registers[0]["met"] - work.registers[0]["counted"]
-    work.registers[0]["counted"] = work.registers[0]["met"]
+    work.statistics[0]["reads"] += work.registers[0]["found"] - work.registers[0]["counted"]
+    work.registers[0]["counted"] = work.registers[0]["found"]
 
 
 @njit_inline
@@ -299,7 +299,7 @@ def add_rules(rules, size, context):
 
 @njit_inline
 def remove_rules(rules, size, context):
-    """Remove a customer from each of the first `size` rules; records if a rule had none, which stays unchanged."""
+    """Remove a customer from each of the first `size` rules. Sets `below_zero` if a rule has no customer."""
     for k in range(size):
         rule = context.work.rule[np.int64(rules[k])]
         count = rule["count"]
@@ -490,7 +490,7 @@ def write_rules(v, top, rules, context):
 @njit_inline
 def remember_rows(first, room, work):
     """Store the table rows that the pair read in `work.rows_read[first:first+room]`; 0 ends a shorter list."""
-    size = min(room, work.registers[0]["met"])
+    size = min(room, work.registers[0]["found"])
     for number in range(size):
         work.rows_read[first + number] = work.rule[number]["row"]
     if size < room:
@@ -509,11 +509,11 @@ def fetch_rows(first, room, table, work):
 
 
 @njit_inline
-def hand_over(direct, context):
+def write_changes(direct, context):
     """Write the pair's count changes to the table or to the block's overlay. Returns False if a count fell below 0."""
     work = context.work
     sound = work.registers[0]["below_zero"] == 0
-    for number in range(work.registers[0]["met"]):
+    for number in range(work.registers[0]["found"]):
         rule = work.rule[number]
         change = rule["count"] - rule["base"]
         if change == 0:

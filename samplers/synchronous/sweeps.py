@@ -41,18 +41,18 @@ from hierogram.samplers.synchronous.resampling import (
     Resampling,
     Workspace,
     fetch_rows,
-    hand_over,
     make_workspace,
     remember_rows,
+    write_changes,
 )
 
 _AHEAD = 8
 
 
 @njit_inline
-def _fetch_lines(array, start, end, items_a_line):
+def _fetch_lines(array, start, end, items_per_line):
     """Prefetch the cache lines of `array[start:end]`."""
-    for k in range(start, end, items_a_line):
+    for k in range(start, end, items_per_line):
         prefetch(array, k)
 
 
@@ -102,7 +102,7 @@ class Round(NamedTuple):
     # First pair, end (exclusive), and pairs per block.
     start: int
     end: int
-    pairs_a_block: int
+    pairs_per_block: int
     # int64[1]: number of blocks taken.
     turns: NDArray[np.int64]
     # Whether each pair updates the table; otherwise the table is frozen and changes are appended to the log.
@@ -133,7 +133,7 @@ class SweepPlan(NamedTuple):
 @njit_inline
 def next_block(block):
     """Return the first pair of the next free block; `block.end` or more if no block remains."""
-    return block.start + take_turn(block.turns) * block.pairs_a_block
+    return block.start + take_turn(block.turns) * block.pairs_per_block
 
 
 @njit_inline
@@ -154,7 +154,7 @@ def is_averaged(plan, p):
 
 @njit
 def sweep_pairs(block, batch, state, averages, plan, table, model, work):
-    """Gibbs-sample blocks until the round has none left. Returns False if a count fell below zero."""
+    """Gibbs-sample blocks until the round has no more blocks. Returns False if a count fell below zero."""
     forests = batch.forests
     sound = True
     work.registers[0]["logged"] = 0
@@ -162,7 +162,7 @@ def sweep_pairs(block, batch, state, averages, plan, table, model, work):
         first = next_block(block)
         if first >= block.end:
             break
-        last = min(first + block.pairs_a_block, block.end)
+        last = min(first + block.pairs_per_block, block.end)
         begin_block(table, work)
         for p in range(first, last):
             if plan.stages[p] <= 0:
@@ -177,7 +177,7 @@ def sweep_pairs(block, batch, state, averages, plan, table, model, work):
             end_credits(averages, p, context)
             first_node = forests.node_offset[p]
             remember_rows(first_node, forests.node_offset[p + 1] - first_node, work)
-            sound &= hand_over(block.direct, context)
+            sound &= write_changes(block.direct, context)
         if not block.direct:
             log_overlay(work)
     return sound
@@ -205,10 +205,10 @@ _MIN_PAIRS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Block scheme: `pairs_a_block` pairs per block, `blocks_a_round` blocks per frozen table."""
+    """Block scheme: `pairs_per_block` pairs per block, `blocks_per_round` blocks per frozen table."""
 
-    pairs_a_block: int = 32
-    blocks_a_round: int = 64
+    pairs_per_block: int = 32
+    blocks_per_round: int = 64
 
     @classmethod
     def suited_to(cls, pairs: int) -> "Blocks | None":
@@ -260,9 +260,9 @@ class PhraseKernel:
         """Run one sweep and return the new state. Consumes `state`. Raises `CountsError` if counts do not match it."""
         self.begin()
         blocks = self.blocks or _SEQUENTIAL
-        pairs_a_round = blocks.pairs_a_block * blocks.blocks_a_round
-        for start in range(0, self.batch.size, pairs_a_round):
-            end = min(start + pairs_a_round, self.batch.size)
+        pairs_per_round = blocks.pairs_per_block * blocks.blocks_per_round
+        for start in range(0, self.batch.size, pairs_per_round):
+            end = min(start + pairs_per_round, self.batch.size)
             max_new = int(self.batch.derivation_rules[end] - self.batch.derivation_rules[start])
             state = state._replace(table=with_room(state.table, max_new))
             self.sample(key, state, plan, (start, end))
@@ -291,15 +291,15 @@ class PhraseKernel:
         With blocks, the table is unchanged and `changes` returns the count changes. Raises `CountsError` for a negative
         count.
         """
-        pairs_a_block = (self.blocks or _SEQUENTIAL).pairs_a_block
-        round_ = Round(key, *pairs, pairs_a_block, np.zeros(1, np.int64), self.blocks is None)
+        pairs_per_block = (self.blocks or _SEQUENTIAL).pairs_per_block
+        round_ = Round(key, *pairs, pairs_per_block, np.zeros(1, np.int64), self.blocks is None)
         derivations, table, averages = state
 
-        def work_off(worker: int) -> bool:
+        def run_worker(worker: int) -> bool:
             work = self.workers[worker]
             return bool(self.resample(round_, self.batch, derivations, averages, plan, table, self.model, work))
 
-        if not all(list(self.run(work_off, range(len(self.workers))))):
+        if not all(list(self.run(run_worker, range(len(self.workers))))):
             raise CountsError(_BELOW_ZERO)
 
     def changes(self) -> list[NDArray[np.uint64]]:
@@ -337,8 +337,8 @@ def build(
         workers = 1
         run = map
     else:
-        overlay = _max_changes(batch, blocks.pairs_a_block)
-        logged = _max_changes(batch, blocks.pairs_a_block * blocks.blocks_a_round)
+        overlay = _max_changes(batch, blocks.pairs_per_block)
+        logged = _max_changes(batch, blocks.pairs_per_block * blocks.blocks_per_round)
     rows_read = np.zeros(batch.forests.nodes, np.uint32)
     spaces = [make_workspace(batch, overlay, logged, rows_read) for _ in range(workers)]
     return PhraseKernel(model, batch, resample, blocks, run, spaces)

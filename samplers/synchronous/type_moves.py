@@ -23,12 +23,16 @@ from hierogram.samplers.forests.fragments import (
 from hierogram.samplers.grammar.numbers import MAX_TYPE_MOVES
 
 PIVOTS = 1 << 62
-"""Offset of the random streams of moves: they belong to pair number `PIVOTS` + number of the batch's first pair."""
+"""Offset of the random streams of moves: they use the pair number `PIVOTS` + the number of the batch's first pair."""
 JOINED, UPPER, LOWER = 0, 1, 2
 
 
 class Sites(NamedTuple):
-    """Sites of a batch under its current derivations, by node across all pairs."""
+    """Sites of a batch under its current derivations, by node across all pairs.
+
+    A site is a node of a derivation whose cut is free. Its type is determined by three rules: the joined rule without
+    the cut, and the upper and lower rules with it.
+    """
 
     # uint64[N]: site type of a node, 0 if the node is not a site.
     types: NDArray[np.uint64]
@@ -196,7 +200,7 @@ class TypeSampler:
         self._free = np.flatnonzero(batch.forests.node["free"])
 
     def step(self, key: int, state: ChainState, number: int, pivots: int) -> tuple[ChainState, int]:
-        """Run `pivots` moves with one pivot each; returns also the number of changed cuts. Consumes `state`.
+        """Run `pivots` moves with one pivot each; also returns the number of changed cuts. Consumes `state`.
 
         Move i of step n uses the random stream of sweep n * MAX_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
         Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice does not
@@ -223,13 +227,13 @@ class TypeSampler:
         types, heads = self._sites
         alike = np.flatnonzero(types == types[pivot])
         used: set[int] = set()
-        occupied = []
+        selected = []
         for node in (pivot, *alike[alike != pivot].tolist()):
             own_heads = {int(heads[node]), node} if derivations.cut[node] else {int(heads[node])}
             if used.isdisjoint(own_heads):
                 used |= own_heads
-                occupied.append(node)
-        return np.array(occupied, np.int64)
+                selected.append(node)
+        return np.array(selected, np.int64)
 
     def _rules(self, pivot: int, derivations: State) -> SiteRules:
         pair = int(self._pairs_of(np.array([pivot]))[0])
@@ -270,9 +274,9 @@ class TypeSampler:
             group_sizes[UPPER] = group_sizes[LOWER] = 2 * split
         rest = np.array([look_up(table, high, low)[1] for high, low in rules.keys], np.int64) - group_sizes
         weights = np.cumsum(np.exp(log_weights(self._model, rules, rest, table.rule_tokens - sites - split, sites)))
-        joined_sites = int(np.searchsorted(weights, draws.uniform() * weights[-1], "right"))
+        split_sites = int(np.searchsorted(weights, draws.uniform() * weights[-1], "right"))
         after = np.zeros(sites, np.uint8)
-        remaining = min(joined_sites, sites)
+        remaining = min(split_sites, sites)
         for k in range(sites):
             if draws.uniform() * (sites - k) < remaining:
                 after[k] = 1

@@ -37,7 +37,7 @@ class LabelProcesses(NamedTuple):
 
 
 class TreeModel(NamedTuple):
-    """Constants for the kernels: log probabilities of the E edges of a batch, and the process without discount."""
+    """Constants for the kernels: log probabilities of the E edges of a batch, and of a Dirichlet process."""
 
     # int64[N+1], float64[E]: edge j of node v has natural log probability `log_expansion[edge_offset[v] + j]`.
     edge_offset: NDArray[np.int64]

@@ -203,7 +203,7 @@ def _enter_fragment(k, v, context):
 
 @njit
 def list_option(v, head, context):
-    """List the fragments of the option given by v's current edge: the one at `head`, and those rooted below v.
+    """List the fragments of the option given by v's current edge: the fragment at `head`, and fragments rooted below v.
 
     Recomputes the summaries below v and up to `head`. Returns (number of fragments, log_factor): the natural log of the
     density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
@@ -283,7 +283,7 @@ def _log_odds(present, context):
     """Return ln (P(upper) P(lower) / P(joined)), excluding the current fragments from the counts."""
     labels, table, option = context.labels, context.table, context.space.option
     joined, upper, lower = option[_JOINED], option[_UPPER], option[_LOWER]
-    # The cut's fragments above it have the same root.
+    # The joined and the upper fragment have the same root.
     upper_label, lower_label = np.int64(upper["label"]), np.int64(lower["label"])
     is_same = 1 if upper["low"] == lower["low"] and upper["high"] == lower["high"] else 0
     joined_count = _fragment_count(joined, table) - (1 - present)
@@ -424,7 +424,7 @@ class FragmentUses(NamedTuple):
 class BaseDraws(NamedTuple):
     """Numbers of expansions and stops in all base draws, by label: `expanded`, `stopped` int64[L].
 
-    `drawn`: whether they are sampled. `random`: the stream for sampling numbers of tables.
+    `drawn`: True if they are sampled, False if they stay 0. `random`: the stream for sampling numbers of tables.
     """
 
     expanded: NDArray[np.int64]
@@ -683,7 +683,7 @@ def build(model: TreeModel, batch: Batch) -> TreeKernel:
 
 
 def _room(batch: Batch, first: int, last: int) -> int:
-    """Return an upper bound of the new table rows in a sweep over trees first..last - 1."""
+    """Return an upper bound on the new table rows in a sweep over trees first..last - 1."""
     forests = batch.forests
     nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
     ambiguous = nodes["degree"] > 1

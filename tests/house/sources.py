@@ -43,7 +43,7 @@ def dotted(path: Path) -> str:
 
 
 def imports(syntax: ast.Module) -> Iterator[Import]:
-    """Yield all imports of a module, including those inside functions and for types only."""
+    """Yield all imports of a module, including imports inside functions and for types only."""
     for_types = {
         inner
         for node in ast.walk(syntax)

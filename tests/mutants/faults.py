@@ -226,7 +226,7 @@ FAULTS = (
         "forests/averages.py",
         "if uses + missed // 3 <",
         "if uses <",
-        (AVERAGES, "-k", "those_of_the_twin or rounded_up"),
+        (AVERAGES, "-k", "rounded_uses_equal_the_twin or rounded_up"),
     ),
     Fault(
         "rounded uses keep their mean",
@@ -360,8 +360,8 @@ FAULTS = (
     Fault(
         "small variances are rounded down",
         "forests/averages.py",
-        "return np.int64(of_chain + 0.5)",
-        "return np.int64(of_chain / ONE_USE) * ONE_USE",
+        "return np.int64(squared_error + 0.5)",
+        "return np.int64(squared_error / ONE_USE) * ONE_USE",
         (AVERAGES, "-k", "rounded_away"),
     ),
     Fault(
@@ -778,7 +778,7 @@ FAULTS = (
     Fault(
         "removing a word pair also removes others with the same home row",
         "alignment/counts.py",
-        "            signs |= _sign_of(key, shift)",
+        "            signs |= _sign_bit(key, shift)",
         "            signs |= np.uint8(0)",
         ("tests/samplers/alignment/test_start.py", "-k", "one_by_one"),
     ),
@@ -1137,8 +1137,8 @@ FAULTS = (
     Fault(
         "phrases do not have the levels of their words",
         "itg/charts.py",
-        "emissions.phrases[i, x, place_in(longest, s, t)] *= by",
-        "emissions.phrases[i, x, place_in(longest, s, t)] *= 1.0",
+        "emissions.phrases[i, x, phrase_offset(longest, s, t)] *= by",
+        "emissions.phrases[i, x, phrase_offset(longest, s, t)] *= 1.0",
         (_ITG, "-k", "twins_do and exhaustive and 2"),
     ),
     Fault(
@@ -1477,8 +1477,8 @@ FAULTS = (
     Fault(
         "estimates of places omit the gains of neighbors",
         "decoding/cubes.py",
-        "    promise = apart + INHERITED * gained + margin\n",
-        "    promise = apart + 0.0 * gained + margin\n",
+        "    estimate = apart + INHERITED * gained + margin\n",
+        "    estimate = apart + 0.0 * gained + margin\n",
         _PRUNING,
     ),
     Fault(

@@ -101,7 +101,7 @@ class Corpus:
         return max(-self.widest, min(self.widest, self.event_of(width)))
 
     def jump_share(self, jump: Hashable) -> float:
-        """Return the share of an event's probability that each of its widths has."""
+        """Return the share of one width in its event's probability; all widths of an event have the same share."""
         if not isinstance(jump, int) or abs(jump) <= self.single:
             return 1.0
         return 1 / (self.single << (abs(jump) - self.single - 1))
@@ -288,7 +288,7 @@ def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, 
 def _jumps_around(
     words: Sequence[Word], g: int, length: int, settings: Settings, corpus: Corpus
 ) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
-    """Return the jumps of a pair: those independent of a word, the jump to its link, and the jump from it."""
+    """Return the jumps of a pair: jumps independent of a word, the jump to its link, and the jump from its link."""
     jumps = jumps_of(words, length, settings.model, corpus)
     here = g
     if settings.model == BHMM_F:
@@ -424,7 +424,7 @@ def move_chance(corpus: Corpus, state: State, f: str, move: Move) -> float:
 def relink_weights(
     corpus: Corpus, state: State, site: Site, left: Sequence[Site], move: Move, settings: Settings
 ) -> dict[int | None, float]:
-    """Return the weights of a site's links to the two words, given all links except those of the sites in `left`.
+    """Return the weights of a site's links to the two words, given all links except links of the sites in `left`.
 
     `left` includes the site itself. Jumps of these sites count, their words do not.
     """
@@ -490,7 +490,7 @@ def word_draws(corpus: Corpus, state: State, f: str, settings: Settings) -> Iter
 
 
 def move_word(corpus: Corpus, state: State, f: str, stream: Stream, settings: Settings) -> State:
-    """Return one move of an emitted word, drawn as the kernel draws."""
+    """Draw one move of an emitted word, with the same random numbers as the kernel."""
     sites = sites_of(corpus, f)
     site = sites[int(stream.uniform() * len(sites))]
     conditioning = corpus.pairs[site[0]].conditioning
@@ -615,8 +615,8 @@ def links_of_means(
 def expected_threshold(means: Iterable[float], least: int, steps: int) -> float:
     """The threshold k/`steps`, k from `least`, whose links have the largest expected F-score [Lewis 1995].
 
-    Each mean is the probability of its link: right links above the threshold, twice, over those above and all right
-    ones.
+    Each mean is the probability of its link. The F-score is twice the expected correct links above the threshold,
+    divided by the number of links above it plus the expected number of correct links.
     """
     found = list(means)
 

@@ -60,7 +60,7 @@ class Entry:
 
 @dataclass
 class Average:
-    """Averages of one pair in a fixed number of slots; `truth` has exact uses, `weight` that of all sweeps.
+    """Averages of one pair in a fixed number of slots; `truth` has exact uses, `weight` is the weight of all sweeps.
 
     `draw` returns the draw of a rule.
     """

@@ -71,16 +71,16 @@ class Corpus:
         return joint
 
     def sweep_in_blocks(
-        self, joint: Joint, mover: Mover, seed: int, number: int, *, pairs_a_block: int, blocks_a_round: int
+        self, joint: Joint, mover: Mover, seed: int, number: int, *, pairs_per_block: int, blocks_per_round: int
     ) -> Joint:
         """Return the state after a sweep in blocks: each sees the counts at the start of its round and its own changes.
         """
         after = joint
         pairs = list(range(len(self.forests)))
-        blocks = [pairs[i : i + pairs_a_block] for i in pairs[::pairs_a_block]]
-        for i in range(0, len(blocks), blocks_a_round):
+        blocks = [pairs[i : i + pairs_per_block] for i in pairs[::pairs_per_block]]
+        for i in range(0, len(blocks), blocks_per_round):
             before = after
-            for block in blocks[i : i + blocks_a_round]:
+            for block in blocks[i : i + blocks_per_round]:
                 seen = before
                 for p in block:
                     seen = self.resample(seen, p, mover, seed, number)

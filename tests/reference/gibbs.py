@@ -156,7 +156,7 @@ class Sweep:
         return self.edge_options(task.node, variables)
 
     def edge_options(self, node: int, variables: Variables) -> Options:
-        """SampleEdge: score the rule that holds the node and those below, times the density factor."""
+        """SampleEdge: score the rule that contains the node and the rules below, times the density factor."""
         holder = rule_holder(self.forest, variables, node)
         outcomes = tuple(with_edge(variables, node, j) for j in range(self.forest.nodes[node].degree))
         weights = []
@@ -179,7 +179,7 @@ class Sweep:
         return Options((joined, split), weights)
 
     def affected(self, node: int, holder: int, variables: Variables) -> list[int]:
-        """Return the heads of the rules that depend on a node's edge: the rule that holds it, then those below."""
+        """Return the heads of the rules that depend on a node's edge: the rule that contains it, then rules below."""
         return [holder, *(v for v in rule_heads(self.forest, variables, node) if v != node)]
 
     @contextmanager

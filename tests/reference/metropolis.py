@@ -50,7 +50,7 @@ class Metropolis:
         return exp(min(0.0, log_ratio))
 
     def sample(self, variables: Variables, stream: Stream) -> Variables:
-        """Return the variables after one step; those outside the proposed derivation keep their values."""
+        """Return the variables after one step; variables outside the proposed derivation keep their values."""
         proposed = variables
         agenda = [self.forest.root]
         while agenda:

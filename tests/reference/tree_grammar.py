@@ -116,7 +116,7 @@ class Grammar:
         return self.bases[fragment]
 
     def log_score(self, fragments: Iterable[Fragment], rest: Counter[Fragment]) -> float:
-        """ln P of the fragments in sequence, given the rest and those before."""
+        """ln P of the fragments in sequence, given the rest and the earlier fragments."""
         counts = rest.copy()
         tokens: Counter[object] = Counter()
         for fragment, n in counts.items():

@@ -50,7 +50,7 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare sampled grammars with Hiero's heuristic one: rules by scope, ratio, coverage, compressed size.
+    """Compare sampled grammars with Hiero's heuristic grammar: rules by scope, ratio, coverage, compressed size.
 
     \b Example:
       python -m hierogram.tools.lab compare news.fr news.en news.align --keep news.db
@@ -89,7 +89,7 @@ def compare(
 
 @contextmanager
 def _learned(files: list[str], chosen: CompareOptions) -> Iterator["tuple[Store, list[str]]"]:
-    """Yield a store that has learned the files except held-out pairs, and the source sides of those pairs."""
+    """Yield a store that has learned the files except held-out pairs, and the source sides of the held-out pairs."""
     from hierogram.daemon.cli.learning import align_pending, learning_progress
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.library.store import open

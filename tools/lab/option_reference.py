@@ -68,7 +68,7 @@ def annotation(kind: Any, option: Option) -> str:
 
 
 def keywords(folder: str) -> str:
-    """Return the module of keyword arguments in a folder."""
+    """Return the source of a folder's generated module of keyword arguments."""
     parts = []
     for name, (options, function) in KEYWORDS[folder].items():
         fields = []

@@ -175,7 +175,7 @@ def by_script(round_trips: Iterable[RoundTrip]) -> Iterator[str]:
 
 
 def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
-    """Yield the round trips of texts; print the skipped ones, whose package is not installed."""
+    """Yield the round trips of texts. Skips texts whose tokenizer is not installed, and prints a note."""
     for text, language in languages.items():
         try:
             yield round_trip(text, language)

@@ -1,4 +1,4 @@
-"""Measure the calibration of decoded links: their probabilities against the share of correct ones.
+"""Measure the calibration of decoded links: their probabilities against the share of correct links.
 
     python -m hierogram.tools.lab.reliability gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 

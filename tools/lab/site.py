@@ -99,7 +99,7 @@ def _described(name: str, member: Any) -> Iterator[str]:
 def _documented(name: str, member: Any) -> Iterator[str]:
     if callable(member) and not (inspect.isclass(member) and issubclass(member, Exception)):
         signature = re.sub(r"\b(hierogram|numpy|typing|collections)\.(\w+\.)*", "", str(inspect.signature(member)))
-        # Quoted annotations.
+        # Remove the quotes of quoted annotations.
         signature = re.sub(r"((?:: |-> ))'([^']*)'", r"\1\2", signature)
         # Declarations of options are only for the command line.
         signature = re.sub(r"Annotated\[(.*?), Option\(.*?\)\]", r"\1", signature)
@@ -144,7 +144,7 @@ def build(output: Annotated[Path, typer.Option("--output", "-o", help="Folder of
             printed = re.sub(r"\x1b\[[0-9;]*m", "", ran.stdout + ran.stderr).partition("Traceback")[0].strip()
             raise UsageError(f"the site cannot be built (it needs the extra `site`):\n{printed}")
         shutil.copytree(Path(folder) / "site", output, dirs_exist_ok=True)
-        # The files to which llms.txt links.
+        # llms.txt links to the Markdown pages.
         shutil.copytree(Path(folder) / "pages", output, dirs_exist_ok=True)
 
 

@@ -26,15 +26,15 @@ from hierogram.samplers.decoding.reading import (
     NO_LINK,
     NO_NAME,
     NO_NUMBER,
-    NO_NUMBER_OF_ITS_OWN,
     NO_ROOM,
     NO_VOCABULARY,
+    UNNUMBERED,
     Layout,
     RuleLines,
     Vocabularies,
+    number_gaps,
     read_rules,
     room_for,
-    with_numbered_gaps,
 )
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.browsing.reader import literal
@@ -142,7 +142,7 @@ class RuleReader:
             names, features = self._features(rules)
         else:
             names, features = self._canonical(self._names, values, np.ones(len(self._names), np.bool_))
-        columns, fault = with_numbered_gaps(rules.columns(source, target, features))
+        columns, fault = number_gaps(rules.columns(source, target, features))
         if fault >= 0:
             raise self._fault(
                 int(rules.line[fault]),
@@ -162,7 +162,7 @@ class RuleReader:
             if match:
                 meanings[symbol] = -int(match[2])
             elif self._format == MOSES.name and (match := _LINKED.fullmatch(spelled)):
-                meanings[symbol] = -NO_NUMBER_OF_ITS_OWN
+                meanings[symbol] = -UNNUMBERED
             else:
                 if self._format == MOSES.name:
                     for written, meant in _MOSES_ESCAPES:

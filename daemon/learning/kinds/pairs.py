@@ -33,7 +33,7 @@ from hierogram.samplers.forests.derivations import (
     select_trees,
 )
 from hierogram.samplers.forests.forest import NO_TAIL, Bitext, Forests, build_forests
-from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.forests.records import (
     Fragments,
     check_records,
@@ -296,7 +296,7 @@ def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
     bitext = Bitext(source, source_offset, target, target_offset, link_source, link_target, link_offset)
     _check_links(rows, bitext)
-    words = add_up(
+    words = cumulate_hashes(
         hash_words(source_words, settings.key_salt)[source],
         hash_words(target_words, settings.key_salt)[target],
         keys.ALL_BITS,

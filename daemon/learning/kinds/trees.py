@@ -23,7 +23,7 @@ from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.derivations import Batch, State, initial_state, make_batch
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
-from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import check_size, productions, read_parse
 from hierogram.samplers.grammar.columns import join_texts
@@ -119,7 +119,7 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
     none = np.zeros(len(offsets), np.int64)
     no_links = np.zeros(0, np.int16)
     bitext = Bitext(source, offsets, np.zeros(0, np.int32), none, no_links, no_links, none)
-    hashed = add_up(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), keys.ALL_BITS)
+    hashed = cumulate_hashes(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), keys.ALL_BITS)
     batch = make_batch(bitext, hashed, assemble(pairs), np.asarray(ids, np.int64), longest)
     expansions = Expansions(
         list(numbers_by_symbols),

@@ -202,7 +202,7 @@ def _with_bigrams(chain: AlignmentChain, direction: Direction) -> AlignmentChain
 
 STEPS = Steps(
     start=lambda direction, options, seed: model1_links(
-        direction.sides, len(direction.conditioning.vocabulary), with_no_word=False
+        direction.sides, len(direction.conditioning.vocabulary), with_empty_word=False
     ),
     count=lambda first, sides, chain, scratch: count_collocations(first, sides, chain),
     sweep=sweep_collocations,

@@ -1,9 +1,9 @@
 """BHMM-F: HMM aligner with fertilities; jumps skip unlinked words.
 
-Differences to [SA16 §2]: an unlinked word keeps the position of the last linked one, as in the HMM of Och & Ney (2003);
-the last linked word jumps to the end; a word is unlinked with a fixed probability; and every conditioning word has a
-distribution over its number of links [Zhao & Gildea 2010], with a Dirichlet prior, integrated out. The target is the
-product of these factors. Sweeps of stage 1 omit jumps and fertilities, sweeps of stage 2 omit fertilities.
+Differences from [SA16 §2]: an unlinked word keeps the position of the last linked word, as in the HMM of Och & Ney
+(2003); the last linked word jumps to the end; a word is unlinked with a fixed probability; and every conditioning word
+has a distribution over its number of links [Zhao & Gildea 2010], with a Dirichlet prior, integrated out. The target is
+the product of these factors. Sweeps of stage 1 omit jumps and fertilities, sweeps of stage 2 omit fertilities.
 """
 
 from typing import NamedTuple
@@ -29,9 +29,9 @@ from hierogram.samplers.alignment.counts import (
     known_weight,
     lexical,
     link_pair,
+    may_have_row,
     pair_key,
     pair_weight,
-    sign_at,
     tidy,
     unlink_pair,
 )
@@ -90,7 +90,7 @@ def _weigh_unlinked(before, after, stage, chain, settings):
         kinds = len(jumps) - 3
         event = jump_event(jumps, before, after)
         weight *= (jumps[event] + settings["jump"]) * jump_share(jumps, event)
-        # Without the link there is one jump less, and its normalization factor is missing.
+        # Without the link there is one jump fewer, and its normalization factor is missing.
         weight *= jumps[len(jumps) - 1] + 1 + settings["jump"] * kinds
     return weight
 
@@ -161,7 +161,7 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
     else:
         _multiply_jumps_at(before, 1, length, jumps, symmetric, scratch.weight)
         _multiply_jumps_at(after, -1, length, jumps, symmetric, scratch.weight)
-        # Both jumps can only be of the same event between the two positions.
+        # Both jumps can have the same event only at positions between `before` and `after`.
         for i in range(min(before, after) + 1, max(before, after)):
             event = jump_event(jumps, before, i)
             if event == jump_event(jumps, i, after):
@@ -172,13 +172,13 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
 
 @njit_inline
 def _find_pairs(word, length, pairs, scratch):
-    """List the positions whose pairs with an emitted word may have a row in `seen`, and prefetch the rows."""
+    """Write to `seen` the positions whose pairs with an emitted word may have a row, and prefetch these rows."""
     shift = pairs.registers[SHIFT]
     own = np.uint64(word) * GOLDEN
     found = 0
     for i in range(length):
         scratch.seen[found] = i
-        found += sign_at(pairs.signs, scratch.hashed[i] + own, shift)
+        found += may_have_row(pairs.signs, scratch.hashed[i] + own, shift)
     for k in range(found):
         prefetch(pairs.rows, np.int64((scratch.hashed[scratch.seen[k]] + own) >> np.uint64(shift)))
     return np.int64(found)
@@ -186,11 +186,11 @@ def _find_pairs(word, length, pairs, scratch):
 
 @njit_inline
 def _weigh_all(place, found, stage, sides, chain, settings, scratch):
-    no_word = np.int64(len(chain.conditioning) - 1)
+    empty_word = np.int64(len(chain.conditioning) - 1)
     symmetric = settings["lexical"]
     weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
-    key = pair_key(no_word, place.word)
-    scratch.weight[0] = weight * lexical(chain.pairs, chain.conditioning, no_word, key, symmetric)
+    key = pair_key(empty_word, place.word)
+    scratch.weight[0] = weight * lexical(chain.pairs, chain.conditioning, empty_word, key, symmetric)
     linked = 1.0 - settings["unlinked"]
     for i in range(place.length):
         scratch.weight[i + 1] = symmetric
@@ -212,14 +212,14 @@ def _weigh_all(place, found, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _weigh_some(place, number, stage, sides, chain, settings, scratch):
-    no_word = np.int64(len(chain.conditioning) - 1)
+    empty_word = np.int64(len(chain.conditioning) - 1)
     total = 0.0
     for k in range(number):
         i = np.int64(scratch.candidate[k])
         if i == UNLINKED:
-            word = no_word
+            word = empty_word
             weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
-            weight /= conditioning_mass(chain.conditioning, no_word)
+            weight /= conditioning_mass(chain.conditioning, empty_word)
         else:
             word = np.int64(sides.conditioning[place.start + i])
             weight = (1.0 - settings["unlinked"]) * _conditioning_factor(word, i, stage, chain, settings, scratch)
@@ -231,7 +231,7 @@ def _weigh_some(place, number, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _look_around(start, stop, length, links, scratch):
-    """Set the next link after each position (the length at the end), and each conditioning position's links."""
+    """Find the next link after each emitted position (`length` if none); count each conditioning position's links."""
     for i in range(length):
         scratch.fertility[i] = 0
     after = length
@@ -247,7 +247,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
     """Resample each link of the pairs from `first`; returns the pair where counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
-    no_word = np.int64(len(chain.conditioning) - 1)
+    empty_word = np.int64(len(chain.conditioning) - 1)
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         e_start = sides.conditioning_offset[pair]
@@ -273,7 +273,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             f = sides.emitted[g]
             old = np.int64(links[g])
             after = np.int64(scratch.after[g - start])
-            old_word = no_word
+            old_word = empty_word
             if old == UNLINKED:
                 _pass_over(before, after, -1, jumps)
             else:
@@ -304,7 +304,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
                 state = advance(state)
                 new = np.int64(scratch.candidate[pick(scratch, number, state)])
 
-            new_word = no_word
+            new_word = empty_word
             if new == UNLINKED:
                 _pass_over(before, after, 1, jumps)
             else:
@@ -338,9 +338,9 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_fertility(first, sides, chain, scratch):
-    """Add the links of the pairs from `first` to the counts; returns the pair where they lack room, or the end."""
+    """Add the links of the pairs from `first` to the counts; returns the pair where counts lack room, or the end."""
     jumps = chain.jumps
-    no_word = np.int64(len(chain.conditioning) - 1)
+    empty_word = np.int64(len(chain.conditioning) - 1)
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         e_start = sides.conditioning_offset[pair]
@@ -351,7 +351,7 @@ def count_fertility(first, sides, chain, scratch):
         before = np.int64(-1)
         for g in range(start, stop):
             i = np.int64(chain.links[g])
-            word = no_word
+            word = empty_word
             if i != UNLINKED:
                 word = np.int64(sides.conditioning[e_start + i])
                 _pass_over(before, i, 1, jumps)
@@ -383,7 +383,7 @@ def _begin(blank, links, chain):
 
 @njit
 def _sweeps(sides, chain, key, plans, scratch, marginals):
-    """Run the planned sweeps; returns True if there was room."""
+    """Run the planned sweeps. Returns False if counts lack room."""
     for number in range(len(plans)):
         plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
         if sweep_fertility(0, sides, chain, key, plan, scratch, marginals) < len(sides.emitted_offset) - 1:
@@ -394,7 +394,7 @@ def _sweeps(sides, chain, key, plans, scratch, marginals):
 
 @njit
 def run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total):
-    """Run the chains from `number` in sequence; returns the chain for which counts lack room, or their number."""
+    """Run the chains from `number` in sequence; returns the chain whose counts lack room, or the number of chains."""
     while number < len(runs.keys):
         _begin(blank, runs.links[number], chain)
         own.samples[0] = 0

@@ -193,7 +193,7 @@ def _chance(sides, chain, f, old_word, new_word):
 
 @njit
 def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
-    """Relink the moving tokens one by one, given all links except those of later tokens.
+    """Relink the moving tokens one by one, given all links except the links of later tokens.
 
     If `is_sampled`, links are drawn with the factor `tilt` on the first word; otherwise they are read from `aside`. The
     previous links are stored in `aside`. Returns the log probability of drawing these links, the log probability of the
@@ -286,7 +286,7 @@ def _move_word(sides, chain, f, state):
 
 @njit
 def move_words(first, sides, chain, key, plan):
-    """Move the links of each word from `first` that occurs again; returns the word without room, or their number."""
+    """Move the links of each repeated word from `first`; returns the word that lacks room, or the number of words."""
     tokens = chain.tokens
     words = len(tokens.offset) - 1
     for f in range(first, words):

@@ -13,7 +13,7 @@ from hierogram.samplers.alignment.marginals import LinkSamples
 from hierogram.samplers.alignment.models.itg import ItgAligner
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules
-from hierogram.samplers.charts.pruning.chain import PruningKernel, chained, weighed_mean
+from hierogram.samplers.charts.pruning.chain import PruningKernel, run_chain, weighted_mean
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.itg.batch import ItgBatch
@@ -113,8 +113,8 @@ class PrunedItgAligner(ItgAligner):
                 system = PairSystem(rules, linked.words(pair), variables, max_edges=_MAX_EDGES)
                 try:
                     # The streams of masks have signed keys.
-                    steps = chained(PruningKernel(system, int(batch.pairs[pair]), chains=2), masks, key >> 1)
-                    cells[:] = weighed_mean(steps)[: len(cells)]
+                    steps = run_chain(PruningKernel(system, int(batch.pairs[pair]), chains=2), masks, key >> 1)
+                    cells[:] = weighted_mean(steps)[: len(cells)]
                 except SamplerError:
                     cells.reshape(-1, len(system.words.target))[tuple(variables.T)] = 1
             for _ in range(pair * masks // batch.size, (pair + 1) * masks // batch.size):

@@ -19,7 +19,10 @@ _SMALL = 1000
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_FALL = 9, 3, 0.4
 _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_FALL = 0.6
-"""Beyond `_SMALL` pairs, chains times sweeps fall with this power of the pairs, chains with `_CHAINS_FALL`."""
+"""Beyond `_SMALL` pairs, the number of pairs to the power -`_EFFORT_FALL` scales chains times sweeps.
+
+The power -`_CHAINS_FALL` scales the number of chains.
+"""
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 _MASKS = 16
 
@@ -28,9 +31,9 @@ _MASKS = 16
 class AlignerModel:
     """Model of one direction, or of both directions jointly.
 
-    `summary` is a phrase for help texts. `options` returns the defaults for a number of pairs, and optionally of
-    sweeps. `load` imports the kernels: `Steps`, or the class of the sampler of a joint model. With `prior_counts`,
-    chains can start from counts of other pairs.
+    `summary` is a phrase for help texts. `options` returns the default options, given the number of pairs and
+    optionally the number of sweeps. `load` imports the kernels: `Steps`, or the sampler class of a joint model.
+    `prior_counts`: chains can start from counts of other pairs.
     """
 
     name: str
@@ -40,10 +43,10 @@ class AlignerModel:
     prior_counts: bool = False
 
 
-def _papers(
+def _paper_options(
     model: str, candidates: int = 2, max_sweeps: int = _PAPER_SWEEPS, warming: float = 0.0
 ) -> Callable[[int, int | None], AlignerOptions]:
-    """Return the paper's settings [SA16 §5] for a model, or with other candidates, sweeps and share of warm-up."""
+    """Return `AlignerModel.options` of a model of [SA16 §5]; `warming` is the share of sweeps for warm-up."""
 
     def options(pairs: int, sweeps: int | None) -> AlignerOptions:
         chosen = sweeps or max_sweeps
@@ -116,8 +119,10 @@ MODELS = {
     model.name: model
     for model in (
         AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _kernels("fertility"), prior_counts=True),
-        AlignerModel("bhmm", "HMM [SA16]", _papers("bhmm", ALL_POSITIONS, _HMM_SWEEPS, _WARMING), _kernels("hmm")),
-        AlignerModel("bhmm-z", "HMM with collocations [SA16]", _papers("bhmm-z"), _kernels("collocations")),
+        AlignerModel(
+            "bhmm", "HMM [SA16]", _paper_options("bhmm", ALL_POSITIONS, _HMM_SWEEPS, _WARMING), _kernels("hmm")
+        ),
+        AlignerModel("bhmm-z", "HMM with collocations [SA16]", _paper_options("bhmm-z"), _kernels("collocations")),
     )
 }
 """Models of one direction by name; the first is the default."""
@@ -133,7 +138,7 @@ JOINT_MODELS = {
         ),
         AlignerModel(
             "itg-pruned",
-            "the same by randomized pruning [BPK09]; sweeps are masks",
+            "ITG by randomized pruning [BPK09]; each sweep is a mask",
             _masks_options,
             _kernels("itg_pruned", "PrunedItgAligner"),
         ),

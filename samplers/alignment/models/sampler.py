@@ -106,10 +106,10 @@ class AlignmentKernel:
         model = find_model(options.model)
         if prior is not None and not model.prior_counts:
             able = ", ".join(other.name for other in MODELS.values() if other.prior_counts)
-            raise AlignmentInputError(f"prior counts of other pairs are supported by {able} only, got {options.model}")
+            raise AlignmentInputError(f"prior counts of other pairs require {able}, got {options.model}")
         self._evidence = NO_EVIDENCE if evidence is None else evidence
         if len(self._evidence.meaning) and not (model.prior_counts and options.candidates == ALL_POSITIONS):
-            raise AlignmentInputError(f"known links are supported by {DEFAULT_MODEL} with all candidate positions only")
+            raise AlignmentInputError(f"known links require {DEFAULT_MODEL} with all candidate positions")
         self.options = options
         self.direction = direction
         self._prior = prior

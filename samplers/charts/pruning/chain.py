@@ -33,7 +33,7 @@ from hierogram.samplers.charts.pruning.selection import (
 from hierogram.samplers.charts.pruning.systems import PairSystem
 
 _FIRST = 4
-"""Divisor of the number of steps: the first ones do not estimate the kept share, as they may depend on the start."""
+"""The first 1/`_FIRST` of the steps are not used to estimate the kept share, as they may depend on the start."""
 
 
 class Pruned(NamedTuple):
@@ -90,8 +90,9 @@ def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
 def cover(steps: Sequence[Pruned]) -> Cover:
     """Return the weight kept by the selection whose masks keep most.
 
-    The share is the fraction of derivations sampled from other selections' charts, with half a derivation added on
-    either side. Without other selections, each step counts as one kept derivation.
+    The share is estimated from the derivations sampled from other selections' charts: the fraction that these masks
+    keep, with 1/2 added to the kept derivations and 1/2 to the others. Without other selections, each step counts as
+    one kept derivation.
     """
     distinct = selections(steps)
     best = max(distinct, key=lambda selection: distinct[selection].log_total)
@@ -106,7 +107,7 @@ def cover(steps: Sequence[Pruned]) -> Cover:
     return Cover(distinct[best].log_total, share)
 
 
-def weighed_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
+def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
     """Return expected features, float64[K], from all masks.
 
     Masks of one selection keep disjoint sets, so each counts once, by its kept weight, however often the chain visited
@@ -191,11 +192,11 @@ def two_starts(system: PairSystem) -> ChainStart:
 def _possible(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64] | None) -> NDArray[np.bool_]:
     positive = system.preferred()
     doubt = np.ones(system.variables) if doubts is None else doubts
-    in_the_way = system.conflicts() * doubt
+    conflict = system.conflicts() * doubt
     excluded = []
     while not trials.total(positive) > 0 and positive.any():
         left = np.flatnonzero(positive)
-        excluded.append(int(left[np.argmax(in_the_way[left])]))
+        excluded.append(int(left[np.argmax(conflict[left])]))
         positive[excluded[-1]] = False
     # The variable that was excluded last cannot be added back.
     for variable in sorted(excluded[:-1], key=lambda one: doubt[one]):
@@ -204,7 +205,7 @@ def _possible(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64] |
     return positive
 
 
-_REMEMBERED = 1 << 26
+_MAX_CACHE_BYTES = 1 << 26
 """Maximum size in bytes of cached features; the oldest masks are evicted."""
 
 
@@ -218,10 +219,10 @@ class PruningState(NamedTuple):
 class PruningKernel:
     """Randomized pruning of one chart; `number` and the seed key its random streams.
 
-    One chain suits few masks, two chains many. Two chains share selections, so that the weights kept by their masks can
-    be compared. They start from different derivations if the cheap model finds two readings, and free more variables if
-    more are in doubt, and at some steps. Masks are cached for one chart with fixed weights. Each sampled derivation is
-    used once, so the chain has the same distribution as without a cache.
+    Use one chain for few masks and two chains for many. Two chains share selections, so that the weights kept by their
+    masks can be compared. They start from different derivations if the cheap model finds two readings. They free more
+    variables at some steps, and if more variables are in doubt. Masks are cached for one chart with fixed weights. Each
+    sampled derivation is used once, so the chain has the same distribution as without a cache.
     """
 
     def __init__(self, system: PairSystem, number: int = 0, chains: int = 1) -> None:
@@ -256,7 +257,7 @@ class PruningKernel:
         return PruningState(selected, np.array(assigned))
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
-        """Draw a selection, and a derivation under the mask of each chain; returns also the results of the masks."""
+        """Draw a selection, then a derivation under each chain's mask. Returns state and results."""
         of_selection = self._key(key, plan, self._chains)
         variables, most = self.system.variables, self.system.branching
         if self._doubts is None:
@@ -291,12 +292,12 @@ class PruningKernel:
         first, *further = draws
         if further:
             self._known[mask] = pruned, further
-            if len(self._known) * pruned.features.nbytes > _REMEMBERED:
+            if len(self._known) * pruned.features.nbytes > _MAX_CACHE_BYTES:
                 del self._known[next(iter(self._known))]
         return first, pruned
 
 
-def chained(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
+def run_chain(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
     """Run `masks` masks from the start, rounded up to even for two chains."""
     state = kernel.init(key)
     result: list[Pruned] = []

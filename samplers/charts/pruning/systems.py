@@ -116,7 +116,7 @@ class PairSystem:
         return np.concatenate([emissions.links.ravel(), emissions.source_nulls, emissions.target_nulls, uses])
 
     def preferred(self) -> NDArray[np.bool_]:
-        """Return the variables, bool[V], whose emission is about as probable as the best one of both words."""
+        """Return a mask bool[V] of variables about as probable as the best emission of either word."""
         if not self.variables:
             return np.ones(0, np.bool_)
         pairs = self.words.pairs

@@ -32,7 +32,7 @@ from hierogram.daemon.text.rejections import (
 REPEATED_BYTES = 4 << 20
 """Maximum size of a file that is sent more than once."""
 CONNECTIONS = 20
-"""Maximum number of connections of an attack, so that other clients are served meanwhile."""
+"""Maximum number of connections of an attack. Leaves connections for other clients."""
 
 BAD_LINES = {
     EMPTY_LINE: b"",

@@ -343,7 +343,7 @@ class CommandFeeder:
 
 
 class Feeding:
-    """Feeders that each run in a thread until they are stopped."""
+    """Context that runs each feeder in its own thread until it is stopped."""
 
     def __init__(self, daemon: Daemon, feeders: list[Feeder], pause: float) -> None:
         self._daemon = daemon

@@ -298,7 +298,7 @@ def pooled(own_server: Any) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_bad_input_and_schedules_over_a_night(tmp_path: Path) -> None:
+def test_a_daemon_survives_bad_input_and_runs_its_schedules_over_a_night(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     run_campaign(url, url, tmp_path, Calendar(tmp_path, NIGHT, new_york=150), seconds=20, pause=0.2)
 
@@ -310,7 +310,7 @@ def minutes() -> float:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_bad_input_and_schedules_in_autumn(tmp_path: Path) -> None:
+def test_a_daemon_survives_bad_input_and_runs_its_schedules_in_autumn(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     calendar = Calendar(tmp_path, WEEKS["autumn"], new_york=90)
     run_campaign(url, url, tmp_path, calendar, minutes() * 60, pause=2.0)
@@ -318,6 +318,8 @@ def test_bad_input_and_schedules_in_autumn(tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_bad_input_and_schedules_in_spring_behind_a_pooler(pooled: tuple[str, str], tmp_path: Path) -> None:
+def test_a_daemon_survives_bad_input_and_runs_its_schedules_in_spring_behind_a_pooler(
+    pooled: tuple[str, str], tmp_path: Path
+) -> None:
     calendar = Calendar(tmp_path, WEEKS["spring"], new_york=150)
     run_campaign(*pooled, tmp_path, calendar, minutes() * 60, pause=2.0)

@@ -63,13 +63,13 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
 # Killing commits is tested on both databases in tests/storage, and by the campaign.
 @pytest.mark.slow
 @pytest.mark.database("postgres")
-def test_killed_once(store_url: str, tmp_path: Path) -> None:
+def test_a_daemon_recovers_if_killed_once(store_url: str, tmp_path: Path) -> None:
     kill_again_and_again(store_url, tmp_path, kills=1, pause=0.3)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_killed_a_hundred_times(store_url: str, tmp_path: Path) -> None:
+def test_a_daemon_recovers_if_killed_a_hundred_times(store_url: str, tmp_path: Path) -> None:
     """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))
     kill_again_and_again(store_url, tmp_path, kills, pause=0.5)

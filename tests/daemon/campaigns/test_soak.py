@@ -29,7 +29,7 @@ def soak(database: Database, folder: Path) -> Samples:
     return samples
 
 
-def test_soak_on_sqlite(tmp_path: Path) -> None:
+def test_a_daemon_stays_within_its_bounds_in_a_soak_on_sqlite(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     # The page caches grow with the store up to this size and 64 MB.
     url = f"sqlite:///{file}?cache_mb=1"
@@ -37,7 +37,7 @@ def test_soak_on_sqlite(tmp_path: Path) -> None:
     assert quiet(soak(database, tmp_path))["wal"].max() <= 100
 
 
-def test_soak_on_postgres(own_server: Any, tmp_path: Path) -> None:
+def test_a_daemon_stays_within_its_bounds_in_a_soak_on_postgres(own_server: Any, tmp_path: Path) -> None:
     data = Path(own_server.pgdata)
     database = Database("Postgres", own_server.get_uri(), (data, "pg_wal/*"), (data, "base/*/*"), own_server)
     assert quiet(soak(database, tmp_path))["wal"].max() <= 1100

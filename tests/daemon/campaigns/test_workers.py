@@ -127,7 +127,7 @@ def recreate_store(url: str) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_killed_two_hundred_times(own_server: Any, tmp_path: Path) -> None:
+def test_workers_recover_if_killed_two_hundred_times(own_server: Any, tmp_path: Path) -> None:
     """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "200"))
     kill_again_and_again(own_server, tmp_path, kills, (WORKER, DRIVER, DATABASE))

@@ -62,7 +62,7 @@ def test_an_existing_file_is_not_replaced_unless_requested(hierogram: Run, file:
         assert (ran.code, message in ran.err) == (2, True), ran
 
 
-def test_a_backup_during_writes(file: Path, tmp_path: Path) -> None:
+def test_a_backup_during_writes_is_consistent(file: Path, tmp_path: Path) -> None:
     """It shows one state, finishes under continuous writes, and its copy of the grammar is unclaimed."""
     with open_store(f"sqlite:///{file}") as store, open_store(f"sqlite:///{file}") as other:
         other.take_lease("hierogram serve", 600)

@@ -102,7 +102,7 @@ def test_the_version_is_printed(hierogram: Run) -> None:
 
 
 @pytest.mark.slow
-def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_commands_lead_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     make_store(**SHORT, seed=5)
     made = hierogram("init")
     assert (made.code, "sqlite:///hierogram.db: already exists" in made.out) == (0, True)

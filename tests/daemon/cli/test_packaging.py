@@ -172,7 +172,7 @@ def test_the_container_and_the_recipe_use_the_constraints() -> None:
     assert "constraints.txt" not in ignored
 
 
-def test_the_services_next_to_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compose_connects_the_daemon_to_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
     services = yaml.safe_load((ROOT / "packaging" / "compose.yaml").read_text())["services"]
     daemon, store = services["daemon"], services["store"]
     for name, value in (container_environment() | daemon["environment"]).items():

@@ -51,7 +51,9 @@ def test_an_empty_result_keeps_its_columns(learned_url: str, hierogram: Run, tmp
     assert list(pandas.read_parquet(tmp_path / "none.parquet").columns) == ["source", "target"]
 
 
-def test_several_queries_from_standard_input(learned_url: str, hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_queries_run_from_standard_input(
+    learned_url: str, hierogram: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = "-- a comment; with a semicolon\nSELECT 1 AS one;\nSELECT 'a;b' AS two;"
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
     ran = hierogram("--store", learned_url, "sql")

@@ -1,4 +1,4 @@
-"""Files for other tools agree with the store's links and rules when parsed as those tools document."""
+"""Files for other tools agree with the store's links and rules if parsed as documented by these tools."""
 
 import gzip
 import math
@@ -47,7 +47,7 @@ def lines(store: Store, folder: Path, name: str) -> list[str]:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(("name", "side"), [("bicleaner", 0), ("shortlist", 0), ("bicleaner-reverse", 1)])
-def test_dictionaries(learned: Store, tmp_path: Path, name: str, side: int) -> None:
+def test_dictionaries_have_the_probabilities_of_the_links(learned: Store, tmp_path: Path, name: str, side: int) -> None:
     # Bicleaner and Marian split at white space; the conditioning word is second.
     found = {}
     for line in lines(learned, tmp_path, name):
@@ -65,7 +65,7 @@ def test_dictionaries_are_compressed_and_filtered(learned: Store, tmp_path: Path
 
 
 @pytest.mark.database("sqlite")
-def test_eflomal_priors(learned: Store, tmp_path: Path) -> None:
+def test_eflomal_reads_the_priors(learned: Store, tmp_path: Path) -> None:
     lines(learned, tmp_path, "priors")
     with (tmp_path / "file.priors").open() as file:
         lexical, *others = eflomal.read_priors(file)
@@ -73,7 +73,7 @@ def test_eflomal_priors(learned: Store, tmp_path: Path) -> None:
     assert not any(others)
 
 
-def test_the_fast_align_table(learned: Store, tmp_path: Path) -> None:
+def test_the_fast_align_table_has_the_probabilities_of_the_links(learned: Store, tmp_path: Path) -> None:
     found = {}
     for line in lines(learned, tmp_path, "ttable"):
         source, target, logarithm = line.split("\t")

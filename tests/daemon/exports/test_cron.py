@@ -71,7 +71,7 @@ DATES = [
 
 
 @pytest.mark.parametrize(("expression", "expected"), DATES)
-def test_an_expression_has_these_dates(expression: str, expected: str) -> None:
+def test_an_expression_matches_these_dates(expression: str, expected: str) -> None:
     dates = [date if len(date) > 11 else f"2026-{date}" for date in expected.split(", ")]
     found = islice(cron_runs(expression, ZoneInfo("UTC"), datetime(2026, 1, 1, 12, tzinfo=UTC)), len(dates))
     assert [f"{time:%Y-%m-%d %H:%M}" for time in found] == dates

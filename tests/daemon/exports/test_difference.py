@@ -29,7 +29,7 @@ def delta(source: str, target: str, count: int, expected: float = 0) -> Delta:
     "format",
     [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS]) and not format.lexicon],
 )
-def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: str) -> None:
+def test_diff_finds_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: str) -> None:
     options = ExportOptions(current_sample=True, format=format)
     commit(store, [], [delta("a", "x", 3), delta("b", "x", 2), delta("c", "z", 5), delta("d", "z", 1)])
     export(store, tmp_path / "a", options)
@@ -86,7 +86,7 @@ def test_exports_that_cannot_be_compared_are_reported(store: Store, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_commands(hierogram: Run, corpus: Path) -> None:
+def test_the_commands_compare_versions(hierogram: Run, corpus: Path) -> None:
     make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")

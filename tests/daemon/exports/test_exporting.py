@@ -306,7 +306,7 @@ def test_a_missing_folder_is_reported(learned: Store, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
+def test_versions_in_a_folder_are_numbered_and_linked(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
     first = publish(learned, Versions(folder, "news", 2), ExportOptions(format="moses"))
     assert (folder / "latest").resolve() == first.folder
@@ -381,7 +381,7 @@ def test_a_grammar_without_remaining_rules_is_written(learned: Store, tmp_path: 
 
 
 @pytest.mark.database("sqlite")
-def test_export_to_a_stream(learned: Store, tmp_path: Path) -> None:
+def test_export_to_a_stream_equals_export_to_a_file(learned: Store, tmp_path: Path) -> None:
     stream = io.BytesIO()
     manifest = export_to(learned, stream, ALL)
     export(learned, tmp_path / "g", ALL)

@@ -58,7 +58,7 @@ SINGLE = {
 
 
 @pytest.mark.parametrize("name", sorted(SINGLE))
-def test_each_filter_alone(tmp_path: Path, name: str) -> None:
+def test_each_filter_alone_selects_its_rules(tmp_path: Path, name: str) -> None:
     value, condition = SINGLE[name]
     found, counts = kept(tmp_path, **{name: value})
     wanted = {(given.source, given.target) for given in RULES if condition(given, rule_of(given))}
@@ -92,7 +92,7 @@ def test_the_preset_combines_all_constraints(tmp_path: Path) -> None:
     assert [before for _, before, _ in counts[1:]] == [after for *_, after in counts[:-1]]
 
 
-def test_the_best_rules_of_a_source_side(tmp_path: Path) -> None:
+def test_the_best_rules_of_a_source_side_are_kept(tmp_path: Path) -> None:
     found, counts = kept(tmp_path, per_source=2, min_count=2)
     wanted = set()
     for source in SIDES:
@@ -174,7 +174,7 @@ def test_a_frequent_word_is_searched_only_where_the_rarest_occurs(monkeypatch: p
     assert Places.asked == 13
 
 
-def test_only_rules_for_a_test_set(tmp_path: Path) -> None:
+def test_only_rules_for_a_test_set_are_kept(tmp_path: Path) -> None:
     test_set = tmp_path / "test.src"
     test_set.write_text("z a q b\n\nc c c\n")
     found, counts = kept(tmp_path, filter_for=test_set)

@@ -60,7 +60,7 @@ def test_every_format_has_its_test() -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 8])
-def test_cdec(tmp_path: Path, samples: int) -> None:
+def test_cdec_files_contain_all_rules(tmp_path: Path, samples: int) -> None:
     path, written, _ = write(tmp_path, ODD, ExportOptions(format="cdec", max_scope=None), samples)
     found = [parsers.cdec(line) for line in parsers.lines(path)]
     check(found, links=True, samples=samples)
@@ -69,7 +69,7 @@ def test_cdec(tmp_path: Path, samples: int) -> None:
     assert not (tmp_path / "g.glue").exists()
 
 
-def test_moses(tmp_path: Path) -> None:
+def test_moses_files_contain_all_rules(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="moses", max_scope=None))
     content = parsers.content(path)
     assert content.split(b"\n")[:-1] == sorted(content.split(b"\n")[:-1])
@@ -89,7 +89,7 @@ def test_moses(tmp_path: Path) -> None:
 
 
 class Decoder(NamedTuple):
-    """Scores of a decoder by its configuration: a rule's line, a glue rule, a target word, an unknown word, ln p."""
+    """Scoring functions and weights read from a decoder's exported configuration."""
 
     rule: Callable[[str], float]
     glue: float
@@ -176,12 +176,12 @@ def of_table(row: dict[str, object]) -> Parsed:
 
 
 @pytest.mark.parametrize("samples", [1, 3])
-def test_json_lines(tmp_path: Path, samples: int) -> None:
+def test_json_lines_contain_all_rules(tmp_path: Path, samples: int) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="jsonl", max_scope=None), samples)
     check([of_table(json.loads(line)) for line in parsers.lines(path)], links=True, samples=samples)
 
 
-def test_tab_separated_values(tmp_path: Path) -> None:
+def test_tab_separated_values_contain_all_rules(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="tsv", max_scope=None))
     # The default dialect except for the delimiter, as read by spreadsheets and pandas.read_csv(sep="\t").
     head, *rows = csv.reader(parsers.content(path).decode().splitlines(keepends=True), delimiter="\t")
@@ -196,7 +196,7 @@ def test_tab_separated_values(tmp_path: Path) -> None:
     check([of_table(row) for row in typed], links=True)
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet_files_contain_all_rules(tmp_path: Path) -> None:
     path, written, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
     table = pyarrow.parquet.read_table(path)
     check([of_table(row) for row in table.to_pylist()], links=True)

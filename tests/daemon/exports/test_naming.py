@@ -103,7 +103,7 @@ def test_the_command_names_its_files(learned_url: str, hierogram: Run) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_standard_output(learned_url: str, hierogram: Run) -> None:
+def test_a_grammar_is_written_to_standard_output(learned_url: str, hierogram: Run) -> None:
     assert hierogram("--store", learned_url, "export", "-o", "g.moses").code == 0
     ran = hierogram("--store", learned_url, "export", "-o", "-", "-f", "moses")
     assert (ran.code, ran.out) == (0, Path("g.moses").read_text())

@@ -262,7 +262,7 @@ def dead_process() -> str:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_jobs_of_the_configuration(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_jobs_of_the_configuration_run(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     file = tmp_path / "hierogram.toml"
     file.write_text(
         f"""
@@ -509,7 +509,7 @@ def test_a_job_added_again_is_reported_as_replaced(hierogram: Run, store: Store,
 
 
 @pytest.mark.slow
-def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_the_commands_manage_jobs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")

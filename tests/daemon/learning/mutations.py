@@ -93,7 +93,7 @@ def forest_nodes(forests: Forests, pair: int) -> list[ForestNode]:
 
 @dataclass(slots=True)
 class Outcome:
-    """Numbers of damaged derivations and averages, and of those that still fit their pair."""
+    """Numbers of damaged derivations and averages, and how many of each still fit their pair."""
 
     derivations: int = 0
     derivations_that_fit: int = 0
@@ -204,7 +204,7 @@ def overwrite(store: Store, pair_id: int, current: bytes, averages: bytes, *, ch
 
 
 def damage_and_repair(store: Store, random: np.random.Generator) -> tuple[int, int]:
-    """Damage 70 % of the pairs and repair the store; returns the damaged pairs, and those with a valid checksum."""
+    """Damage 70 % of the pairs and repair the store. Returns the damaged pairs, and the pairs with a valid checksum."""
     rows = store.pairs()
     states, records = [row.current or b"" for row in rows], [row.averages or b"" for row in rows]
     detectable, sealed = set(), set()

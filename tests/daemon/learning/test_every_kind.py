@@ -33,7 +33,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture
 def burn_in(case: Case) -> int:
-    """The number of sweeps that take a new pair through the schedule of its kind."""
+    """Number of burn-in sweeps in the schedule of the store's kind."""
     return find_kind(case.settings).schedule(case.settings).burn_in
 
 
@@ -91,7 +91,7 @@ def test_new_pairs_are_sampled_against_the_others(filled: Store, case: Case, bur
 
 
 @pytest.mark.slow
-def test_counts_are_those_of_the_remaining_pairs(filled: Store, case: Case) -> None:
+def test_counts_equal_counts_of_the_remaining_pairs(filled: Store, case: Case) -> None:
     learn(filled, sweeps=3)
     case.add(filled)
     pairs, new = filled.count_pairs(), filled.count_pairs(["waiting"])

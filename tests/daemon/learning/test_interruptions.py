@@ -350,7 +350,7 @@ def test_a_run_interrupted_while_aligning_keeps_its_sweeps(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Signals) -> None:
+def test_thirty_signals_after_the_last_commit_lose_nothing(store_url: str, number: signal.Signals) -> None:
     """At moments between the last commit and the end of the process, and shortly after."""
     sweeps = 2
     command = [sys.executable, "-m", "hierogram", "--store", store_url, "learn", "--sweeps", str(sweeps)]

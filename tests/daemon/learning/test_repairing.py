@@ -120,7 +120,7 @@ def test_a_derivation_is_kept_if_only_the_state_was_lost(filled: Store, store_ur
     assert filled.pairs_by_id([3])[0].state == "sampling"
 
 
-def test_all_damage_at_once(filled: Store, store_url: str) -> None:
+def test_all_damage_at_once_is_repaired(filled: Store, store_url: str) -> None:
     for damage in (
         "count",
         "extra rule",

@@ -116,7 +116,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_the_first_commands_of_a_page_in_python(page: str, folder: Path, store_url: str) -> None:
+def test_the_first_commands_of_a_page_work_in_python(page: str, folder: Path, store_url: str) -> None:
     before, job = PAGES[page]
     [shown, *_] = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
     assert len(ast.parse(job).body) <= len(shown.splitlines())

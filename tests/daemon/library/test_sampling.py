@@ -80,7 +80,7 @@ class Hot:
         return np.ones(len(sweeps), np.int64)
 
 
-def test_a_custom_schedule() -> None:
+def test_a_custom_schedule_is_followed() -> None:
     with hg.sample(PAIRS, schedule=Hot()) as own, hg.sample(PAIRS, schedule=hg.Annealing(0)) as cold:
         assert [a.log_likelihood for a in own.run(8).trace] != [b.log_likelihood for b in cold.run(8).trace]
         assert {done.stage for done in own.trace} == {1}

@@ -55,7 +55,7 @@ def opened(learned_url: str) -> Iterator[hg.GrammarStore]:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_the_tour_of_the_readme_in_python(files: Path, store_url: str) -> None:
+def test_the_tour_of_the_readme_works_in_python(files: Path, store_url: str) -> None:
     readme = (ROOT / "README.md").read_text()
     [block] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     [tour] = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if "ingest news.fr" in block][:1]
@@ -71,7 +71,7 @@ def test_the_tour_of_the_readme_in_python(files: Path, store_url: str) -> None:
     store.close()
 
 
-def test_settings_of_the_readme_in_python(files: Path, store_url: str) -> None:
+def test_settings_of_the_readme_work_in_python(files: Path, store_url: str) -> None:
     readme = (ROOT / "README.md").read_text()
     [shown] = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if " init " in block]
     job = """
@@ -111,7 +111,7 @@ def test_pairs_in_any_form_are_the_same_pairs(new: hg.GrammarStore, files: Path)
     "links",
     [[(0, 0), (1.0, 1)], np.array([[0, 0], [1, 1]]), ((np.int32(k), np.float32(k)) for k in (0, 1)), {(0, 0), (1, 1)}],
 )
-def test_links_from_any_collection_and_any_integers(new: hg.GrammarStore, links: Any) -> None:
+def test_links_are_accepted_from_any_collection_and_any_integers(new: hg.GrammarStore, links: Any) -> None:
     assert new.add([("a b", "x y", links)]).totals.accepted == 1
     assert new.pair(1).links == [(0, 0), (1, 1)]
 
@@ -146,7 +146,7 @@ def test_pandas_needs_no_pyarrow(new: hg.GrammarStore) -> None:
     assert [row.alignment for row in new.store.pairs(limit=9)] == ["0-0", ""]
 
 
-def test_a_data_frame_without_a_side(new: hg.GrammarStore) -> None:
+def test_a_data_frame_without_a_side_is_refused(new: hg.GrammarStore) -> None:
     for frame in (pandas.DataFrame({"source": ["a"]}), polars.DataFrame({"source": ["a"]})):
         with pytest.raises(InputError, match="must have the column target, got source"):
             new.add(frame)
@@ -160,7 +160,7 @@ def test_invalid_pairs_are_rejected_and_the_others_stored(new: hg.GrammarStore) 
     assert report.reasons == {"wrong-type": 3, "missing-field": 1, "link-out-of-range": 1}
 
 
-def test_a_dictionary(new: hg.GrammarStore, tmp_path: Path) -> None:
+def test_a_dictionary_is_ingested_and_withdrawn(new: hg.GrammarStore, tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text("source,target\nmaison,house\nchat,cat\n")
     assert new.add(tmp_path / "terms.csv", entries=hg.DictionaryOptions(weight=2)).totals.accepted == 4
     assert new.status().corpora == {"dictionary": 4}
@@ -191,7 +191,7 @@ def test_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
         new.withdraw(corpus="none")
 
 
-def test_settings_are_those_given(store_url: str) -> None:
+def test_settings_equal_the_given_ones(store_url: str) -> None:
     with pytest.raises(StoreMissingError):
         hg.open(store_url)
     with hg.open(store_url, create=True, model="dirichlet", languages=("fr", "en")) as store:
@@ -291,7 +291,7 @@ def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_queries(opened: hg.GrammarStore) -> None:
+def test_queries_find_evidence_and_scores(opened: hg.GrammarStore) -> None:
     found = hg.evidence(opened, "la maison", pairs=2)
     assert found.rules
     assert len(found.pairs) <= 2
@@ -309,7 +309,7 @@ def test_queries(opened: hg.GrammarStore) -> None:
     assert opened.events(limit=1).last >= 0
 
 
-def test_a_copy_of_a_store(tmp_path: Path) -> None:
+def test_a_copy_of_a_store_replaces_a_file_only_by_force(tmp_path: Path) -> None:
     with hg.open(tmp_path / "one.db", create=True) as store:
         store.add(PAIRS)
         size = store.back_up(tmp_path / "two.db")
@@ -336,7 +336,9 @@ def test_links_of_sentences_and_of_files(opened: hg.GrammarStore, files: Path) -
     assert len(hg.align(sources, targets, priors=opened)) == len(PAIRS)
 
 
-def test_translations(opened: hg.GrammarStore, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_translations_are_equal_in_parallel(
+    opened: hg.GrammarStore, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     opened.export("grammar.cdec.gz", max_scope=2)
     decoder, follower = hg.Decoder("grammar.cdec.gz"), hg.Decoder(opened)
     lines = ["la maison", "", "une fleur"]
@@ -351,7 +353,7 @@ def test_translations(opened: hg.GrammarStore, files: Path, capsys: pytest.Captu
 TREES = ["(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))", "(S (NP (DT a) (NN dog)) (VP (VBZ sleeps)))"]
 
 
-def test_trees(store_url: str, tmp_path: Path) -> None:
+def test_trees_are_ingested_and_learned(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "trees").write_text("".join(tree + "\n" for tree in TREES * 3))
     with hg.open(store_url, create=True, grammar="trees", annealing=5) as store:
         assert store.add(tmp_path / "trees").totals.accepted == 6
@@ -515,7 +517,7 @@ def test_human_links(new: hg.GrammarStore) -> None:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_sql_queries(opened: hg.GrammarStore, store_url: str) -> None:
+def test_sql_queries_only_read(opened: hg.GrammarStore, store_url: str) -> None:
     asked_by = sql_role_url_of(store_url)
     found = opened.query("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, sql_url=asked_by)
     assert found.columns == ["id", "source"]
@@ -525,7 +527,7 @@ def test_sql_queries(opened: hg.GrammarStore, store_url: str) -> None:
         opened.query("DELETE FROM rules", sql_url=asked_by)
 
 
-def test_learning_from_an_empty_store(new: hg.GrammarStore) -> None:
+def test_learning_from_an_empty_store_finishes_without_sweeps(new: hg.GrammarStore) -> None:
     report = new.learn(sweeps=3).run()
     assert (report.pairs, report.sweeps, report.finished) == (0, 0, True)
     assert list(new.learn(sweeps=3)) == []

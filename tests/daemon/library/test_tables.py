@@ -55,7 +55,7 @@ def test_pandas_polars_duckdb_and_pyarrow_read_it(opened: hg.GrammarStore) -> No
     assert pyarrow.table(table).num_rows == len(table)
 
 
-def test_an_empty_table(store_url: str) -> None:
+def test_an_empty_table_has_no_rows(store_url: str) -> None:
     with hg.open(store_url, create=True) as store:
         table = store.rules()
         assert (len(table), list(table), table.top(3)) == (0, [], [])
@@ -63,7 +63,7 @@ def test_an_empty_table(store_url: str) -> None:
         assert table._repr_html_()
 
 
-def test_positions_in_a_table(opened: hg.GrammarStore) -> None:
+def test_positions_in_a_table_select_rules(opened: hg.GrammarStore) -> None:
     table = opened.rules()
     every = list(table)
     assert table[0] == every[0]
@@ -74,7 +74,7 @@ def test_positions_in_a_table(opened: hg.GrammarStore) -> None:
     assert table.column("scope").tolist() == [rule.scope for rule in every]
 
 
-def test_sides_with_any_characters(store_url: str) -> None:
+def test_sides_with_any_characters_are_preserved(store_url: str) -> None:
     pairs = [("Füße ß", "“feet” \U0001f9b6", "0-0 1-1"), ("<b> &amp;", "a\\ [X,1]", "0-0 1-1")]
     with hg.open(store_url, create=True) as store:
         store.add(pairs)
@@ -123,7 +123,7 @@ def make_rules(path: Path, rules: int) -> None:
 
 
 @pytest.mark.campaign
-def test_a_million_rules(tmp_path: Path) -> None:
+def test_a_million_rules_are_read_in_little_time_and_memory(tmp_path: Path) -> None:
     make_rules(tmp_path / "million.db", RULES)
     script = [sys.executable, "-c", MEASURE, str(tmp_path / "million.db")]
     ran = subprocess.run(script, capture_output=True, text=True, check=True)

@@ -24,7 +24,7 @@ def test_the_smoke_test_passes_and_uses_every_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_a_wheel_in_a_fresh_environment(tmp_path: Path) -> None:
+def test_a_wheel_works_in_a_fresh_environment(tmp_path: Path) -> None:
     def run(*arguments: str | Path) -> str:
         ran = subprocess.run([str(word) for word in arguments], cwd=tmp_path, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -76,7 +76,7 @@ class Daemon:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Daemon]]:
-    """Start daemons, and kill those still running at the end of the test."""
+    """Start daemons, and kill daemons that still run at the end of the test."""
     running: list[Daemon] = []
 
     def start(*arguments: str, **environment: str | None) -> Daemon:

@@ -205,7 +205,7 @@ def test_files_that_a_clock_which_was_ahead_has_dated_are_not_kept_waiting(spool
 
 
 @pytest.mark.parametrize("lines", [3, 1_000])
-def test_an_empty_alignment_moves_all_three_aside(spool: Path, store: Store, lines: int) -> None:
+def test_an_empty_alignment_moves_all_three_files_aside(spool: Path, store: Store, lines: int) -> None:
     put(spool / "x.source", "la maison\n" * lines)
     put(spool / "x.target", "the house\n" * lines)
     put(spool / "x.alignment", "")
@@ -281,7 +281,7 @@ def test_source_and_target_are_taken_after_the_configured_time(store: Store, tmp
     assert store.count_pairs(["unaligned"]) == 1
 
 
-def test_an_empty_alignment_goes_to_failed_with_its_three(store: Store, tmp_path: Path) -> None:
+def test_an_empty_alignment_goes_to_failed_with_all_three_files(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
     for name, content in (("source", "la\n" * 1_000), ("target", "the\n" * 1_000), ("alignment", "")):

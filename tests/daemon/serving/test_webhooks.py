@@ -128,7 +128,7 @@ def test_an_export_is_reported_and_signed(store: Store, store_url: str) -> None:
     assert headers["content-type"] == "application/json"
 
 
-def test_a_secret_of_standard_webhooks() -> None:
+def test_a_secret_of_standard_webhooks_signs_as_specified() -> None:
     # The example of the specification's reference libraries.
     found = signature(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'

@@ -51,7 +51,7 @@ def entries(path: Path, content: str, languages: tuple[str, str] | None) -> tupl
     return pairs, reasons
 
 
-def test_dialects_of_tbx(tmp_path: Path) -> None:
+def test_dialects_of_tbx_are_read(tmp_path: Path) -> None:
     assert entries(tmp_path / "a.tbx", MARTIF, ("fr", "en")) == (
         [("maison blanche", "white house"), ("Maison-Blanche", "white house")],
         ["missing-field"],
@@ -147,7 +147,7 @@ def test_entries_that_a_column_marks_as_not_to_be_used_are_rejected(tmp_path: Pa
         assert entries(tmp_path / name, content, two) == (sound, ["deprecated-term"])
 
 
-def test_columns(tmp_path: Path) -> None:
+def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
     two = ("fr", "en")
     for name, content in (
         ("a.csv", 'en,note,fr\n"the ""cat""",x,le chat\n'),
@@ -180,7 +180,7 @@ def test_columns(tmp_path: Path) -> None:
         ("a.csv", '"' + "a" * 200_000 + '",b', InputError, "line 1: cannot be read"),
     ],
 )
-def test_errors(tmp_path: Path, name: str, content: str, error: type[Exception], reason: str) -> None:
+def test_errors_name_their_reason(tmp_path: Path, name: str, content: str, error: type[Exception], reason: str) -> None:
     with pytest.raises(error, match=reason):
         entries(tmp_path / name, content, None)
 
@@ -207,7 +207,7 @@ PAIRS = 150
 
 
 def taught(url: str) -> Store:
-    """Return pairs of an invented language, with two words that only occur with a third."""
+    """Create and learn a store of an invented language in which `alpha` and `beta` always occur together."""
     sources, targets, _ = invented(PAIRS)
     sources = [f"{source} alpha beta" if k < 4 else source for k, source in enumerate(sources)]
     targets = [f"{target} one two" if k < 4 else target for k, target in enumerate(targets)]
@@ -291,7 +291,7 @@ def test_the_documented_commands_run(hierogram: Run, learned_url: str, tmp_path:
     assert hierogram("--store", learned_url, "verify").code == 0
 
 
-def test_usage(hierogram: Run, learned_url: str) -> None:
+def test_invalid_usage_exits_with_2(hierogram: Run, learned_url: str) -> None:
     Path("a.csv").write_text("a,b\n")
     for arguments in (
         ["a.csv", "--weight", "3"],

@@ -193,7 +193,7 @@ def read_alone(line: bytes) -> tuple[str, object]:
         (b"1 2 3 4 5 6 7 8 9 ||| c ||| 0-0", "too-long", "9 tokens, the limit of this store is 8"),
     ],
 )  # fmt: skip
-def test_errors_in_delimited_lines(line: bytes, reason: str, said: str) -> None:
+def test_errors_in_delimited_lines_are_reported(line: bytes, reason: str, said: str) -> None:
     good = b"a ||| b ||| 0-0"
     pairs, [rejected] = taken_in(parse_lines(iter([[good, line, good]]), pipes))
     assert [p.line for p in pairs] == [1, 3]
@@ -235,7 +235,7 @@ def test_errors_in_delimited_lines(line: bytes, reason: str, said: str) -> None:
         ("", "empty-line", "empty"),
     ],
 )
-def test_errors_in_json_lines(line: str, reason: str, said: str) -> None:
+def test_errors_in_json_lines_are_reported(line: str, reason: str, said: str) -> None:
     pairs, [rejected] = taken_in(parse_lines(iter([[line.encode()]]), json_object))
     assert pairs == []
     assert (rejected.line, rejected.reason) == (1, reason)

@@ -128,7 +128,7 @@ def test_translating_raw_text_equals_translating_its_tokens(hierogram: Run, raw_
 
 
 @pytest.mark.slow
-def test_a_language_model_of_raw_text_equals_that_of_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+def test_a_model_of_raw_text_equals_a_model_of_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     ways = {
         "hand.arpa": ("hand.en",),
         "language.arpa": ("raw.en", "--tokenize", "en"),

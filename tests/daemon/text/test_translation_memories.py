@@ -48,7 +48,7 @@ def test_units_become_pairs() -> None:
     ],
 )
 @pytest.mark.parametrize("size", [1, 10_000])
-def test_inline_codes_of_a_segment(segment: str, text: str, size: int) -> None:
+def test_inline_codes_become_placeholders_or_are_dropped(segment: str, text: str, size: int) -> None:
     assert read(HEAD + unit(("fr", segment), ("en", "b")) + TAIL, size=size) == [(1, text.encode(), b"b")]
 
 

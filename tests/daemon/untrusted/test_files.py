@@ -160,7 +160,7 @@ def test_every_file_is_ingested_or_moved_aside(store_url: str, tmp_path: Path) -
         assert os.path.lexists(daemon.spool / "done" / "last.bars")
 
 
-def test_a_file_and_a_folder_have_one_name(store_url: str, tmp_path: Path) -> None:
+def test_a_file_and_a_folder_may_have_the_same_name(store_url: str, tmp_path: Path) -> None:
     with attacked(store_url, tmp_path) as (daemon, _):
         for content in (GOOD, b"what\n"):
             drop(daemon, b"news", content)

@@ -210,7 +210,7 @@ def count_sessions(url: str, which: str) -> int:
     return int(str(found))
 
 
-def test_arbitrary_queries(learned_url: str, tmp_path: Path) -> None:
+def test_arbitrary_queries_do_no_harm(learned_url: str, tmp_path: Path) -> None:
     questions = ON_SQLITE if learned_url.startswith("sqlite") else ON_POSTGRES
     with attacked(learned_url, tmp_path) as daemon:
         found = attack(daemon, questions)

@@ -39,11 +39,11 @@ RECEIVERS: dict[str, tuple[bytes, bytes, float]] = {
     "protocol switch": (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", b"x", 0.1),
     "not HTTP": (bytes(range(256)), bytes(range(256)), 0.1),
 }
-"""The first data, the repeated data, and seconds in between."""
+"""Answer of each receiver: first data, repeated data, and seconds between repetitions."""
 
 
 class Receiver:
-    """Send the data of its mode to every client, without reading requests."""
+    """Server that sends the data of `mode`, a key of `RECEIVERS`, to every client without reading requests."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.mode = next(iter(RECEIVERS))

@@ -84,7 +84,7 @@ def test_the_links_of_a_pair_do_not_depend_on_other_pairs(client: TestClient) ->
     assert alone == together[:5]
 
 
-def test_directions_and_likely_links(client: TestClient) -> None:
+def test_directions_and_likely_links_are_returned(client: TestClient) -> None:
     pairs, _ = new_pairs()
 
     def links(**more: object) -> list[tuple[int, int, int, float]]:
@@ -107,7 +107,7 @@ def test_directions_and_likely_links(client: TestClient) -> None:
     assert len(links(min_probability=0.99)) < len(likely)
 
 
-def test_empty_sides_unknown_words_and_nul(client: TestClient) -> None:
+def test_empty_sides_unknown_words_and_nul_are_accepted(client: TestClient) -> None:
     pairs = [
         {"source": "", "target": "t1"},
         {"source": "s1", "target": ""},

@@ -57,7 +57,7 @@ def assert_accounted_for(store: Store, url: str, totals: IngestTotals) -> None:
 
 
 @pytest.mark.slow
-def test_mutated_bodies(quick: Store, store_url: str, connect: Connect) -> None:
+def test_mutated_bodies_are_answered(quick: Store, store_url: str, connect: Connect) -> None:
     random = Random(1)
     limits = InputLimits(max_rejected_share=1.0)
     client = connect(FakeService(quick), limits=limits, max_rate=1e6, max_burst=1_000_000, max_lag=10**9)
@@ -83,7 +83,7 @@ def test_mutated_bodies(quick: Store, store_url: str, connect: Connect) -> None:
 
 
 @pytest.mark.slow
-def test_mutated_files(quick: Store, store_url: str, tmp_path: Path) -> None:
+def test_mutated_files_are_stored_or_refused(quick: Store, store_url: str, tmp_path: Path) -> None:
     random = Random(2)
     totals = IngestTotals()
     refused = 0
@@ -109,7 +109,7 @@ def test_mutated_files(quick: Store, store_url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_mutated_requests(tmp_path: Path) -> None:
+def test_mutated_requests_are_answered(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/fuzz.db", create=True, settings=QUICK) as store:
         running = Running(FakeService(store), client_timeout=2.0, max_rate=1e6, max_burst=1_000_000)
         failures: list[bytes] = []

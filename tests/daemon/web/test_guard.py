@@ -20,7 +20,7 @@ TOKEN = "a token of some length"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost"])
-def test_loopback(host: str) -> None:
+def test_loopback_needs_no_token(host: str) -> None:
     assert is_loopback(host)
     assert HttpConfiguration(host=host).token is None
 
@@ -79,7 +79,7 @@ def test_clients_on_this_machine_are_answered(empty_client: TestClient, host: st
     assert empty_client.get("/v1/status", headers={"Host": host}).status_code == 200
 
 
-def test_rates() -> None:
+def test_rates_are_limited_per_client() -> None:
     now = 0.0
     rates = Rates(2.0, 3, lambda: now)
     assert [rates.wait(ANONYMOUS, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
@@ -103,7 +103,7 @@ def test_rates_of_inactive_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch
     assert rates.wait(ANONYMOUS, "a") == 0.0
 
 
-def test_too_many_requests(service: FakeService, connect: Connect) -> None:
+def test_too_many_requests_get_429(service: FakeService, connect: Connect) -> None:
     client = connect(service, max_rate=0.001, max_burst=2)
     assert [client.get("/v1/status").status_code for _ in range(3)] == [200, 200, 429]
     assert int(client.get("/v1/status").headers["retry-after"]) > 100

@@ -313,7 +313,7 @@ def test_an_interrupted_request_continues_where_it_stopped(
         assert post(client, body, "k1").json() == found
 
 
-def test_two_requests_with_one_key(
+def test_two_requests_with_one_key_conflict(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
@@ -360,7 +360,7 @@ def test_concurrent_bodies_are_limited(
     assert (refused.status_code, "the limit is 1" in refused.json()["detail"]) == (503, True)
 
 
-def test_a_request_recorded_by_another_daemon_in_between(
+def test_a_request_recorded_by_another_daemon_in_between_is_recognized(
     service: FakeService, connect: Connect, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Overtaken(Breaking):

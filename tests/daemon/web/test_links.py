@@ -58,7 +58,7 @@ def test_impossible_links_are_refused(reading_client: TestClient, body: object, 
     assert (answer.status_code, reason in answer.json()["detail"]) == (status, True), answer.text
 
 
-def test_a_missing_pair(reading_client: TestClient) -> None:
+def test_a_missing_pair_gets_404(reading_client: TestClient) -> None:
     for answer in (
         reading_client.get("/v1/pairs/99/links"),
         reading_client.delete("/v1/pairs/99/links"),

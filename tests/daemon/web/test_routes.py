@@ -91,7 +91,7 @@ def test_invalid_queries_are_refused(empty_client: TestClient, query: str, messa
     assert message in answer.json()["detail"]
 
 
-def test_all_rules_most_used_first(learned_client: TestClient, learned: Store) -> None:
+def test_all_rules_are_listed_most_used_first(learned_client: TestClient, learned: Store) -> None:
     expected = [(rule.source, rule.target) for rule in learned.find_rules(limit=7)]
     first = learned_client.get("/v1/rules?limit=5").json()
     second = learned_client.get("/v1/rules", params={"limit": 2, "cursor": first["next"]}).json()
@@ -178,7 +178,7 @@ def test_a_wrong_method_lists_the_allowed_methods(
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
-def test_a_pair(reading_client: TestClient) -> None:
+def test_a_pair_is_returned(reading_client: TestClient) -> None:
     source, target, alignment = LINES[0].split(" ||| ")
     pair = reading_client.get("/v1/pairs/1").json()
     assert pair.pop("added_at").endswith("Z")
@@ -201,7 +201,7 @@ def test_a_pair(reading_client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/pairs/77", "/v1/pairs/77/derivation"])
-def test_a_missing_pair(empty_client: TestClient, path: str) -> None:
+def test_a_missing_pair_gets_404(empty_client: TestClient, path: str) -> None:
     answer = empty_client.get(path)
     assert (answer.status_code, answer.json()["detail"]) == (
         404,
@@ -210,18 +210,18 @@ def test_a_missing_pair(empty_client: TestClient, path: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", str(1 << 63)])
-def test_an_invalid_pair_id(empty_client: TestClient, number: str) -> None:
+def test_an_invalid_pair_id_gets_422(empty_client: TestClient, number: str) -> None:
     assert empty_client.get(f"/v1/pairs/{number}").status_code == 422
 
 
-def test_a_pair_without_a_derivation(client: TestClient, service: FakeService) -> None:
+def test_a_pair_without_a_derivation_gets_409(client: TestClient, service: FakeService) -> None:
     from tests.storage.building import ingest, pair
 
     ingest(service.store, [pair("le chat", "the cat", "0-0 1-1")])
     assert client.get("/v1/pairs/1/derivation").status_code == 409
 
 
-def test_withdrawing_a_pair(learned: Store, connect: Connect) -> None:
+def test_withdrawing_a_pair_removes_it(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     client = connect(service)
     answer = client.delete("/v1/pairs/2")
@@ -233,7 +233,7 @@ def test_withdrawing_a_pair(learned: Store, connect: Connect) -> None:
     assert client.delete("/v1/pairs/99").status_code == 404
 
 
-def test_healthy(empty_client: TestClient) -> None:
+def test_an_empty_store_is_healthy_and_ready(empty_client: TestClient) -> None:
     for path in ("/healthz", "/readyz"):
         answer = empty_client.get(path)
         assert (answer.status_code, answer.json()) == (200, {"ok": True, "reasons": []})
@@ -253,7 +253,7 @@ def add_unaligned(store: Store, number: int) -> None:
     store.finish_ingest(batch)
 
 
-def test_not_ready(service: FakeService, connect: Connect) -> None:
+def test_a_lagging_or_degraded_daemon_is_not_ready(service: FakeService, connect: Connect) -> None:
     client = connect(service, max_lag=10)
     add_unaligned(service.store, 11)
     service.change(degraded="ingest: no space left", lag=Lag(0, None, 0.0))
@@ -268,7 +268,7 @@ def test_not_ready(service: FakeService, connect: Connect) -> None:
     ]
 
 
-def test_not_ready_with_another_schema(client: TestClient, store_url: str) -> None:
+def test_a_store_with_another_schema_is_not_ready(client: TestClient, store_url: str) -> None:
     from tests.storage.building import query
 
     query(store_url, "UPDATE alembic_version SET version_num = '9999'")
@@ -281,7 +281,7 @@ def test_not_ready_with_another_schema(client: TestClient, store_url: str) -> No
     assert "hierogram_store_up 0.0" in client.get("/metrics").text
 
 
-def test_status(learned: Store, connect: Connect) -> None:
+def test_status_reports_loops_spool_and_store(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     spool = SpoolStatus(3, 1, 2, ("a.source and a.target: waiting for a.alignment",))
     service.change(lag=Lag(3, 1.5, 100.0), uptime_seconds=7.0, spool=spool)
@@ -330,7 +330,7 @@ def test_the_lag_counts_pairs_without_an_alignment(learned: Store, connect: Conn
 
 
 @pytest.mark.slow
-def test_metrics(learned: Store, connect: Connect) -> None:
+def test_metrics_report_counts_of_the_daemon(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     add_unaligned(learned, 3)
     service.change(spool=SpoolStatus(done=5, failed=3, waiting=2, incomplete=("a",)))

@@ -7,7 +7,7 @@ from tests.daemon.learning.stores import QUICK, some_pairs
 from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.daemon.workers.sharding import extract_texts, plan_shards
 from hierogram.samplers.forests.forest import build_forests
-from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.grammar.keys import ALL_BITS
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records.pairs import WAITING, PairRow
@@ -42,7 +42,7 @@ def test_the_texts_of_a_shard_give_the_forests_of_its_rows() -> None:
     chosen = np.array([0, 3, 4, 5, 17, 39])
     pairs, bitext, *hashes = extract_texts(load_pairs(rows, QUICK).batch, chosen)
     wanted = load_pairs([rows[pair] for pair in chosen.tolist()], QUICK).batch
-    words = add_up(*hashes, ALL_BITS)
+    words = cumulate_hashes(*hashes, ALL_BITS)
     for one, other in (
         *zip(words[:2], wanted.words[:2], strict=True),
         *zip(build_forests(bitext, QUICK.span_limit), wanted.forests, strict=True),

@@ -203,7 +203,7 @@ def count(corpus: Corpus, counts: Counts, pair: int, tree: Tree, change: int) ->
         counts.add(dish_of(corpus, pair, use), change)
 
 
-def add_in_turn(corpus: Corpus, counts: Counts, pair: int, tree: Tree) -> float:
+def add_sequentially(corpus: Corpus, counts: Counts, pair: int, tree: Tree) -> float:
     """ln P of a derivation's rules, each counted before the next."""
     total = 0.0
     for use in uses_of(tree):
@@ -216,7 +216,7 @@ def add_in_turn(corpus: Corpus, counts: Counts, pair: int, tree: Tree) -> float:
 def joint(corpus: Corpus, trees: tuple[Tree, ...]) -> float:
     """ln P of the derivations of all pairs."""
     counts = Counts()
-    return sum(add_in_turn(corpus, counts, pair, tree) for pair, tree in enumerate(trees))
+    return sum(add_sequentially(corpus, counts, pair, tree) for pair, tree in enumerate(trees))
 
 
 def posterior(corpus: Corpus) -> dict[tuple[Tree, ...], float]:
@@ -388,7 +388,7 @@ def accept(
     for tree in trees:
         now = Counts(counts.rules.copy(), counts.dishes.copy())
         frozen = sum(math.log(weight(use.rule, use.cell)) for use in uses_of(tree))
-        ratios.append(math.exp(add_in_turn(corpus, now, pair, tree) - frozen))
+        ratios.append(math.exp(add_sequentially(corpus, now, pair, tree) - frozen))
     return trees[1] if u * ratios[0] < ratios[1] else trees[0]
 
 
@@ -421,7 +421,7 @@ def flat_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: flo
 
 
 def exhaustive_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tuple[int, int]) -> Tree:
-    """Return one visit of the blocked sampler over the whole chart."""
+    """Resample a pair's tree by the blocked sampler over the whole chart."""
     n, m = map(len, corpus.pairs[pair])
     draws = Draws(Stream(key[0], pair, key[1]).state)
     weight = weights_of(corpus, counts, pair)
@@ -486,7 +486,7 @@ def local_move(
     atoms = {piece.cell: piece for piece in pieces if piece.tree[0] < PAIR}
 
     def rules_of(local: Tree, cell: Cell) -> list[Use]:
-        """Return the rules of a derivation of the pieces, without those inside the pieces."""
+        """Return the rules of a derivation of the pieces, without rules inside the pieces."""
         if cell in atoms and local == atoms[cell].tree:
             return []
         if local[0] >= PAIR:

@@ -84,7 +84,7 @@ def test_a_chain_with_prior_counts_has_the_counts_of_one_over_all_pairs(seed: in
     assert counted(together)
 
 
-def test_weights_and_differences() -> None:
+def test_counts_of_pairs_are_subtracted() -> None:
     direction, links = random_direction(Random(7))
     all_pairs, some = counts_for(direction, links), counts_for(direction, links, [1, 0, 1, 0, 0, 1])
     others = subtract_counts(all_pairs, some)
@@ -101,7 +101,7 @@ def test_weights_and_differences() -> None:
 
 def test_prior_counts_are_rejected_for_another_model() -> None:
     direction, links = random_direction(Random(1))
-    with pytest.raises(AlignmentInputError, match="supported by bhmm-f only, got bhmm"):
+    with pytest.raises(AlignmentInputError, match="require bhmm-f, got bhmm"):
         build(options("bhmm"), direction, counts_for(direction, links))
 
 

@@ -56,7 +56,7 @@ def test_a_registry_entry_adds_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(align(["a b", "c"], ["x", "y z"], request).lines()) == ["0-0 1-0", "0-0 0-1"]
 
 
-def test_the_default_model() -> None:
+def test_bhmm_f_is_the_default() -> None:
     assert DEFAULT_MODEL == "bhmm-f"
 
 

@@ -30,7 +30,7 @@ from hierogram.samplers.alignment.romanization import find_script, romanize
         ("東京", "東京"),
     ],
 )
-def test_words_of_other_scripts(word: str, expected: str) -> None:
+def test_words_of_other_scripts_are_romanized(word: str, expected: str) -> None:
     assert romanize(word) == expected
 
 

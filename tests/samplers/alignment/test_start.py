@@ -38,9 +38,9 @@ def key_of(conditioning_word: int, word: int) -> np.uint64:
     return np.uint64(pair_key(conditioning_word, word))
 
 
-def model1_by_dictionary(pairs: list[tuple[str, str]], with_no_word: bool, iterations: int) -> list[int]:
+def model1_by_dictionary(pairs: list[tuple[str, str]], with_empty_word: bool, iterations: int) -> list[int]:
     table: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
-    split = [(f.split(), [*([""] if with_no_word else []), *e.split()]) for f, e in pairs]
+    split = [(f.split(), [*([""] if with_empty_word else []), *e.split()]) for f, e in pairs]
     for _ in range(iterations):
         expected: dict[tuple[str, str], float] = defaultdict(float)
         total: dict[str, float] = defaultdict(float)
@@ -55,23 +55,23 @@ def model1_by_dictionary(pairs: list[tuple[str, str]], with_no_word: bool, itera
     for emitted, words in split:
         for f in emitted:
             scores = [table[e, f] for e in words]
-            links.append(scores.index(max(scores)) - with_no_word)
+            links.append(scores.index(max(scores)) - with_empty_word)
     return links
 
 
-@pytest.mark.parametrize("with_no_word", [False, True])
+@pytest.mark.parametrize("with_empty_word", [False, True])
 @pytest.mark.parametrize("iterations", [1, 5])
-def test_model_1_matches_a_dictionary_implementation(with_no_word: bool, iterations: int) -> None:
+def test_model_1_matches_a_dictionary_implementation(with_empty_word: bool, iterations: int) -> None:
     emitted, words = read_side(f for f, _ in SENTENCES), read_side(e for _, e in SENTENCES)
-    found = model1_links(make_sides(emitted, words), len(words.vocabulary), with_no_word, iterations)
-    assert found.tolist() == model1_by_dictionary(SENTENCES, with_no_word, iterations)
+    found = model1_links(make_sides(emitted, words), len(words.vocabulary), with_empty_word, iterations)
+    assert found.tolist() == model1_by_dictionary(SENTENCES, with_empty_word, iterations)
 
 
 def test_model_1_finds_more_word_pairs_than_its_initial_table_holds() -> None:
     words = [f"w{k}" for k in range(200)]
     lines = [" ".join(words[k : k + 40]) for k in range(0, 160, 8)] + words
     side = read_side(lines)
-    found = model1_links(make_sides(side, side), len(side.vocabulary), with_no_word=False)
+    found = model1_links(make_sides(side, side), len(side.vocabulary), with_empty_word=False)
     positions = [k for line in lines for k in range(len(line.split()))]
     assert found.tolist() == positions
 

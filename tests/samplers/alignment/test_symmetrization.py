@@ -102,7 +102,7 @@ def test_arrays_match_sets(directions: tuple[list[list[int]], list[list[int]]], 
         assert links == sorted(expected)
 
 
-def test_a_known_example() -> None:
+def test_a_known_example_is_symmetrized_correctly() -> None:
     # One common link, a neighbor of it, a far link of free words, a far link of a word that already has one.
     forward = np.array([0, 1, 1, 3, -1], np.int16)
     backward = np.array([0, -1, -1, -1], np.int16)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hierogram.samplers.charts.pruning.chain import Pruned, cover, weighed_mean
+from hierogram.samplers.charts.pruning.chain import Pruned, cover, weighted_mean
 
 A, B, C = (np.array(bits, bool) for bits in ([1, 1, 0], [1, 0, 1], [0, 1, 1]))
 """Selections of three variables."""
@@ -45,7 +45,7 @@ def test_without_another_selection_each_step_counts_once() -> None:
     found = cover(steps)
     assert found.log_total == pytest.approx(np.log(4))
     assert found.share == pytest.approx(4.5 / 5)
-    assert weighed_mean(steps) == pytest.approx([1 / 4 + 2 * 3 / 4])
+    assert weighted_mean(steps) == pytest.approx([1 / 4 + 2 * 3 / 4])
 
 
 def test_selections_are_weighted_by_the_share_they_omit() -> None:
@@ -55,4 +55,4 @@ def test_selections_are_weighted_by_the_share_they_omit() -> None:
     weight = np.array([4, 2, 1]) / (1 - share) ** 2
     weight /= weight.sum()
     values = np.array([1 / 4 + 2 * 3 / 4, (50 + 2 * 9) / 3, 5])
-    assert weighed_mean(steps) == pytest.approx([weight @ values])
+    assert weighted_mean(steps) == pytest.approx([weight @ values])

@@ -120,7 +120,7 @@ def test_sums_equal_the_enumeration(rules: list, size: tuple[int, int]) -> None:
         assert found.emitted == pytest.approx(float((EMITTED * uses).sum()), abs=1e-9)
 
 
-def test_sums_equal_those_of_charts_with_edges() -> None:
+def test_sums_equal_sums_of_charts_with_edges() -> None:
     """Pairs too large to enumerate: more than one block of columns, and negligible bispans."""
     rules = OTHERS + FRAMES
     for size, sharp in (((9, 11), 0.0), ((8, 17), 6.0)):

@@ -13,9 +13,9 @@ from hierogram.samplers.charts.pairs import branching, make_rules
 from hierogram.samplers.charts.pruning.chain import (
     Pruned,
     PruningKernel,
-    chained,
+    run_chain,
     two_starts,
-    weighed_mean,
+    weighted_mean,
 )
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
@@ -226,7 +226,7 @@ def test_no_two_draws_have_the_same_stream(number: int, monkeypatch: pytest.Monk
         return draws(inside, key)
 
     monkeypatch.setattr(known.system, "draws", noted)
-    chained(PruningKernel(known.system, number, chains=2), 60, key=3)
+    run_chain(PruningKernel(known.system, number, chains=2), 60, key=3)
     keys += [Key(3, number, 3 * plan + 2) for plan in range(31)]
     assert len(keys) > 35
     assert len(set(keys)) == len(keys)
@@ -305,7 +305,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
 def test_long_run_means_equal_the_exact_expectations(number: int) -> None:
     known = charts()[number]
-    mean = weighed_mean(chained(PruningKernel(known.system, number, chains=2), 2500, key=7))
+    mean = weighted_mean(run_chain(PruningKernel(known.system, number, chains=2), 2500, key=7))
     exact = known.expected(np.arange(len(known.weights)))
     assert np.abs(mean - exact).max() < 0.05
 
@@ -314,7 +314,7 @@ def test_without_variables_one_mask_is_exact() -> None:
     known = charts()[0]
     known.system.variables = 0
     known.system.links = np.zeros((0, 2), np.int32)
-    mean = weighed_mean(chained(PruningKernel(known.system, 0, chains=2), 1, key=1))
+    mean = weighted_mean(run_chain(PruningKernel(known.system, 0, chains=2), 1, key=1))
     np.testing.assert_allclose(mean, known.expected(np.arange(len(known.weights))), atol=1e-10)
 
 
@@ -332,4 +332,4 @@ def test_masks_of_one_selection_cover_everything(number: int) -> None:
         features = known.system.features(scores.expected)
         steps.append(Pruned(features, np.log(scores.total), 1, b"", values, selected[None]))
     exact = known.expected(np.arange(len(known.weights)))
-    np.testing.assert_allclose(weighed_mean(steps), exact, atol=1e-10)
+    np.testing.assert_allclose(weighted_mean(steps), exact, atol=1e-10)

@@ -42,10 +42,10 @@ def test_concurrent_compilation_does_not_mix_up_signatures(tmp_path: Path) -> No
 KERNELS = """
 import sys
 import numpy as np
-from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.counts.table import empty_table, with_room
 
-words = add_up(np.arange(3, dtype=np.uint64), np.arange(5, dtype=np.uint64), np.uint64(1))
+words = cumulate_hashes(np.arange(3, dtype=np.uint64), np.arange(5, dtype=np.uint64), np.uint64(1))
 print(*words.source, *words.target, "numba.np.arrayobj" in sys.modules)
 if "more" in sys.argv:
     table = empty_table(3)

@@ -10,7 +10,7 @@ from hierogram.samplers.counts.texts import render_rules, spellings
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.derivations import Batch, State, encode_trees, initial_state, make_batch, select_trees
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
-from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.numbers import MAX_LABEL
@@ -31,7 +31,7 @@ def batch_of(forests: Forests, source: int, target: int, key_mask: np.uint64 = A
         none,
         np.array([0, 0]),
     )
-    words = add_up(hash_words(SOURCE, 0)[bitext.source], hash_words(TARGET, 0)[bitext.target], key_mask)
+    words = cumulate_hashes(hash_words(SOURCE, 0)[bitext.source], hash_words(TARGET, 0)[bitext.target], key_mask)
     return make_batch(bitext, words, forests, np.array([1]), 20)
 
 

@@ -55,6 +55,6 @@ def test_uses_of_a_rule_with_the_same_links_are_merged() -> None:
     assert weights.tolist() == [[sums[key] for sums in expected] for key in keys]
 
 
-def test_integers_as_text() -> None:
+def test_integers_are_written_as_text() -> None:
     numbers = [0, 9, 10, 99, 1 << 62, 7]
     assert number_texts(np.array(numbers)).strings() == list(map(str, numbers))

@@ -55,7 +55,7 @@ def _links_of_rules(forest: Forest, variables: Variables, links: set[tuple[int, 
     return rules
 
 
-def test_the_links_inside_every_rule() -> None:
+def test_the_links_inside_every_rule_are_found() -> None:
     pairs = examples.random_pairs(seed=53, count=60, longest=9, words="ab")
     chain = KernelChain([examples.direct_forest(*pair) for pair in pairs], PitmanYor(0.5, 5.0, 2.0), seed=6)
     for _ in range(3):

@@ -38,7 +38,7 @@ def test_rules_of_a_table_are_sorted_by_key() -> None:
     assert found.uses.tolist() == [2, 1, 7]
 
 
-def test_overlaps_by_hand() -> None:
+def test_overlaps_equal_values_computed_by_hand() -> None:
     one, other = grammar({1: 3, 2: 1, 3: 2, 4: 4}), grammar({1: 1, 3: 6, 5: 3})
     found = overlap(one, other)
     assert found.rules == pytest.approx(2 / 5)
@@ -48,7 +48,7 @@ def test_overlaps_by_hand() -> None:
     assert overlap(one, one) == (1.0, 1.0, pytest.approx(1.0))
 
 
-def test_means_without_rare_rules() -> None:
+def test_means_without_rare_rules_overlap() -> None:
     mean = mean_counts([grammar({1: 3, 2: 1}), grammar({1: 1}), grammar({1: 2, 9: 4})])
     assert mean.uses == pytest.approx([2, 1 / 3, 4 / 3])
     assert overlap(mean, grammar({1: 2, 9: 1}), 0.5).rules == 1.0

@@ -182,7 +182,7 @@ def test_rounding_at_random_keeps_the_expectation(shared: int, share: float) -> 
     assert (set(rounded[:, 0].tolist()) <= {0, step}) == (share <= 1)
 
 
-def test_rounded_uses_are_those_of_the_twin() -> None:
+def test_rounded_uses_equal_the_twin() -> None:
     random = Random(5)
     for sweeps in (1, 2, 26, 100, 1023, 1900, MAX_SWEEPS - 1):
         for _ in range(200):
@@ -298,7 +298,7 @@ def test_averages_are_within_their_errors_with_little_room(slots: int, largest: 
     assert (twin.floor > 0) == (slots < 40)
 
 
-def test_uses_of_unknown_rules_may_be_those_of_any_rule() -> None:
+def test_uses_of_unknown_rules_may_belong_to_any_rule() -> None:
     one, twin = OnePair(40), Average(40, draw_of)
     for number in range(90):
         credits = {rule: (500 + 100 * rule, 7) for rule in range(6) if (number + rule) % 3}

@@ -36,7 +36,7 @@ def test_longer_pairs_equal_the_direct_construction() -> None:
     assert max(len(forest.nodes) for forest in built) > 100
 
 
-def test_dense_discontinuous_and_unlinked_pairs() -> None:
+def test_dense_discontinuous_and_unlinked_pairs_have_the_forests_of_the_reference() -> None:
     words, links_of = tuple("abcd"), examples.links_of
     everything = {(s, t) for s in range(4) for t in range(4)}
     cases: list[RandomPair] = [

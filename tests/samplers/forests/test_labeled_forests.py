@@ -40,7 +40,7 @@ def test_brackets_and_labels_are_part_of_a_rule() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
-def test_trees_draw_for_draw(method: str, model: str) -> None:
+def test_trees_are_sampled_like_the_twin_draw_for_draw(method: str, model: str) -> None:
     treebank = Treebank(seed=51)
     forests = [treebank.tree(leaves) for leaves in (1, 2, 3, 3, 4, 5, 5, 6, 8)] + [parse_forest()] * 2
     if method == "gibbs":

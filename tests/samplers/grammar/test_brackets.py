@@ -54,7 +54,7 @@ FOREST = (
 )
 
 
-def test_a_packed_forest() -> None:
+def test_a_packed_forest_is_read_and_written() -> None:
     parse = read_parse(FOREST)
     assert parse.words == ["she", "saw", "her", "duck"]
     assert trees_of(parse) == {

@@ -1,4 +1,4 @@
-"""Rule keys from word hashes, against those computed from the rules themselves."""
+"""Rule keys from word hashes equal keys computed from the rules themselves."""
 
 import numpy as np
 import pytest

@@ -26,7 +26,7 @@ def test_each_level_has_its_sweeps_before_every_node_is_sampled() -> None:
     assert schedule.burn_in == 12
 
 
-def test_the_paper_s_schedule() -> None:
+def test_the_paper_s_schedule_has_ten_sweeps_per_level() -> None:
     stages = Schedule().stages(SWEEPS)
     assert [int(np.count_nonzero(stages == level)) for level in range(1, 8)] == [10] * 7
     assert int(np.flatnonzero(stages == EVERY_LEVEL)[0]) + 1 == 71
@@ -72,7 +72,7 @@ def test_annealed_pairs_settle_before_they_have_burned_in() -> None:
     assert set(annealing.stages(SWEEPS).tolist()) == {EVERY_LEVEL}
 
 
-def test_the_reported_stage_is_that_of_the_last_sweep() -> None:
+def test_the_stage_of_the_last_sweep_is_reported() -> None:
     schedule = Schedule(sweeps_per_level=2, levels=3)
     assert schedule.reached(np.arange(9)).tolist() == [1, 1, 1, 2, 2, 3, 3, 4, 4]
 

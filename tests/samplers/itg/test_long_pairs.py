@@ -26,7 +26,7 @@ MEBIBYTE = 1 << 20
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 70), (4, 64), (2, 130), (70, 3)])
-def test_sums_of_long_sides_equal_those_of_the_whole_chart(n: int, m: int) -> None:
+def test_sums_of_long_sides_equal_sums_of_the_whole_chart(n: int, m: int) -> None:
     """Includes a chart that was first too small: its partial sums are discarded."""
     random = np.random.default_rng(n)
     items = make_weights(n, m)

@@ -288,7 +288,7 @@ def test_derivations_with_phrases_and_tables_have_their_posterior(method: str) -
 @pytest.mark.campaign
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_derivations_and_tables_at_length(corpus: str, method: str) -> None:
+def test_derivations_and_tables_have_the_posterior_at_length(corpus: str, method: str) -> None:
     assert chain_has_the_posterior_of_tables(CORPORA[corpus], method, 40_000, seed=22)
 
 

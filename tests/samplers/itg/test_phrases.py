@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from tests.samplers.itg.corpora import Pairs, batch_of
 
-from hierogram.samplers.itg.batch import place_in
+from hierogram.samplers.itg.batch import phrase_offset
 
 
 def random_pairs(random: Random) -> Pairs:
@@ -33,7 +33,7 @@ def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
                     for t in range(1, longest + 1):
                         if s == t == 1:
                             continue
-                        number = int(phrases.types[cell * places + place_in(longest, s, t)])
+                        number = int(phrases.types[cell * places + phrase_offset(longest, s, t)])
                         if i + s > len(source) or x + t > len(target):
                             assert number == -1
                             continue

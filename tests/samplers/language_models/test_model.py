@@ -18,7 +18,7 @@ CASES = [(order, pruned) for order in (1, 2, 3, 4, 5) for pruned in (0.0, 0.3)]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("order", "pruned"), CASES)
-def test_probabilities_and_states(order: int, pruned: float) -> None:
+def test_probabilities_and_states_equal_the_reference(order: int, pruned: float) -> None:
     random = Random(order)
     for _ in range(20):
         reference = random_model(random, order, WORDS, pruned)
@@ -46,7 +46,7 @@ def open_words(model: LanguageModel, words: list[int]) -> int:
 
 
 @pytest.mark.parametrize(("order", "pruned"), CASES)
-def test_words_whose_probability_depends_on_earlier_words(order: int, pruned: float) -> None:
+def test_words_whose_probability_depends_on_earlier_words_are_open(order: int, pruned: float) -> None:
     random = Random(100 + order)
     for _ in range(5):
         reference = random_model(random, order, 4, pruned)
@@ -85,7 +85,7 @@ def test_the_order_is_bounded() -> None:
             ModelBuilder(order, np.zeros(3, np.float32), np.zeros(3, np.float32))
 
 
-def test_scoring_one_word() -> None:
+def test_scoring_one_word_returns_its_probability_and_state() -> None:
     reference = random_model(Random(8), 3, WORDS)
     model = built(reference, WORDS)
     log10, state = score(model, model.begin, 4)

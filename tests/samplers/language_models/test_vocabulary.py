@@ -9,7 +9,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=6)
 
 
 @given(st.lists(texts, max_size=40), st.lists(texts, max_size=40))
-def test_words_have_their_numbers(words: list[str], others: list[str]) -> None:
+def test_words_are_numbered_in_order_of_appearance(words: list[str], others: list[str]) -> None:
     growing = GrowingVocabulary()
     expected = {word: k for k, word in enumerate(SPECIAL)}
     for word in words:

@@ -1,4 +1,4 @@
-"""The kernels' chain with averages, in the twin's values."""
+"""Chain of the kernels that averages uses, with results converted to the types of the reference implementation."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -21,7 +21,7 @@ from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.forests import forest as arrays
 from hierogram.samplers.forests.derivations import Batch, State, make_batch
-from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, NO_POWERS
@@ -102,7 +102,7 @@ def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
     bitext = to_bitext([(f.source, f.target, set()) for f in forests])
     source = hash_words(numbered([f.source for f in forests]), SALT)
     target = hash_words(numbered([f.target for f in forests]), SALT)
-    words = add_up(source[bitext.source], target[bitext.target], np.uint64((1 << 64) - 1))
+    words = cumulate_hashes(source[bitext.source], target[bitext.target], np.uint64((1 << 64) - 1))
     longest = max(2 * len(f.source) + len(f.target) + 2 * len(f.nodes) for f in forests) + 4
     return make_batch(bitext, words, to_arrays(forests, span_limit), np.arange(len(forests)), longest)
 

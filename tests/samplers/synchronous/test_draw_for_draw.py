@@ -73,7 +73,7 @@ class Walk:
 @pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs(model: str, span_limit: int, avoid_current: bool) -> None:
+def test_gibbs_equals_the_twin(model: str, span_limit: int, avoid_current: bool) -> None:
     forests = random_forests(seed=21 + span_limit)
     walk = Walk(
         KernelChain(forests, MODELS[model], seed=7, span_limit=span_limit, avoid_current=avoid_current), MODELS[model]
@@ -85,21 +85,21 @@ def test_gibbs(model: str, span_limit: int, avoid_current: bool) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs_on_longer_pairs(model: str, seed: int) -> None:
+def test_gibbs_equals_the_twin_on_longer_pairs(model: str, seed: int) -> None:
     forests = random_forests(seed=100 + seed, count=12, longest=14, words="abcd")
     walk = Walk(KernelChain(forests, MODELS[model], seed=seed, span_limit=7), MODELS[model])
     walk.gibbs([EVERY_LEVEL] * 100, span_limit=7)
 
 
 @pytest.mark.parametrize("avoid_current", [False, True])
-def test_gibbs_through_every_stage(avoid_current: bool) -> None:
+def test_gibbs_equals_the_twin_through_every_stage(avoid_current: bool) -> None:
     forests = random_forests(seed=23, longest=7)
     assert max(f.nodes[-1].level for f in forests) > 7
     walk = Walk(KernelChain(forests, PAPER, seed=8, span_limit=4, avoid_current=avoid_current), PAPER)
     walk.gibbs([1 + s // 10 for s in range(70)] + [EVERY_LEVEL] * 30, span_limit=4)
 
 
-def test_pairs_at_different_stages() -> None:
+def test_pairs_at_different_stages_equal_the_twin() -> None:
     forests = random_forests(seed=27, count=6)
     kernel = KernelChain(forests, PAPER, seed=3)
     walk = Walk(kernel, PAPER)
@@ -121,7 +121,9 @@ def test_pairs_at_different_stages() -> None:
 @pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("blocks", [None, Blocks(1, 1)])
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs_at_different_temperatures(model: str, blocks: Blocks | None, avoid_current: bool) -> None:
+def test_gibbs_equals_the_twin_at_different_temperatures(
+    model: str, blocks: Blocks | None, avoid_current: bool
+) -> None:
     forests = random_forests(seed=33, count=6)
     kernel = KernelChain(forests, MODELS[model], seed=5, span_limit=3, blocks=blocks, avoid_current=avoid_current)
     walk = Walk(kernel, MODELS[model])
@@ -139,7 +141,7 @@ def test_gibbs_at_different_temperatures(model: str, blocks: Blocks | None, avoi
     assert len(walk.seen) > 35
 
 
-def test_gibbs_without_the_density_factor() -> None:
+def test_gibbs_equals_the_twin_without_the_density_factor() -> None:
     forests = random_forests(seed=35)
     walk = Walk(KernelChain(forests, PAPER, seed=2, span_limit=3), PAPER)
     every = np.full(len(forests), EVERY_LEVEL, np.int16)
@@ -152,7 +154,7 @@ def test_gibbs_without_the_density_factor() -> None:
 
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize("model", MODELS)
-def test_metropolis(model: str, span_limit: int) -> None:
+def test_metropolis_equals_the_twin(model: str, span_limit: int) -> None:
     forests = random_forests(seed=25, longest=6)
     kernel = KernelChain(forests, MODELS[model], seed=9, span_limit=span_limit, resample=propose_pairs)
     walk = Walk(kernel, MODELS[model])
@@ -170,10 +172,10 @@ def test_metropolis(model: str, span_limit: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["PY", "DP", "weak DP"])
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
-@pytest.mark.parametrize(("pairs_a_block", "blocks_a_round"), [(1, 3), (3, 2), (4, 8)])
-def test_blocks(pairs_a_block: int, blocks_a_round: int, method: str, model: str) -> None:
+@pytest.mark.parametrize(("pairs_per_block", "blocks_per_round"), [(1, 3), (3, 2), (4, 8)])
+def test_blocks_equal_the_twin(pairs_per_block: int, blocks_per_round: int, method: str, model: str) -> None:
     forests = random_forests(seed=29)
-    blocks = Blocks(pairs_a_block, blocks_a_round)
+    blocks = Blocks(pairs_per_block, blocks_per_round)
     if method == "gibbs":
         kernel = KernelChain(forests, MODELS[model], seed=4, blocks=blocks)
         mover = corpus.gibbs(MODELS[model])
@@ -185,13 +187,13 @@ def test_blocks(pairs_a_block: int, blocks_a_round: int, method: str, model: str
         kernel.sweep()
         walk.compare(
             walk.twin.sweep_in_blocks(
-                walk.state, mover, 4, number, pairs_a_block=pairs_a_block, blocks_a_round=blocks_a_round
+                walk.state, mover, 4, number, pairs_per_block=pairs_per_block, blocks_per_round=blocks_per_round
             )
         )
     walk.compare_likelihoods()
 
 
-@pytest.mark.parametrize("blocks", [Blocks(pairs_a_block=10, blocks_a_round=1), Blocks(1, 1)])
+@pytest.mark.parametrize("blocks", [Blocks(pairs_per_block=10, blocks_per_round=1), Blocks(1, 1)])
 def test_blocks_of_one_pair_equal_the_sequential_scheme(blocks: Blocks) -> None:
     forests = random_forests(seed=31)
     sequential = KernelChain(forests, PAPER, seed=5)
@@ -214,7 +216,7 @@ def long_rules(words: int) -> list[Forest]:
 
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
 @pytest.mark.parametrize("model", ["PY", "PY, high discount", "DP"])
-def test_long_rules(model: str, method: str) -> None:
+def test_long_rules_equal_the_twin(model: str, method: str) -> None:
     forests = long_rules(160)
     resample = sweep_pairs if method == "gibbs" else propose_pairs
     walk = Walk(KernelChain(forests, MODELS[model], seed=6, resample=resample), MODELS[model])
@@ -229,7 +231,7 @@ def test_long_rules(model: str, method: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("avoid_current", [False, True])
-def test_a_huge_forest(avoid_current: bool) -> None:
+def test_a_huge_forest_equals_the_twin(avoid_current: bool) -> None:
     """Density factors and products of options exceed the range of one float."""
     monotone = examples.pair(" ".join(f"f{k % 7}" for k in range(80)), " ".join(f"e{k % 7}" for k in range(80)))
     walk = Walk(KernelChain([monotone], PAPER, seed=2, span_limit=0, avoid_current=avoid_current), PAPER)
@@ -240,7 +242,7 @@ def test_a_huge_forest(avoid_current: bool) -> None:
 
 
 @pytest.mark.parametrize("key", [(0, 0, 0), (1, 0, 1), (1, 1, 0), (2**40, 12345678901, 7), (2**63 - 1, 3, 2**33)])
-def test_streams(key: tuple[int, int, int]) -> None:
+def test_streams_equal_the_twin(key: tuple[int, int, int]) -> None:
     twin = Stream(*key)
     state = np.uint64(stream(*key))
     assert int(state) == twin.state

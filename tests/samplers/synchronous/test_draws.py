@@ -35,7 +35,7 @@ def test_products_multiply(first: Scaled, second: Scaled) -> None:
 
 @pytest.mark.parametrize("power", [0.2, 1.0, 2.5])
 @pytest.mark.parametrize("product", [Scaled(3.0, 2), Scaled(1e-60, 0), Scaled(0.25, -7), Scaled(1.0, 0)])
-def test_powers_of_products(product: Scaled, power: float) -> None:
+def test_powers_of_products_are_normalized(product: Scaled, power: float) -> None:
     found = Scaled(*raise_product(product, power))
     assert logarithm(found) == pytest.approx(power * logarithm(product), rel=1e-12, abs=1e-12)
     assert 1.0 <= found.value <= SCALE

@@ -102,7 +102,7 @@ def moved_trees(forests: list[Forest], model: Model, mover: Mover, span_limit: i
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ALONE)
-def test_gibbs_on_one_pair(name: str, model: str) -> None:
+def test_gibbs_on_one_pair_is_invariant(name: str, model: str) -> None:
     forest, limit = ALONE[name]
     assert moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
 
@@ -119,14 +119,14 @@ def test_avoiding_draws_on_one_pair(name: str, model: str) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("forest", "limit"), [(examples.FOUR, 2), (examples.FOUR, 0), (examples.BLOCKS, 3)])
-def test_gibbs_on_a_bushy_pair_with_many_free_cuts(forest: Forest, limit: int, model: str) -> None:
+def test_gibbs_on_a_bushy_pair_with_many_free_cuts_is_invariant(forest: Forest, limit: int, model: str) -> None:
     mover = corpus.gibbs(MODELS[model], span_limit=limit)
     assert moved([forest], MODELS[model], mover, limit) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
-def test_gibbs_on_pairs_that_share_rules(name: str, model: str) -> None:
+def test_gibbs_on_pairs_that_share_rules_is_invariant(name: str, model: str) -> None:
     assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model])) < EXACT
 
 
@@ -138,7 +138,7 @@ def test_avoiding_draws_on_pairs_that_share_rules(name: str, model: str) -> None
 
 @pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("stage", range(1, 8))
-def test_gibbs_at_each_stage(stage: int, avoid_current: bool) -> None:
+def test_gibbs_at_each_stage_is_invariant(stage: int, avoid_current: bool) -> None:
     assert examples.FOUR.nodes[-1].level == 7
     model = MODELS["DP"]
     limited = corpus.gibbs(model, stage=stage, span_limit=1, avoid_current=avoid_current)
@@ -147,7 +147,7 @@ def test_gibbs_at_each_stage(stage: int, avoid_current: bool) -> None:
     assert moved([examples.THREE, examples.COUPLE], model, both) < EXACT
 
 
-def test_gibbs_on_the_joint_posterior_of_all_pairs() -> None:
+def test_gibbs_keeps_the_joint_posterior_of_all_pairs() -> None:
     forests = [examples.COUPLE, examples.TWICE, examples.SWAPPED]
     model = MODELS["weak DP"]
     # In these forests every variable is in every derivation, so a derivation is a state.
@@ -188,7 +188,7 @@ def test_moving_on_by_the_present_value_s_own_weight_changes_the_posterior() -> 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ALONE)
-def test_metropolis_on_one_pair(name: str, model: str) -> None:
+def test_metropolis_on_one_pair_is_invariant(name: str, model: str) -> None:
     forest, limit = ALONE[name]
     mover = corpus.metropolis(MODELS[model], span_limit=limit)
     assert moved_trees([forest], MODELS[model], mover, limit) < EXACT
@@ -196,7 +196,7 @@ def test_metropolis_on_one_pair(name: str, model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
-def test_metropolis_on_pairs_that_share_rules(name: str, model: str) -> None:
+def test_metropolis_on_pairs_that_share_rules_is_invariant(name: str, model: str) -> None:
     assert moved_trees(TOGETHER[name], MODELS[model], corpus.metropolis(MODELS[model])) < EXACT
 
 

@@ -110,7 +110,7 @@ def kernel_samples(
 @pytest.mark.parametrize(
     "name", ["one pair", "bushy, weak", "blocks, limit 2", "a rule twice, within and between", "three pairs"]
 )
-def test_gibbs_against_the_exact_posterior(name: str) -> None:
+def test_gibbs_samples_the_exact_posterior(name: str) -> None:
     assert p_value(kernel_samples(EXACT[name], SAMPLES, thinning=GIBBS_THINNING), exact(EXACT[name])) > ALPHA
 
 
@@ -123,20 +123,20 @@ def test_avoiding_draws_against_the_exact_posterior() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["one pair", "three pairs"])
-def test_gibbs_with_discount_against_the_stationary_distribution(name: str) -> None:
+def test_gibbs_with_discount_samples_the_stationary_distribution(name: str) -> None:
     case = DISCOUNTED[name]
     assert p_value(kernel_samples(case, SAMPLES, thinning=GIBBS_THINNING), stationary(case)) > ALPHA
 
 
 @pytest.mark.slow
-def test_metropolis_against_the_exact_posterior() -> None:
+def test_metropolis_samples_the_exact_posterior() -> None:
     case = EXACT["a rule twice, within and between"]
     samples = kernel_samples(case, SAMPLES // 2, thinning=METROPOLIS_THINNING, resample=propose_pairs)
     assert p_value(samples, exact(case)) > ALPHA
 
 
 @pytest.mark.slow
-def test_metropolis_with_discount_against_the_sequential_product() -> None:
+def test_metropolis_with_discount_samples_the_sequential_product() -> None:
     case = DISCOUNTED["one pair"]
     expected: Distribution = {(t,): p for t, p in sequential(case.forests[0], case.model, case.span_limit).items()}
     samples = kernel_samples(case, SAMPLES // 2, thinning=METROPOLIS_THINNING, resample=propose_pairs)
@@ -145,7 +145,7 @@ def test_metropolis_with_discount_against_the_sequential_product() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("stage", "avoid_current"), [(1, False), (3, False), (6, False), (3, True), (5, True)])
-def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, avoid_current: bool) -> None:
+def test_gibbs_at_each_stage_samples_the_conditional_posterior(stage: int, avoid_current: bool) -> None:
     """Nodes above the stage keep their initial edges and cuts; the rest follows the distribution given them."""
     forest = examples.FOUR
     start = KernelChain([forest], DP, seed=2).variables()[0]
@@ -168,7 +168,8 @@ def test_gibbs_at_each_stage_against_the_conditional_posterior(stage: int, avoid
 @pytest.mark.slow
 def test_one_block_per_round_samples_the_exact_posterior() -> None:
     case = EXACT["three pairs"]
-    samples = kernel_samples(case, SAMPLES, thinning=GIBBS_THINNING, blocks=Blocks(pairs_a_block=2, blocks_a_round=1))
+    blocks = Blocks(pairs_per_block=2, blocks_per_round=1)
+    samples = kernel_samples(case, SAMPLES, thinning=GIBBS_THINNING, blocks=blocks)
     assert p_value(samples, exact(case)) > ALPHA
 
 
@@ -206,20 +207,20 @@ def test_samples_of_a_mutated_twin_fail() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", EXACT)
-def test_gibbs_against_the_exact_posterior_at_length(name: str) -> None:
+def test_gibbs_samples_the_exact_posterior_at_length(name: str) -> None:
     assert p_value(kernel_samples(EXACT[name], MANY_SAMPLES, thinning=GIBBS_THINNING), exact(EXACT[name])) > ALPHA
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", DISCOUNTED)
-def test_gibbs_with_discount_at_length(name: str) -> None:
+def test_gibbs_with_discount_samples_the_stationary_distribution_at_length(name: str) -> None:
     case = DISCOUNTED[name]
     assert p_value(kernel_samples(case, MANY_SAMPLES, thinning=GIBBS_THINNING), stationary(case)) > ALPHA
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", [name for name in EXACT if name != "two pairs"])  # eigenvalue 0.992: too slow
-def test_metropolis_against_the_exact_posterior_at_length(name: str) -> None:
+def test_metropolis_samples_the_exact_posterior_at_length(name: str) -> None:
     samples = kernel_samples(EXACT[name], MANY_SAMPLES // 5, thinning=METROPOLIS_THINNING, resample=propose_pairs)
     assert p_value(samples, exact(EXACT[name])) > ALPHA
 

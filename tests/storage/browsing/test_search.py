@@ -57,7 +57,7 @@ def found(transaction: ReadTransaction, typed: str, **values: object) -> list[tu
     return sides(search(transaction, read_phrase(typed), Query(limit=100, **values)).rules)
 
 
-def test_a_word_anywhere_and_as_a_whole_side(transaction: ReadTransaction) -> None:
+def test_a_word_is_found_anywhere_or_as_a_whole_side(transaction: ReadTransaction) -> None:
     anywhere = found(transaction, "maison")
     assert anywhere[:3] == [("maison", "house"), ("la maison", "the house"), ("la [X,1] maison", "the [X,1] house")]
     assert len(anywhere) == 7
@@ -92,7 +92,7 @@ def test_pattern_characters_match_literally(transaction: ReadTransaction, typed:
     assert found(transaction, "\\_" if target == "_" else target, side="target", match=match) == [(typed, target)]
 
 
-def test_orders(transaction: ReadTransaction) -> None:
+def test_rules_are_ordered_by_probability_and_surprise(transaction: ReadTransaction) -> None:
     phrase = read_phrase("maison")
     likely = [rule for rule in search(transaction, phrase, Query(order=PROBABILITY)).rules if rule.source != "Maison"]
     assert [rule.p_target_given_source for rule in likely] == sorted(
@@ -107,7 +107,7 @@ def test_orders(transaction: ReadTransaction) -> None:
     ]  # fmt: skip
 
 
-def test_filters(transaction: ReadTransaction) -> None:
+def test_rules_are_filtered_by_count_scope_and_corpus(transaction: ReadTransaction) -> None:
     assert found(transaction, "maison", min_count=4) == [("maison", "house"), ("la maison", "the house")]
     # Filtered rules still count in the probabilities.
     [rule] = search(transaction, read_phrase("la maison"), Query(order=PROBABILITY, min_count=2)).rules
@@ -117,7 +117,7 @@ def test_filters(transaction: ReadTransaction) -> None:
     assert found(transaction, "maison", corpus="corpus") == []
 
 
-def test_rules_of_a_corpus(transaction: ReadTransaction, store_url: str) -> None:
+def test_rules_of_a_corpus_are_found_in_every_order(transaction: ReadTransaction, store_url: str) -> None:
     [(rule_id,)] = query(store_url, "SELECT id FROM rules WHERE source = 'la maison' AND target = 'home'")
     query(store_url, f"INSERT INTO rule_pairs (rule_id, pair_id, uses) VALUES ({rule_id}, 1, 1)")
     with Reader(store_url) as reader, reader.read() as fresh:
@@ -141,12 +141,12 @@ def test_pages_are_consecutive(transaction: ReadTransaction, order: str, match: 
     assert page == (len(whole) + 1) // 2
 
 
-def test_the_more_probable_side(transaction: ReadTransaction) -> None:
+def test_the_more_probable_side_is_guessed(transaction: ReadTransaction) -> None:
     for typed, side in (("maison", "source"), ("house", "target"), ("ne", "source"), ("the house", "target")):
         assert guess_side(transaction, dict.fromkeys(("source", "target"), read_phrase(typed))) == side
 
 
-def test_probabilities_equal_those_of_the_view(transaction: ReadTransaction) -> None:
+def test_probabilities_equal_the_view(transaction: ReadTransaction) -> None:
     for rule in search(transaction, read_phrase("maison"), Query()).rules:
         [shown] = transaction.rows(
             "SELECT p_target_given_source, p_source_given_target FROM rule_table WHERE id = :id", id=rule.id

@@ -151,7 +151,7 @@ def test_an_answer(runner: SqlRunner) -> None:
     assert plain(runner.query("SELECT id, id, id FROM rules", 5, 10, 4))[2]
 
 
-def test_values_of_every_kind(runner: SqlRunner, store_url: str) -> None:
+def test_values_of_every_kind_are_returned(runner: SqlRunner, store_url: str) -> None:
     if on_sqlite(store_url):
         asked = "9223372036854775807, -1.5, 9e999, 'é\u2028😀', x'00ff', NULL, ''"
         found = [9223372036854775807, -1.5, "inf", "é\u2028😀", "\\x00ff", None, ""]
@@ -230,7 +230,7 @@ def test_queries_leak_nothing(runner: SqlRunner) -> None:
 
 
 @pytest.mark.slow
-def test_many_concurrent_queries(runner: SqlRunner) -> None:
+def test_many_concurrent_queries_are_answered(runner: SqlRunner) -> None:
     with ThreadPoolExecutor(4) as pool:
         answers = pool.map(lambda n: plain(runner.query(f"SELECT {n}", 30, 1))[1], range(8))
         assert list(answers) == [[[n]] for n in range(8)]

@@ -124,7 +124,7 @@ def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture
 def synced_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the synced files, except those that SQLite syncs itself."""
+    """The names of the synced files, except files that SQLite syncs itself."""
     names: list[str] = []
     fsync = os.fsync
 

@@ -42,7 +42,7 @@ def settle(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_killed_while_it_commits(store: Store, store_url: str) -> None:
+def test_a_process_killed_while_it_commits_keeps_whole_commits(store: Store, store_url: str) -> None:
     random = Random(2014)
     ingest(store, [pair(f"s{n}", f"t{n}") for n in range(PAIRS)])
     for _ in range(KILLS):
@@ -58,7 +58,7 @@ def test_killed_while_it_commits(store: Store, store_url: str) -> None:
 
 
 @pytest.mark.slow
-def test_killed_while_it_ingests(store: Store, store_url: str) -> None:
+def test_a_process_killed_while_it_ingests_keeps_whole_chunks(store: Store, store_url: str) -> None:
     random = Random(10)
     last = 0
     for _ in range(KILLS):

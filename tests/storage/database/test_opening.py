@@ -37,7 +37,7 @@ def test_opening_does_not_create_a_missing_store(store_url: str, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_settings_are_those_given_at_creation(store_url: str) -> None:
+def test_settings_given_at_creation_are_stored(store_url: str) -> None:
     with open_store(store_url, create=True, settings=OTHER) as store:
         assert store.settings() == OTHER
     with open_store(store_url, create=True) as store:
@@ -81,7 +81,7 @@ def test_tampered_settings_are_named(store: Store, store_url: str, statement: st
         ("postgresql+psycopg://host/grammar", "postgresql://host/grammar"),
     ],
 )
-def test_urls(text: str, shown: str) -> None:
+def test_urls_hide_their_password(text: str, shown: str) -> None:
     assert hide_password(parse_url(text)) == shown
 
 

@@ -192,7 +192,7 @@ def test_event_kinds_are_selected(store: Store) -> None:
     assert [event.id for event in store.events(1, kinds=["rule-removed", "rule-added"]).events] == [2, 3]
 
 
-def test_plans(store: Store) -> None:
+def test_queries_of_events_use_indexes(store: Store) -> None:
     commit(store, [], [moved("a", 10), moved("b", 10)])
     with plans() as seen:
         store.events(1)
@@ -206,7 +206,7 @@ def test_plans(store: Store) -> None:
     assert plan_of(seen, "SELECT reported_rules")
 
 
-def test_deliveries(store: Store, store_url: str) -> None:
+def test_deliveries_are_queued_and_become_due(store: Store, store_url: str) -> None:
     kinds = ["rule-added"]
     commit(store, [], [moved("a", 10)])
     # A new webhook starts with the events after its creation.

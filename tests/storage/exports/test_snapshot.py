@@ -46,7 +46,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
     assert store.find_rules("s1", current_sample=True)[0].count == 6
 
 
-def test_rules_sharing_a_side(store: Store) -> None:
+def test_rules_sharing_a_side_are_found(store: Store) -> None:
     ingest(store, [pair("s", "t"), pair("s", "u")])
     commit(store, [update(2)], RULES)
     with store.snapshot() as snapshot:

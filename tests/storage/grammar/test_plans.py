@@ -93,7 +93,7 @@ def fill(store: Store) -> None:
     )
 
 
-def test_rules_by_exact_side(big: Store) -> None:
+def test_rules_by_exact_side_use_indexes(big: Store) -> None:
     with plans() as seen:
         assert big.find_rules("s17 common")
     plan = plan_of(seen, "FROM rules")
@@ -108,7 +108,7 @@ def test_rules_by_exact_side(big: Store) -> None:
     assert_no_scan(plan, "rules")
 
 
-def test_rules_sharing_a_side(big: Store) -> None:
+def test_rules_sharing_a_side_use_indexes(big: Store) -> None:
     sides = {"source": [f"s{n} common" for n in range(40)], "target": [f"t{n} usual" for n in range(30)]}
     with big.snapshot() as snapshot, plans() as seen:
         assert list(snapshot.rules_beside(("source",), sides, CountKind.DRAWN))
@@ -130,7 +130,7 @@ def test_the_indexes_are_also_used_with_statistics(big_copy: Store, store_url: s
         assert_no_scan(entry["plan"], "sentence_pairs")
 
 
-def test_rules_by_word(big: Store) -> None:
+def test_rules_by_word_use_indexes(big: Store) -> None:
     with plans() as seen:
         assert len(big.find_rules(words=["s17", "common", "usual"])) == 1
     assert "vocabulary_by_token" in next(entry["plan"] for entry in seen if "FROM vocabulary" in entry["statement"])
@@ -139,7 +139,7 @@ def test_rules_by_word(big: Store) -> None:
     assert_no_scan(plan, "rule_words")
 
 
-def test_pairs_by_state_and_by_age(big: Store) -> None:
+def test_pairs_by_state_and_by_age_use_indexes(big: Store) -> None:
     with plans() as seen:
         assert len(big.pairs(after_id=10, limit=20, states=["waiting", "sampling"])) == 20
     for entry in seen:

@@ -51,7 +51,7 @@ def totals(counts: dict[tuple[str, str], int], side: int) -> Counter[str]:
     return total
 
 
-def test_by_exact_side(store: Store, rules: dict[tuple[str, str], int]) -> None:
+def test_rules_are_found_by_exact_side(store: Store, rules: dict[tuple[str, str], int]) -> None:
     for source in SOURCES:
         expected = {rule: count for rule, count in rules.items() if rule[0] == source}
         assert sides(store.find_rules(source)) == best_first(expected)
@@ -70,7 +70,7 @@ def test_probabilities_are_relative_frequencies(store: Store, rules: dict[tuple[
         assert row.p_source_given_target == row.count / by_target[row.target]
 
 
-def test_by_words(store: Store, rules: dict[tuple[str, str], int]) -> None:
+def test_rules_are_found_by_words(store: Store, rules: dict[tuple[str, str], int]) -> None:
     for wanted in (["la"], ["maison", "la"], ["house", "maison"], ["de", "the"], ["Émile"]):
         on_either = {rule: n for rule, n in rules.items() if words(rule[0]) | words(rule[1]) >= set(wanted)}
         assert sides(store.find_rules(words=wanted, limit=1000)) == best_first(on_either)
@@ -99,7 +99,7 @@ def test_pages_follow_one_another(store: Store, rules: dict[tuple[str, str], int
 
 
 @pytest.mark.parametrize(("view", "uses"), [("rule_table", "expected_uses"), ("current_sample_rule_table", "count")])
-def test_the_view_of_all_rules(
+def test_the_view_of_all_rules_has_counts_and_probabilities(
     store: Store, store_url: str, rules: dict[tuple[str, str], int], view: str, uses: str
 ) -> None:
     by_source, by_target = totals(rules, 0), totals(rules, 1)
@@ -114,7 +114,9 @@ def test_the_view_of_all_rules(
     assert len(rows) == len(rules)
 
 
-def test_the_view_of_rules_by_word(store: Store, store_url: str, rules: dict[tuple[str, str], int]) -> None:
+def test_the_view_of_rules_by_word_has_counts_and_probabilities(
+    store: Store, store_url: str, rules: dict[tuple[str, str], int]
+) -> None:
     by_source = totals(rules, 0)
     rows = query(store_url, "SELECT token, side, source, target, count, p_target_given_source FROM word_rules")
     expected = {

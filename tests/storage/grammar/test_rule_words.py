@@ -51,7 +51,7 @@ def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
     assert words.find({SOURCE: [], TARGET: []}, rule_ids[:0]).tolist() == []
 
 
-def test_distinct_numbers() -> None:
+def test_distinct_numbers_are_sorted() -> None:
     assert distinct(np.array([3, 1, 3, 2, 1])).tolist() == [1, 2, 3]
     assert distinct(np.zeros(0, np.int64)).tolist() == []
 

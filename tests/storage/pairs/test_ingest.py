@@ -224,7 +224,7 @@ def test_the_position_counts_writing_transactions(store: Store) -> None:
     assert store.position() == 3
 
 
-def test_pairs_by_day(store: Store, store_url: str) -> None:
+def test_pairs_by_day_are_counted(store: Store, store_url: str) -> None:
     ingest(store, LINES)
     added_at = "'2026-02-03 23:59:59+00'" if store_url.startswith("postgres") else "'2026-02-03 23:59:59'"
     query(store_url, f"UPDATE sentence_pairs SET added_at = {added_at} WHERE id <= 3")

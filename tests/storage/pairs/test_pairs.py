@@ -27,7 +27,7 @@ def test_pairs_are_in_id_order_from_any_start(store: Store) -> None:
     assert store.pairs(after_id=6) == []
 
 
-def test_pairs_by_state(store: Store) -> None:
+def test_pairs_by_state_are_listed_and_counted(store: Store) -> None:
     fill(store)
     assert [row.id for row in store.pairs(states=["waiting"])] == [1, 4]
     assert [row.id for row in store.pairs(after_id=2, states=["sampling", "settled"])] == [3, 5, 6]
@@ -54,7 +54,7 @@ def test_pairs_by_id_omits_missing_pairs(store: Store) -> None:
     assert [row.id for row in store.pairs_by_id(range(25_000))] == [1, 2, 3, 4, 5, 6]
 
 
-def test_stalest_pairs_first(store: Store) -> None:
+def test_the_stalest_pairs_come_first(store: Store) -> None:
     fill(store)
     for sampled in ([6, 2], [4], [2, 5]):
         commit(store, [update(pair_id, state="settled", sweep=1) for pair_id in sampled], [])

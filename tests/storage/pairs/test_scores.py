@@ -54,7 +54,7 @@ def test_scores_of_removed_pairs_are_found_and_repaired(store: Store) -> None:
     assert store.scores() == []
 
 
-def test_plans(store: Store, store_url: str) -> None:
+def test_queries_of_scores_use_indexes(store: Store, store_url: str) -> None:
     ingest(store, [pair(f"a{k}", "x") for k in range(50)])
     store.save_scores([scored(k, k / 50) for k in range(1, 51)])
     with plans() as seen:

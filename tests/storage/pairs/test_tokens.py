@@ -18,7 +18,7 @@ def test_counts_equal_counting_one_by_one(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("length", range(1, 20))
-def test_tokens_of_any_length_at_any_position(length: int) -> None:
+def test_tokens_of_any_length_at_any_position_are_counted(length: int) -> None:
     word = "abcdefghijklmnopqrstuvwxyz"[:length]
     for before in range(17):
         assert count_tokens(["." * before, word, word]) == Counter({"." * before: 1} if before else {}) + Counter(

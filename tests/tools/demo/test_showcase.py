@@ -21,7 +21,7 @@ from hierogram.tools.demo.extension import GAP, PHRASE, WORD_ORDER, classify_rul
         ("[X,1] et ||| [X,1] and", None),
     ],
 )
-def test_kinds(rule: str, kind: str | None) -> None:
+def test_rules_are_classified_by_kind(rule: str, kind: str | None) -> None:
     assert classify_rule(Rule.parse(rule)) == kind
 
 

@@ -26,7 +26,7 @@ def counts_in(path: Path) -> bytes:
 
 
 @pytest.mark.slow
-def test_chains_over_a_store(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_chains_over_a_store_are_diagnosed(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(STORE, corpus)
     before = counts_in(tmp_path / "hierogram.db")
     result = hierogram("diagnose", *FEW, "--json", "--draws", "kept.npz", "--plot", "chains.png")
@@ -70,7 +70,7 @@ def test_the_most_frequent_rules_are_recorded(hierogram: Run, corpus: Path, tmp_
 
 
 @pytest.mark.slow
-def test_chains_over_a_treebank(store_url: str) -> None:
+def test_chains_over_a_treebank_are_diagnosed(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK_TREES) as store:
         put(store, TREES)
         found = summarize_chains(run_chains(store, ChainOptions(chains=2, sweeps=40)))
@@ -81,7 +81,7 @@ def test_chains_over_a_treebank(store_url: str) -> None:
 UNALIGNED = [("la maison bleue", "the blue house"), ("la fleur", "the flower"), ("une maison", "a house")] * 4
 
 
-def test_aligner_chains_over_pairs_aligned_by_the_store(hierogram: Run, tmp_path: Path) -> None:
+def test_aligner_chains_over_pairs_aligned_by_the_store_are_diagnosed(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "few.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in UNALIGNED))
     for command in (["init"], ["ingest", "few.tsv"], ["learn", "--sweeps", "2"]):
         assert hierogram(*command).code == 0
@@ -154,7 +154,7 @@ def test_unreliable_totals_are_flagged(likelihood: np.ndarray, verdict: str) -> 
     assert found.ess_per_second is not None
 
 
-def test_diagnosis_without_recorded_rules(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diagnosis_works_without_recorded_rules(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     teach(STORE, corpus)
     monkeypatch.setattr("hierogram.tools.diagnosis.chains._MAX_WATCHED_RULES", 0)
     result = hierogram("diagnose", *FEW, "--json")

@@ -22,7 +22,7 @@ def test_the_documented_commands_run(hierogram: Run, learned_url: str) -> None:
         assert ran.out
 
 
-def test_formats(hierogram: Run, learned_url: str) -> None:
+def test_evidence_is_printed_as_json_prompt_or_tables(hierogram: Run, learned_url: str) -> None:
     for wanted in (["--json"], ["--format", "json"]):
         found = json.loads(hierogram("--store", learned_url, "evidence", "la maison", *wanted).out)
         assert found["words"] == ["la", "maison"]
@@ -43,7 +43,7 @@ def test_rules_and_pairs_are_chosen_within_characters(hierogram: Run, learned_ur
     assert 0 < len(fewer) <= characters < len(found)
 
 
-def test_errors(hierogram: Run, learned_url: str) -> None:
+def test_errors_exit_with_their_code(hierogram: Run, learned_url: str) -> None:
     assert hierogram("--store", learned_url, "evidence", " ").code == 3
     assert hierogram("--store", learned_url, "evidence", "la", "--pairs", "-1").code == 2
     assert hierogram("--store", learned_url, "evidence", "la", "--json", "--format", "prompt").code == 2

@@ -19,7 +19,7 @@ def evidence_of(url: str, sentence: str, **options: object) -> Evidence:
         return find_evidence(transaction, sentence, EvidenceOptions(**options))
 
 
-def test_rules_pairs_and_unknown_words(learned: Store, learned_url: str) -> None:
+def test_rules_pairs_and_unknown_words_are_found(learned: Store, learned_url: str) -> None:
     found = evidence_of(learned_url, "elle ne voit pas la porte bleue")
     assert found.unknown == ["bleue"]
     assert found.position == learned.position()
@@ -46,7 +46,7 @@ def test_every_rule_matches_its_reported_positions(learned_url: str) -> None:
             assert all(0 <= first < last <= len(found.words) for first, last in (*place.words, *place.gaps))
 
 
-def test_limits(learned_url: str) -> None:
+def test_limits_are_respected(learned_url: str) -> None:
     found = evidence_of(learned_url, "la maison verte", pairs=1, rules=2, renderings=1)
     assert (len(found.pairs), len(found.rules)) == (1, 2)
     assert evidence_of(learned_url, "la maison verte", pairs=0).pairs == []
@@ -56,7 +56,7 @@ def test_limits(learned_url: str) -> None:
             evidence_of(learned_url, sentence)
 
 
-def test_the_text_for_a_prompt(learned_url: str) -> None:
+def test_the_text_for_a_prompt_has_a_glossary_and_examples(learned_url: str) -> None:
     found = evidence_of(learned_url, "une maison blanche", pairs=2)
     text = as_prompt(found, "une  maison blanche", TextPipeline(("fr", "en")))
     explanation, first, *blocks, last = text.rstrip("\n").split("\n\n")
@@ -72,7 +72,7 @@ def test_the_text_for_a_prompt(learned_url: str) -> None:
     assert readable_side("l' eau [X,1] . [X,2] aujourd' hui", TextSide("fr")) == "l'eau …1 . …2 aujourd'hui"
 
 
-def test_plain_values(learned_url: str) -> None:
+def test_evidence_consists_of_plain_values(learned_url: str) -> None:
     plain = asdict(evidence_of(learned_url, "la maison"))
     assert plain["words"] == ["la", "maison"]
     assert isinstance(plain["rules"], list)

@@ -49,7 +49,7 @@ def test_all_matches_are_found(sentence: list[str], shape: list[str | int]) -> N
     assert places == expected[:MAX_PLACES]
 
 
-def test_spans_of_words_and_gaps() -> None:
+def test_spans_of_words_and_gaps_are_found() -> None:
     sentence = MatchedSentence(["il", "ne", "le", "voit", "pas"])
     pattern = sentence.pattern("[X,1] ne [X,2] [X,3] pas")
     assert pattern is not None
@@ -61,7 +61,7 @@ def test_spans_of_words_and_gaps() -> None:
     assert short.places(pattern) == []
 
 
-def test_words_that_look_like_nonterminals() -> None:
+def test_words_that_look_like_nonterminals_are_matched_as_words() -> None:
     sentence = MatchedSentence(["[X,1]", "\\a", "b"])
     pattern = sentence.pattern(render_side(("[X,1]", "\\a", 1)))
     assert pattern is not None

@@ -21,7 +21,7 @@ def within(position: int, span: Span) -> bool:
 
 
 def initial_phrases(pair: RandomPair, longest: int) -> list[Phrase]:
-    """Return phrases of up to `longest` words on each side, only the smallest of those with the same links."""
+    """Return phrases of up to `longest` words on each side; of phrases with the same links, only the smallest."""
     source, target, links = pair
     smallest: dict[frozenset[tuple[int, int]], Phrase] = {}
     for phrase in product(spans(len(source), longest), spans(len(target), longest)):

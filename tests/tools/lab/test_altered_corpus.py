@@ -31,7 +31,7 @@ def test_words_are_replaced_until_the_share_is_reached(share: float, seed: int) 
     assert len(set(changed)) == len(changed)
 
 
-def test_letters_of_other_scripts() -> None:
+def test_words_are_transcribed_to_other_scripts() -> None:
     assert transcribe("Château , C' œuvre 1984 Quatre", "greek") == "Τσατεαου , Κ' οεουβρε 1984 Κατρε"
     assert transcribe("Château chez Génie", "cyrillic") == "Чатеау чез Жение"
 

@@ -55,7 +55,7 @@ def test_a_phrase_with_more_rules_than_a_buffer_is_refused() -> None:
         runs_of([pair], ExtractionLimits(), 3)
 
 
-def test_the_rules_of_one_pair_by_hand() -> None:
+def test_the_rules_of_one_pair_equal_rules_extracted_by_hand() -> None:
     pair: RandomPair = (("ne", "va", "pas"), ("not", "go"), {(0, 0), (1, 1), (2, 0)})
     limits = ExtractionLimits()
     rows = merged(runs_of([pair], limits, 100), limits)

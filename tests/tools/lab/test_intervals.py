@@ -67,7 +67,7 @@ def test_a_store_of_any_kind_shows_as_many_uses_as_its_chain_has(kind: str, tmp_
 
 
 @pytest.mark.slow
-def test_it_prints_a_table(tmp_path: Path) -> None:
+def test_the_command_prints_a_table(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'some.db'}"
     with open_store(url, create=True, settings=QUICK) as store:
         fill(store, some_pairs(12))

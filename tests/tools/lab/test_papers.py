@@ -63,7 +63,7 @@ def points(label: str, seed: int, values: list[float]) -> list[Point]:
     return [Point(label, seed, sweep, 2.0 * sweep, value) for sweep, value in enumerate(values)]
 
 
-def test_the_time_to_reach_a_likelihood() -> None:
+def test_the_time_to_reach_a_likelihood_is_measured() -> None:
     curve = group_curves([*points("a", 1, [-9, -5, -3]), *points("a", 2, [-9, -3, -4]), *points("a", 3, [-9, -8, -7])])[
         "a"
     ]

@@ -35,7 +35,7 @@ def test_an_area_is_the_share_of_correctly_ordered_pairs() -> None:
     assert area(corrupted.astype(float), corrupted) == 1
 
 
-def test_corruption_of_pairs() -> None:
+def test_pairs_are_corrupted_in_each_way() -> None:
     source = [[f"s{k}", f"{k}"] for k in range(120)]
     target = [[f"t{k}-{j}" for j in range(1 + k % 9)] + ["is", f"{k}"] for k in range(120)]
     other = [["o1"], ["o2", "o3"]]

@@ -1,4 +1,4 @@
-"""The table of translations is made by one command, and its parts are as described."""
+"""One command makes the table of translations, and each step follows its description."""
 
 import json
 from collections import defaultdict
@@ -18,7 +18,7 @@ from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.papers.table2 import SYSTEMS, SystemRow, draw
-from hierogram.tools.lab.papers.translations import PAIRS, learned_store, split
+from hierogram.tools.lab.papers.translations import PAIRS, ensure_store, split
 from hierogram.tools.translation.rule_files import read_rule_file
 
 
@@ -87,7 +87,7 @@ def test_splits_share_no_source_sentence(tmp_path: Path) -> None:
 def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> None:
     for name, number in (("s", 0), ("t", 1), ("a", 2)):
         (tmp_path / name).write_text("".join(line.split(" ||| ")[number] + "\n" for line in LINES))
-    url = learned_store(tmp_path, "start", [str(tmp_path / name) for name in "sta"], 1)
+    url = ensure_store(tmp_path, "start", [str(tmp_path / name) for name in "sta"], 1)
     pairs = [
         (tuple(source.split()), tuple(target.split()), links_of(links))
         for source, target, links in (line.split(" ||| ") for line in LINES)
@@ -112,5 +112,5 @@ def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> No
     assert whole["alignment"] == "0-0 1-1"
     with progress("read", "rules") as shown:
         assert len(read_rule_file(tmp_path / "hiero.jsonl", shown)[0].columns.features) == len(found)
-    assert learned_store(tmp_path, "start", [], 1) == url
+    assert ensure_store(tmp_path, "start", [], 1) == url
     assert PAIRS not in {system.store for system in SYSTEMS if not system.heuristic}

@@ -20,7 +20,7 @@ def sentences(tmp_path: Path) -> Path:
     return path
 
 
-def test_translations_line_for_line(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
+def test_translations_are_printed_line_for_line(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
     ran = hierogram("translate", str(grammar_file(tmp_path)), str(sentences), "--lm", str(lm_file(tmp_path)))
     assert ran.code == 0
     assert ran.out == "she does not come\n\nwhite the house Xyz\n"
@@ -192,7 +192,7 @@ def test_text_files_may_begin_with_a_byte_order_mark(hierogram: Run, tmp_path: P
         ("", "read"),
     ],
 )
-def test_invalid_grammars(hierogram: Run, tmp_path: Path, content: str, message: str) -> None:
+def test_invalid_grammars_are_refused(hierogram: Run, tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "in").write_text("la\n")
     (tmp_path / "g.cdec").write_text(content)
     ran = hierogram("translate", "g.cdec", "in")

@@ -70,7 +70,7 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
 
 
 def test_a_store_gives_the_grammar_of_its_export(learned: Store, tmp_path: Path) -> None:
-    """Features read from columns equal those read from text, and translate the same."""
+    """Features read from columns equal features read from text, and give the same translations."""
     options = ExportOptions(max_scope=2, format="parquet")
     path = tmp_path / "grammar.parquet"
     export(learned, path, options)

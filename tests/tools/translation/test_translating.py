@@ -223,7 +223,7 @@ def test_results_do_not_depend_on_threads(translator: Translator) -> None:
     assert len(one) == 40
 
 
-def test_without_a_language_model_and_with_omitted_rules(tmp_path: Path) -> None:
+def test_translation_works_without_a_language_model_and_with_omitted_rules(tmp_path: Path) -> None:
     made = resources(tmp_path, with_lm=False)
     grammar = made.grammar(str(grammar_file(tmp_path)))
     assert (grammar.circular, grammar.wide, grammar.packed.rules) == (1, 1, 9)

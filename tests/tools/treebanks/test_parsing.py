@@ -248,7 +248,7 @@ def test_counted_draws_add_up(example) -> None:
 
 @given(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=4), st.integers(0, 10_000))
 @settings(max_examples=15)
-def test_sentence_weights_of_random_grammars(words: list[str], seed: int) -> None:
+def test_sentence_weights_of_random_grammars_equal_the_reference(words: list[str], seed: int) -> None:
     random = np.random.default_rng(seed)
 
     def part(depth: int) -> Tree:
@@ -378,7 +378,7 @@ def test_an_invalid_grammar_line_is_reported(tmp_path: Path, line: str, message:
     assert message in str(error.value) or "is not `fragment" in str(error.value)
 
 
-def test_parse_and_evaluate_on_the_command_line(hierogram: Run, tmp_path: Path) -> None:
+def test_sentences_are_parsed_and_evaluated_on_the_command_line(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "grammar").write_text(AMBIGUOUS.strip() + "\n(NP (A) (B) (N)) ||| 1\n(A a) ||| 1\n(B UNK-LC) ||| 1\n")
     (tmp_path / "text").write_text("she saw stars with ears\n\na striped stars saw ears\nwith with\n")
     ran = hierogram("parse", "grammar", "text")

@@ -16,12 +16,12 @@ from hierogram.samplers.synchronous.resampling import (
     add_rules,
     begin_pair,
     forget_summaries,
-    hand_over,
     list_below,
     read_counts,
     remove_rules,
     rule_at,
     score,
+    write_changes,
     write_rules,
 )
 from hierogram.samplers.synchronous.sweeps import begin_block, is_averaged, log_overlay, next_block, resampling
@@ -110,14 +110,14 @@ def propose_pairs(block, batch, state, averages, plan, table, model, work):
         if first >= block.end:
             break
         begin_block(table, work)
-        for p in range(first, min(first + block.pairs_a_block, block.end)):
+        for p in range(first, min(first + block.pairs_per_block, block.end)):
             if plan.stages[p] <= 0:
                 continue
             context = resampling(batch, state, p, table, model, work, plan)
             propose_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), context)
             if is_averaged(plan, p):
                 add_tree(averages, p, context.pair, work, work.fragments)
-            sound &= hand_over(block.direct, context)
+            sound &= write_changes(block.direct, context)
         if not block.direct:
             log_overlay(work)
     return sound

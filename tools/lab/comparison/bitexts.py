@@ -24,7 +24,7 @@ class Numbering(dict[str, int]):
         self.spellings: Spellings = spellings(words)
 
     def __missing__(self, word: str) -> int:
-        """Return a number for a new word."""
+        """Assign the next number to a new word."""
         return self.setdefault(word, len(self))
 
     def flat(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -41,12 +41,12 @@ class SymbolNumbering(Numbering):
         super().__init__([escape_terminal(word) for word in words])
 
     def __missing__(self, symbol: str) -> int:
-        """Return a nonterminal's number."""
+        """Return the number of a nonterminal, such as -1 for `[X,1]`."""
         return self.setdefault(symbol, -int(symbol.removeprefix("[X,").removesuffix("]")))
 
 
 def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> Bitext:
-    """Return stored pairs as numbers."""
+    """Convert stored pairs to word numbers and links."""
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
     return Bitext(
         *source.flat(row.source for row in rows),

@@ -28,7 +28,7 @@ from hierogram.tools.lab.comparison.extraction import MASS_UNIT, HeuristicGramma
 from hierogram.tools.lab.comparison.pruning import Pruning, chosen_rules, hashed
 
 UNITS = 10_000
-"""Counts are integers in these units."""
+"""Counts are stored as integers in units of 1/`UNITS`."""
 
 _SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals")
 _COUNTS = {"uses": "BIGINT", "seen": "BIGINT"}
@@ -50,8 +50,8 @@ def export_heuristic(
     """Write the heuristic grammar of a store's pairs to a new file, with the format's glue rules next to it.
 
     Without `singletons`, rules that occur once and have more than one source word are omitted. Returns the number of
-    rules written, and the numbers of rules of the whole grammar of scope 0, 1, …. Export filters apply, except those on
-    alignments. Raises `ExtractionError`.
+    rules written, and the number of rules in the whole grammar of each scope 0, 1, …. All export filters apply except
+    filters on alignments. Raises `ExtractionError`.
     """
     format = FORMATS[options.format or "cdec"]
     compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
@@ -111,7 +111,7 @@ def _link(rules: Scratch) -> None:
 
 
 class _RuleBlocks:
-    """The rules of a heuristic grammar as blocks; with a test set, only those with all source words in it.
+    """The rules of a heuristic grammar as blocks; with a test set, only rules whose source words all occur in it.
 
     The other rules with the same target sides are counted as one dummy rule for each target side, and all remaining
     ones as one rule that cannot match: probabilities are relative to all rules. `by_scope` counts all.

@@ -150,7 +150,7 @@ class Measure:
         self._bytes += len(self._compressor.compress(lines))
 
     def figures(self, of: int | None = None) -> GrammarFigures:
-        """Return the table's row; call it once. `of` is the first grammar's number of rules, None for the first."""
+        """Return the grammar's row of the table. Call it once. `of`: rules of the first grammar, None for the first."""
         rules = int(self._by_scope.sum())
         size = self._bytes + len(self._compressor.flush())
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []

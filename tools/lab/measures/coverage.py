@@ -55,7 +55,7 @@ class Coverage(NamedTuple):
 
 
 def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleDeltas, RuleDeltas | None]]:
-    """Yield the rules after each averaged sweep of a new chain: current ones, and at the given ages averaged ones."""
+    """For each averaged sweep of a new chain, yield its current rules, and at the given ages its averaged rules."""
     settings = replace(store.settings(), seed=seed)
     kind = find_kind(settings)
     loaded = kind.load([row._replace(current=None, averages=None) for row in store.pairs()], settings)

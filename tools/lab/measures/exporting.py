@@ -86,7 +86,7 @@ def make_deltas(rules: Iterable[MadeRule]) -> RuleDeltas:
 
 
 def measure_exporting(corpus: Corpus) -> Figures:
-    """Export a store of a million rules: all of them, and those that can match the sentences of a test set."""
+    """Export a store of a million rules: all rules, and the rules that can match the sentences of a test set."""
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
         made = measure_in_process(partial(generate, url), corpus)

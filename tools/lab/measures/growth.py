@@ -106,7 +106,7 @@ def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> I
 
 
 def measure_lag(folder: Path, size: int) -> list[float]:
-    """Return the seconds until each pair, posted at a random moment, has burned in, without the daemon's start."""
+    """Post pairs at random moments to a daemon. Returns the seconds until each pair has burned in."""
     draw = random.Random(1)
     sides = ((folder / f"{size}.added.{suffix}").read_text(encoding="utf-8").splitlines() for suffix in "fe")
     seconds = []
@@ -149,7 +149,7 @@ def main(
     """Print tables of the costs by size and command."""
     sizes = sorted(map(int, pairs.split(",")))
     work.mkdir(parents=True, exist_ok=True)
-    # The peak memory of a command includes that of the process that starts it, so the corpus is in another process.
+    # The peak memory of a command includes the memory of its parent process, so another process makes the corpus.
     run_in_process(write_corpora, [source, target, alignment], work, sizes)
     cache = ResultCache(work / "growth.json")
     figures = {size: dict(measure_store(work, size, sweeps, cache)) for size in sizes}

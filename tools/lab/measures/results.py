@@ -59,7 +59,7 @@ class Corpus:
         return [self.source, self.target, self.alignment]
 
     def files(self, folder: Path) -> list[str]:
-        """Return the three files cut to the number of pairs; cut files are written to the folder."""
+        """Return the three files; if `pairs` is set, copies in the folder with only the first pairs."""
         if self.pairs is None:
             return self.paths
         paths = []
@@ -80,13 +80,13 @@ def peak_mb() -> float:
 
 
 def processor_seconds(processes: int) -> float:
-    """Return processor seconds: `RUSAGE_SELF` of this process, `RUSAGE_CHILDREN` of its finished child processes."""
+    """Return the processor seconds of this process (`RUSAGE_SELF`) or of its finished children (`RUSAGE_CHILDREN`)."""
     usage = resource.getrusage(processes)
     return usage.ru_utime + usage.ru_stime
 
 
 def run_in_process(work: Callable[..., Value], *arguments: Any) -> Value:
-    """Run some work in a fresh process, so that its memory is separate, and return its result."""
+    """Call a function in a new process, so that its memory is separate, and return the result."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
 
@@ -189,7 +189,7 @@ def _write_json(path: Path, values: Any) -> None:
 def save_figure(
     path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **options: Any
 ) -> Iterator[Any]:
-    """Draw a figure of panels, with sizes in inches, without a display; on success it is saved as PNG."""
+    """Yield the panels of a new figure, `size` in inches, and save it as PNG. Requires no display."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -75,9 +75,9 @@ def model_over(
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """Options of a trial: seed, start (`STARTS`), threads, and how pairs are resampled.
+    """Options of a trial: seed, start (`STARTS`), threads, and the resampling of pairs.
 
-    `exact` (no blocks), other `blocks` than the usual ones, and `density` False (no density factor).
+    `exact` samples without blocks; `blocks` overrides the default blocks. `density` False omits the density factor.
     """
 
     seed: int = 1

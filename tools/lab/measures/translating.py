@@ -67,7 +67,7 @@ def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
 def measure_translating(corpus: Corpus) -> Figures:
     """Measure reading a grammar as text and packed, and seconds per sentence of 20 words on one thread, with 3-grams.
 
-    The grammar has the requested number of rules among those that heuristic extraction finds more than once. Memory
+    The grammar has the requested number of rules among the rules that heuristic extraction finds more than once. Memory
     includes the grammar and a model of 5-grams.
     """
     rows = read_rows(corpus)

@@ -39,7 +39,7 @@ from hierogram.tools.lab.papers.translations import (
     GrammarFile,
     TranslationSystem,
     begin,
-    learned_store,
+    ensure_store,
     timed_translations,
 )
 from hierogram.tools.translation.options import TranslateOptions
@@ -120,7 +120,7 @@ class _Figure:
 
         def extract() -> list[int]:
             files = [*map(str, self._files), str(path)]
-            return self._experiment.write(system, learned_store(folder, START, files, self._options.threads), grammar)
+            return self._experiment.write(system, ensure_store(folder, START, files, self._options.threads), grammar)
 
         by_scope = self._cache.find(f"{system.name}: rules by scope", extract, grammar)
         made = GrammarFile(system, grammar, by_scope, 0.0)
@@ -138,10 +138,10 @@ class _Figure:
         figure_options, experiment = self._options, self._experiment
         options = TranslateOptions(pops=figure_options.pops, max_scope=scope, min_count=0.0)
         resources = experiment.equip(options)
-        weights, _ = experiment.tuned(resources, made, figure_options.iterations)
+        weights, _ = experiment.tune_weights(resources, made, figure_options.iterations)
         translator = resources.translator(resources.grammar(str(made.file)), weights)
         lines, _ = timed_translations(translator, experiment.parts.test.sources, figure_options.threads)
-        [score] = experiment.evaluated([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
+        [score] = experiment.evaluate([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
         return score.scores[0].score
 
 
@@ -152,7 +152,7 @@ def main(
 ) -> None:
     """Align with each aligner, extract, tune, translate; print links, sizes, minutes and BLEU."""
     if len(files) != len(("source", "target")):
-        raise UsageError(f"expected two files of a bitext, got {len(files)}: existing links cannot be given")
+        raise UsageError(f"expected two files of a bitext, got {len(files)}: existing links are not accepted")
     figure = _Figure(options, begin(files, options))
     rows = [row for aligner in options.only or ALIGNERS for row in figure.rows(aligner)]
     content: list[dict[str, Any]] = [asdict(row) for row in rows]

@@ -193,7 +193,7 @@ def _trees(data: Inputs, output: str) -> Iterator[Finding]:
         yield above(where, "F1: TSG above the PCFG", worst, pcfg["scores"]["mpd"]["all"]["f1"])
         yield above(where, "F1: MER above MPD and MPP", f1["mer"], max(f1["mpd"], f1["mpp"]))
     sizes = {run["task"]["base"]: run["rules"] for run in runs if run["grammar"] == "TSG"}
-    yield above("[CGB09] Table 1", "grammars of P_C larger than those of P_M", sizes["pcfg"], sizes["uniform"])
+    yield above("[CGB09] Table 1", "grammars of P_C larger than grammars of P_M", sizes["pcfg"], sizes["uniform"])
 
 
 def _ten_rules(data: Inputs, output: str) -> Iterator[Finding]:

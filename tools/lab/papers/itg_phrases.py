@@ -84,7 +84,7 @@ def translate(experiment: Experiment, grammar: GrammarFile, phrase_options: Phra
     def make() -> float:
         options = TranslateOptions(pops=phrase_options.pops, max_scope=phrase_options.max_scope)
         resources = experiment.equip(options)
-        weights, _ = experiment.tuned(resources, grammar, phrase_options.iterations)
+        weights, _ = experiment.tune_weights(resources, grammar, phrase_options.iterations)
         resources = replace(resources, weights=weights)
         lines, seconds = timed_translations(
             resources.translator(resources.grammar(str(grammar.file)), weights), experiment.parts.test.sources, 1
@@ -108,7 +108,7 @@ def main(
     grammars = [made(experiment, int(phrase), options) for phrase in options.phrases]
     seconds = [translate(experiment, grammar, options) for grammar in grammars]
     rows = []
-    for grammar, spent, score in zip(grammars, seconds, experiment.scored(grammars), strict=True):
+    for grammar, spent, score in zip(grammars, seconds, experiment.score_bleu(grammars), strict=True):
         p = "" if score.p is None else f"{score.p:.3f}"
         bleu = f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}"
         rows.append([score.name, f"{sum(grammar.by_scope):,}", f"{grammar.seconds:.1f}", f"{1e3 * spent:.2f}", bleu, p])

@@ -22,7 +22,13 @@ from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.text.lines import write_lines
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import Figures, time_call
-from hierogram.tools.lab.papers.translations import Experiment, ExperimentOptions, aligned, begin, timed_translations
+from hierogram.tools.lab.papers.translations import (
+    Experiment,
+    ExperimentOptions,
+    begin,
+    ensure_alignment,
+    timed_translations,
+)
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
@@ -49,7 +55,7 @@ def main(
 ) -> None:
     """Learn, translate after each number of sweeps, and print the scores."""
     experiment = begin(files, wanted)
-    bitext = aligned(experiment.parts.files, wanted.work, wanted.threads)
+    bitext = ensure_alignment(experiment.parts.files, wanted.work, wanted.threads)
     chains = [measure_chain(experiment, bitext, wanted, chain) for chain in range(1, wanted.chains + 1)]
     print_scores(wanted.numbers, chains)
 
@@ -81,7 +87,7 @@ def measure_store(
     translator = decoder.translator()
     lines, seconds = timed_translations(translator, experiment.parts.test.sources, wanted.threads)
     write_lines(wanted.work / f"{name}.out", lines)
-    bleu, chrf = experiment.evaluated([(name, lines)], EvaluationOptions(metrics=("bleu", "chrf"), tokenizer="none"), 1)
+    bleu, chrf = experiment.evaluate([(name, lines)], EvaluationOptions(metrics=("bleu", "chrf"), tokenizer="none"), 1)
     return learned | {
         "rules": int(translator.grammar.packed.rules),
         "bleu": bleu.scores[0].score,

@@ -21,7 +21,7 @@ from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
 from hierogram.samplers.charts.hypergraph import score, total_weight
 from hierogram.samplers.charts.pairs import PairTask, span_of, unmasked
-from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighed_mean
+from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighted_mean
 from hierogram.tools.lab.measures.results import save_figure, write_table
 from hierogram.tools.lab.papers.pruning.pairs import (
     GRAMMARS,
@@ -164,7 +164,7 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
     def error_after(done: int) -> float:
         """Return the squared error of the first `done` masks."""
         averaged_steps = steps[:done]
-        mean = np.mean([step.features for step in averaged_steps], axis=0) if uniform else weighed_mean(averaged_steps)
+        mean = np.mean([step.features for step in averaged_steps], axis=0) if uniform else weighted_mean(averaged_steps)
         return float(((mean - exact) ** 2).sum())
 
     def error(share: float) -> float:
@@ -272,10 +272,10 @@ def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float,
 
 
 def by_work(rows: Sequence[PrunedPair]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return Figure 4 d: the share of all pairs' whole work, and the mean error.
+    """Return Figure 4 d: share of the work of all pairs' whole charts, and mean error.
 
-    By the number of masks, which is the same for every pair, float64[counts, 2], and by the ratio of tic-tac-toe
-    pruning, float64[ratios, 2].
+    The first array, float64[counts, 2], is by number of masks, the same for every pair. The second, float64[ratios, 2],
+    is by ratio of tic-tac-toe pruning.
     """
     edges = np.array([row.exact_edges for row in rows], np.float64)
     masks = np.array([row.by_count for row in rows])

@@ -31,8 +31,8 @@ from hierogram.tools.lab.papers.translations import (
     GrammarFile,
     Split,
     TranslationSystem,
-    aligned,
     begin,
+    ensure_alignment,
     timed_translations,
 )
 from hierogram.tools.translation.options import TranslateOptions
@@ -91,7 +91,7 @@ class RivalTable:
 
     def __init__(self, options: RivalOptions, experiment: Experiment) -> None:
         self.options, self._experiment = options, experiment
-        self._bitext = aligned(experiment.parts.files, options.work, options.threads)
+        self._bitext = ensure_alignment(experiment.parts.files, options.work, options.threads)
         self._equipment = experiment.equip(TranslateOptions(pops=options.pops, max_scope=options.max_scope))
         self._statistics = [
             References([tuple(line.split()) for line in references]) for references in experiment.parts.test.references
@@ -104,7 +104,7 @@ class RivalTable:
         chains = range(1, self.options.chains + 1)
         hiero = TranslationSystem(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
         default = TranslationSystem(TRANSLATION, DEFAULT, CountKind.TRANSLATION, features=None)
-        default_rules = self._rules(self._experiment.made(default, self._bitext))
+        default_rules = self._rules(self._experiment.make_grammar(default, self._bitext))
         rows = [
             [hiero],
             [replace(default, chain=chain) for chain in chains],
@@ -126,8 +126,8 @@ class RivalTable:
         return [row for row in rows if not only or row[0] == hiero or row[0].name in chosen_names]
 
     def row(self, systems: Sequence[TranslationSystem]) -> RivalRow:
-        """Return the row of a grammar, over its chains."""
-        made = [self._experiment.made(system, self._bitext) for system in systems]
+        """Return the table row of a grammar: mean rules and BLEU over its chains."""
+        made = [self._experiment.make_grammar(system, self._bitext) for system in systems]
         bleu = [self._bleu(grammar) for grammar in made]
         name = systems[0].name
         texts = [[tuple(line.split()) for line in read_sentences(str(grammar.output))] for grammar in made]
@@ -155,12 +155,12 @@ class RivalTable:
         """Translate with a grammar and its own tuned weights, and return the BLEU."""
 
         def find() -> float:
-            weights, _ = self._experiment.tuned(self._equipment, made, self.options.iterations)
+            weights, _ = self._experiment.tune_weights(self._equipment, made, self.options.iterations)
             translator = self._equipment.translator(self._equipment.grammar(str(made.file)), weights)
             lines, _ = timed_translations(translator, self._experiment.parts.test.sources, self.options.threads)
             write_lines(made.output, lines)
             options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
-            [bleu] = self._experiment.evaluated([("translation", lines)], options)
+            [bleu] = self._experiment.evaluate([("translation", lines)], options)
             return bleu.scores[0].score
 
         return self._experiment.cache.find(f"{made.system.named}: BLEU", find, made.output)
@@ -171,7 +171,7 @@ def bootstrap_p_value(
     second: NDArray[np.float64],
     resamples: int = _RESAMPLES,
 ) -> float:
-    """Return the probability of such a difference in the mean score by chance, over sentences and chains.
+    """Return the bootstrap p-value of the difference in mean score, over sentences and chains.
 
     Statistics of BLEU are float64[chains, sentences, …]. Sentences are resampled jointly, chains separately. The result
     is the share of resamples that deviate from the actual difference by at least its size.

@@ -75,7 +75,7 @@ class Point(NamedTuple):
 
 
 def run(batch: Batch, setups: Sequence[SamplerSetup], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
-    """Yield the points of every setup, seed by seed, so that other load affects all alike."""
+    """Yield the points of every setup, seed by seed, so that other load affects all setups equally."""
     models = {setup.label: model_over(batch, setup.model, setup.strength, setup.discount) for setup in setups}
     few = load_pairs([_EXAMPLE], SETTINGS).batch
     for setup in setups:
@@ -125,7 +125,10 @@ class Reached(NamedTuple):
 
 
 def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
-    """Find when the chains first reach a goal, or each its own goal. Ignores sweeps before `counted_from`."""
+    """Return the mean sweep and seconds at which chains first reach a common goal, or each chain its own goal.
+
+    Ignores sweeps before `counted_from`.
+    """
     goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
     firsts = []
     for chain, chain_goal in zip(curve, goals, strict=True):

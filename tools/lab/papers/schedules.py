@@ -38,7 +38,7 @@ def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
         "cut": SamplerSetup("every level, all cut", EVERY_NODE, chain_options=cut, max_sweeps=max_sweeps),
         "random": SamplerSetup("every level, random cuts", EVERY_NODE, chain_options=coins, max_sweeps=max_sweeps),
         "drawn": SamplerSetup(
-            f"quick, draws that do not leave: {_RISES}",
+            f"quick, plain Gibbs draws: {_RISES}",
             replace(quick, avoid_current=False),
             chain_options=coins,
             max_sweeps=max_sweeps,

@@ -134,9 +134,10 @@ class SliceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SampledBitext:
-    """Pairs to sample.
+    """Pairs to sample, and inputs of their chains.
 
-    The pairs also with emissions of words only; their Model 1; links of the default aligner, and one per word for M4.
+    `batch` has phrases, `of_words` only words. `aligned` has the links of the default aligner, `links` up to one of
+    them for each source word, for start M4.
     """
 
     sentences: tuple[list[str], list[str]]
@@ -288,7 +289,7 @@ def main(
 
 
 def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
-    """Return all runs, and the link files of the last sample of their first seed, by the chains' names."""
+    """Run all chains. Returns the runs, and by chain name the link file of the first seed's last sample."""
     cache = ResultCache(options.work / "found.json")
     # Sample a pair of one word first, so that times exclude compilation.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2))
@@ -315,10 +316,10 @@ def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run]
 def _translate_all(
     bitext: SampledBitext, parts: Split, links: dict[str, Path], options: SliceOptions
 ) -> dict[str, str]:
-    """Return BLEU and half its 95 % interval, as text, by the names of the links. The default aligner is first.
+    """Return BLEU and half its 95 % interval, as text, by the name of the link file. The default aligner is first.
 
-    From each link file a store of phrases is learned; posterior means translate. Weights are tuned once, with the first
-    grammar; the weight of target words is fitted for each. Existing results are reused.
+    A store of phrases is learned from each link file, and translates with posterior means. Weights are tuned once, with
+    the first grammar; the weight of target words is fitted for each. Existing results are reused.
     """
     files = []
     for side, lines in zip(("source", "target"), bitext.sentences, strict=True):
@@ -331,9 +332,9 @@ def _translate_all(
     made = []
     for name, path in {DEFAULT_MODEL: first, **links}.items():
         system = TranslationSystem(name, name.replace(" ", "-").replace("=", "-"))
-        made.append(experiment.made(system, [*files, str(path)]))
-    experiment.translated(made, TranslateOptions(pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0), _ITERATIONS)
-    scores = experiment.scored(made)
+        made.append(experiment.make_grammar(system, [*files, str(path)]))
+    experiment.translate(made, TranslateOptions(pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0), _ITERATIONS)
+    scores = experiment.score_bleu(made)
     return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in scores}
 
 

@@ -31,8 +31,8 @@ from hierogram.tools.lab.papers.translations import (
     ExperimentOptions,
     Split,
     TranslationSystem,
-    aligned,
     begin,
+    ensure_alignment,
 )
 from hierogram.tools.translation.options import TranslateOptions
 
@@ -87,17 +87,17 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
     table_options: TableOptions,
 ) -> None:
-    """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare."""
+    """Make the table: learn, extract, tune once on Hiero's grammar, translate, and compare."""
     experiment = begin(files, table_options)
     parts, scopes = experiment.parts, table_options.max_scope + 1
-    bitext = aligned(parts.files, table_options.work, table_options.threads)
-    made = [experiment.made(system, bitext) for system in SYSTEMS]
+    bitext = ensure_alignment(parts.files, table_options.work, table_options.threads)
+    made = [experiment.make_grammar(system, bitext) for system in SYSTEMS]
     options = TranslateOptions(pops=table_options.pops, max_scope=table_options.max_scope, min_count=0.0)
-    costs = experiment.translated(made, options, table_options.iterations)
-    sampling = experiment.scored([grammar for grammar in made if grammar.system.name in (ZEROTH, HUNDREDTH)])
+    costs = experiment.translate(made, options, table_options.iterations)
+    sampling = experiment.score_bleu([grammar for grammar in made if grammar.system.name in (ZEROTH, HUNDREDTH)])
     of_hiero = sum(made[0].by_scope[:scopes])
     rows = []
-    for grammar, score in zip(made, experiment.scored(made), strict=True):
+    for grammar, score in zip(made, experiment.score_bleu(made), strict=True):
         by_scope = (grammar.by_scope + [0] * scopes)[:scopes]
         rules, half = sum(by_scope), (score.high - score.low) / 2
         ratio = rules / max(of_hiero, 1)

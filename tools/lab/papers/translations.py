@@ -69,7 +69,7 @@ WORDS = "words"
 _TRIALS = 8
 _LM_ORDER = 3
 _RESAMPLES = 1000
-_BESIDE_RESULTS = ("work", "threads", "chains", "only", "figure")
+_NOT_IN_RESULTS = ("work", "threads", "chains", "only", "figure")
 
 
 def write_weights(path: Path, weights: Mapping[str, float]) -> None:
@@ -94,7 +94,7 @@ class ExperimentOptions:
 
     def result_settings(self) -> dict[str, Any]:
         """Return the options on which results depend."""
-        return {name: value for name, value in asdict(self).items() if name not in _BESIDE_RESULTS}
+        return {name: value for name, value in asdict(self).items() if name not in _NOT_IN_RESULTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +200,12 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
 
 
 def _spaced(items: list[str], count: int) -> list[str]:
-    """Return n evenly spaced items, or all if there are fewer."""
+    """Return `count` evenly spaced items, or all items if there are fewer."""
     return items if len(items) <= count else [items[k * len(items) // count] for k in range(count)]
 
 
-def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
-    """Return the files of a bitext and its alignment, which is made if missing."""
+def ensure_alignment(files: Sequence[str], folder: Path, threads: int) -> list[str]:
+    """Return the files of a bitext and its alignment. Aligns the bitext if it has no alignment."""
     if len(files) > len(("source", "target")):
         return list(files)
     path = folder / "train.align"
@@ -218,8 +218,8 @@ def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
     return [*files, str(path)]
 
 
-def learned_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
-    """Return the URL of the store with a system's samples, which is made if it is missing; `chain` is its seed."""
+def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
+    """Return the URL of a store, and learn the store if it does not exist; `chain` is its seed."""
     if name == PAIRS:
         name = PITMAN_YOR
     path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
@@ -294,7 +294,7 @@ def timed_translations(translator: Translator, sources: list[str], threads: int)
 
 
 class Experiment:
-    """A folder in which grammars are made from one bitext and compared by their translations."""
+    """Folder of grammars that are made from one bitext and compared by their translations."""
 
     def __init__(
         self, parts: Split, folder: Path, max_scope: int, threads: int, cache_name: str = "found.json"
@@ -305,13 +305,13 @@ class Experiment:
         self._held_out = folder / "held-out.source"
         write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
 
-    def made(self, system: TranslationSystem, bitext: Sequence[str]) -> GrammarFile:
-        """Return a system's grammar, made from a bitext with its links and filtered for the held-out sentences."""
+    def make_grammar(self, system: TranslationSystem, bitext: Sequence[str]) -> GrammarFile:
+        """Learn a system's grammar from a bitext with links, and filter it for the held-out sentences. Cached."""
         name = system.named.replace(",", "").replace("'", "").replace(" ", "-").replace("=", "-")
         path = self.folder / f"{name}.cdec"
 
         def make() -> list[Any]:
-            url = learned_store(self.folder, system.store, bitext, self.threads, system.chain)
+            url = ensure_store(self.folder, system.store, bitext, self.threads, system.chain)
             seconds, by_scope = time_call(lambda: self.write(system, url, path))
             print_note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
             return [by_scope, seconds]
@@ -346,10 +346,10 @@ class Experiment:
                 make_model([self.parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), bar)
         return load_resources(replace(options, lm=str(model)))
 
-    def tuned(
+    def tune_weights(
         self, resources: TranslationResources, made: GrammarFile, iterations: int, seed: int = 1
     ) -> tuple[dict[str, float], bool]:
-        """Return weights tuned with one grammar, and whether they are the initial ones."""
+        """Tune weights with one grammar. Returns the weights, and True if they are the initial weights."""
         held = self.parts.tuning
         options = TuningOptions(iterations=iterations, seed=seed)
         references = [[tuple(line.split()) for line in reference] for reference in held.references]
@@ -366,7 +366,7 @@ class Experiment:
             tuned = tune(decode, references, decode.start(), options, decode.words)
         return decode.by_name(tuned.weights), tuned.best == 0
 
-    def translated(
+    def translate(
         self, made: Sequence[GrammarFile], options: TranslateOptions, iterations: int
     ) -> dict[str, tuple[float, float]]:
         """Translate with each grammar into its file; returns seconds per sentence and the weight of words, by name.
@@ -379,7 +379,7 @@ class Experiment:
         if not tuned.exists():
             for grammar in made:
                 grammar.output.unlink(missing_ok=True)
-            write_weights(tuned, self.tuned(resources, made[0], iterations)[0])
+            write_weights(tuned, self.tune_weights(resources, made[0], iterations)[0])
         resources = replace(resources, weights=read_weights(str(tuned)))
         seconds_by_system = {}
         for grammar in made:
@@ -397,7 +397,7 @@ class Experiment:
         return [seconds, words]
 
     def _fitted_words(self, resources: TranslationResources, grammar: TranslationGrammar) -> float:
-        """Fit the weight of words to the number of words of the references of the closest lengths."""
+        """Fit the weight of target words by bisection, so that translations are as long as their closest references."""
         held = self.parts.tuning
         sizes = [[len(line.split()) for line in reference_sizes] for reference_sizes in held.references]
         start = middle = resources.weights[WORDS]
@@ -419,7 +419,7 @@ class Experiment:
             middle = (low + high) / 2
         return middle
 
-    def evaluated(
+    def evaluate(
         self, outputs: Sequence[tuple[str, list[str]]], options: EvaluationOptions, resamples: int = _RESAMPLES
     ) -> list[MetricScores]:
         """Score translations of the test sentences, by their names."""
@@ -427,11 +427,11 @@ class Experiment:
         with progress("evaluate", "metrics") as bar:
             return evaluate(outputs, references, options, bar, resamples)
 
-    def scored(self, made: Sequence[GrammarFile]) -> list[SystemScore]:
+    def score_bleu(self, made: Sequence[GrammarFile]) -> list[SystemScore]:
         """Return the BLEU of the grammars' translations, each compared with the first one."""
         outputs = [(grammar.system.name, read_sentences(str(grammar.output))) for grammar in made]
         options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
-        [evaluated] = self.evaluated(outputs, options)
+        [evaluated] = self.evaluate(outputs, options)
         return list(evaluated.scores)
 
 

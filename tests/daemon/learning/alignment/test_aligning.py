@@ -176,7 +176,7 @@ def test_the_paper_s_models_have_the_paper_s_settings() -> None:
         corpus_options(AlignOptions("ibm4"), 5)
 
 
-def test_error_rate_of_a_worked_example() -> None:
+def test_the_error_rate_of_a_worked_example_is_correct() -> None:
     gold = [
         GoldLinks(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1), (1, 2)})),
         GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0)})),

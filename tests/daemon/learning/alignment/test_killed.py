@@ -50,7 +50,9 @@ def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
 @pytest.mark.parametrize(
     "aligner", [FERTILITIES, pytest.param(ITG_ALIGNER, marks=pytest.mark.database("sqlite"))]
 )
-def test_killed_during_alignment(store_url: str, aligner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_killed_during_alignment_keeps_committed_links(
+    store_url: str, aligner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)) as store:
         put(store, 0, PAIRS)
         kill_when_fewer_wait(store, store_url, PAIRS)

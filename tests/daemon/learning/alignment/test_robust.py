@@ -53,7 +53,7 @@ def test_copies_of_a_pair_count_less_than_linearly() -> None:
     assert {k: 0 for k in range(42) if k not in counted} == {k: p for k, p in enumerate(same_as) if p != k}
 
 
-def test_sides_of_some_pairs() -> None:
+def test_some_pairs_have_only_their_words() -> None:
     side = read_side(["a b", "", "c", "d a"])
     some = some_pairs(side, np.array([0, 3]))
     assert [side.vocabulary[word] for word in some.words] == ["a", "b", "d", "a"]

@@ -77,7 +77,7 @@ def test_a_store_of_pairs_accepts_no_trees(store_url: str, treebank: str) -> Non
         ingest_trees(store, TreebankFile(treebank))
 
 
-def test_from_a_treebank_to_a_parse_on_the_command_line(hierogram: Run, treebank: str, tmp_path: Path) -> None:
+def test_commands_lead_from_a_treebank_to_a_parse(hierogram: Run, treebank: str, tmp_path: Path) -> None:
     store = ("--store", "sqlite:///trees.db")
     ran = hierogram(*store, "ingest", "--trees", treebank, "--strict", "--json")
     assert ran.code == 1

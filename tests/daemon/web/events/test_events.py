@@ -119,7 +119,7 @@ def test_a_stream_sends_more_than_one_batch(running: Running, streamed: Store) -
     stream.close()
 
 
-def test_a_stream_of_selected_kinds_and_a_late_one(running: Running, streamed: Store) -> None:
+def test_a_stream_selects_kinds_and_a_late_one_reports_missed_events(running: Running, streamed: Store) -> None:
     use(streamed, "a", "b", "c")
     use(streamed, "a", uses=-10)
     gone = Stream(running, "?after=0&kind=rule-removed")

@@ -112,7 +112,7 @@ def test_rules_and_answers_with_odd_tokens(odd_client: TestClient) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(3_600)
-def test_ten_thousand_odd_tokens(store: Store, connect: Connect) -> None:
+def test_ten_thousand_odd_tokens_are_escaped(store: Store, connect: Connect) -> None:
     tokens = odd_tokens(10_000, 2)
     assert len(tokens) == 10_000
     learn_from(store, odd_pairs(tokens))

@@ -123,7 +123,7 @@ def now_stored(client: TestClient) -> dict[str, int]:
     return client.get("/now.json").json()["store"]["pairs"]
 
 
-def test_contents_of_pages(reading_client: TestClient) -> None:
+def test_contents_of_pages_agree_with_the_store(reading_client: TestClient) -> None:
     found = reading_client.get("/search.json?q=ne+_+pas").json()
     assert {"source": "ne [X,1] pas", "target": "not [X,1]"}.items() <= found["rules"][0].items()
     rule = reading_client.get(f"/rule.json?{RULE}").json()
@@ -273,7 +273,7 @@ def test_words_are_found_in_any_spelling(reading_client: TestClient) -> None:
     assert reading_client.get("/word.json?token=Maison").json()["similar_words"] == ["maison"]
 
 
-def test_queries_as_csv_and_json(reading_client: TestClient) -> None:
+def test_queries_return_csv_and_json(reading_client: TestClient) -> None:
     sql = "SELECT source, count FROM rules WHERE count > 0 ORDER BY count DESC, source, target"
     page = reading_client.get("/sql", params={"sql": sql}, headers=HTML).text
     rows = reading_client.get("/sql.json", params={"sql": sql}).json()

@@ -11,7 +11,7 @@ def points(values: list[float], every: int = 10) -> list[tuple[int, float]]:
 
 
 @pytest.mark.parametrize("number", [8, 12, 40])
-def test_rising_falling_and_flat_values(number: int) -> None:
+def test_rising_falling_and_flat_values_are_distinguished(number: int) -> None:
     noise = np.random.default_rng(number).normal(size=number)
     for slope, verdict in ((5.0, RISING), (-5.0, FALLING), (0.0, FLAT)):
         trend = estimate_trend(points((slope * np.arange(number) + noise).tolist()))

@@ -14,7 +14,7 @@ def client(learned: Store, connect: Connect) -> TestClient:
     return connect(FakeService(learned))
 
 
-def test_a_sentence(client: TestClient, learned: Store) -> None:
+def test_a_sentence_has_evidence(client: TestClient, learned: Store) -> None:
     answer = client.get("/v1/evidence", params={"source": "il ne voit pas la porte", "pairs": 2})
     assert answer.status_code == 200
     body = answer.json()
@@ -25,7 +25,7 @@ def test_a_sentence(client: TestClient, learned: Store) -> None:
     assert rule["matches"] == [{"words": [[5, 6]], "gaps": []}]
 
 
-def test_text_for_a_prompt(reading_client: TestClient) -> None:
+def test_text_for_a_prompt_is_returned(reading_client: TestClient) -> None:
     answer = reading_client.get("/v1/evidence", params={"source": "la porte", "format": "prompt"})
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.text.endswith("source: la porte\ntarget:\n")
@@ -42,7 +42,7 @@ def test_text_for_a_prompt_is_detokenized(store_url: str, connect: Connect, boun
     assert ("l'eau" in text, "it's" in text, "it 's" in text) == (True, True, False)
 
 
-def test_text_within_characters(client: TestClient) -> None:
+def test_text_within_characters_is_shortened(client: TestClient) -> None:
     parameters = {"source": "la porte est verte", "format": "prompt", "characters": 60}
     found = client.get("/v1/evidence", params=parameters).text
     assert ("door" in found, "target:" in found, len(found) <= 60) == (True, False, True)

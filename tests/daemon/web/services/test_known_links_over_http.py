@@ -12,7 +12,7 @@ pytestmark = pytest.mark.database("sqlite")
 LINE = b'{"source": "une maison blanche", "target": "a white house", "fixed": "1-2", "forbidden": [[1, 1], [2, 2]]}\n'
 
 
-def test_over_http(learned: Store, connect: Connect) -> None:
+def test_known_links_are_stored_and_returned_over_http(learned: Store, connect: Connect) -> None:
     client: TestClient = connect(FakeService(learned))
     wrong = b'{"source": "a", "target": "b", "fixed": [[0, 1]]}\n'
     body = LINE + wrong

@@ -16,7 +16,7 @@ def client(learned: Store, connect: Connect) -> TestClient:
     return connect(FakeService(learned))
 
 
-def test_a_stored_score(client: TestClient, learned: Store) -> None:
+def test_a_stored_score_is_returned(client: TestClient, learned: Store) -> None:
     scorer = Scorer(LearnedCounts(learned, lambda *_: None))
     [row] = learned.pairs_by_id([2])
     [(score, derivation)] = made = scorer.score_stored([row])
@@ -36,7 +36,7 @@ def test_a_stored_score(client: TestClient, learned: Store) -> None:
     ]
 
 
-def test_pairs_without_a_score(client: TestClient) -> None:
+def test_pairs_without_a_score_are_reported(client: TestClient) -> None:
     waiting = client.get("/v1/pairs/2/score")
     assert (waiting.status_code, "not been scored yet" in waiting.text) == (409, True)
     gone = client.get("/v1/pairs/99/score")

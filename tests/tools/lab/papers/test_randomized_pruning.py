@@ -115,7 +115,7 @@ def test_work_and_errors_of_all_pairs_are_means(files: list[str]) -> None:
     np.testing.assert_allclose(cut[:, 1], small.tictactoe[:, 1] * 3)
 
 
-def test_the_slope_and_its_error() -> None:
+def test_the_slope_and_its_error_are_unbiased() -> None:
     random = np.random.default_rng(1)
     size = random.uniform(10, 130, 400)
     slopes = [slope(size, 1 + 0.02 * size + random.normal(0, size / 50)) for _ in range(300)]

@@ -60,7 +60,7 @@ def test_small_deviations_are_accepted(tmp_path: Path, change) -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
-def test_compressed_files(tmp_path: Path, pack) -> None:
+def test_compressed_files_are_read(tmp_path: Path, pack) -> None:
     assert listed(read_text(tmp_path, pack(KENLM.encode()))) == listed(read_text(tmp_path, KENLM))
 
 
@@ -160,7 +160,7 @@ def test_written_numbers_survive_a_round_trip(values: list[float], weights: list
         ("-12345678901234567890e-19", -1.2345678901234567),
     ],
 )
-def test_number_formats_of_programs(text: str, value: float) -> None:
+def test_number_formats_of_programs_are_read(text: str, value: float) -> None:
     rows, cursor = free_lines(1, 1), np.zeros(3, np.int64)
     line = np.frombuffer(bytearray(f"{text} <s>\n".encode()), np.uint8)
     vocabulary = GrowingVocabulary()

@@ -32,7 +32,7 @@ def test_the_documented_commands_run(hierogram: Run, text: Path) -> None:
     assert "news5.arpa.gz: 11 + " in hierogram(*shown[1]).err
 
 
-def test_machine_readable_output(hierogram: Run, text: Path) -> None:
+def test_machine_readable_output_reports_counts(hierogram: Run, text: Path) -> None:
     ran = hierogram("lm", str(text), "-o", "news.lm", "--order", "2", "--max-words", "3", "--json")
     made = json.loads(ran.out)
     assert made["outputs"] == ["news.lm"]

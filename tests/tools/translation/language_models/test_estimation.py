@@ -113,7 +113,7 @@ def test_words_out_of_the_vocabulary_are_unknown(tmp_path: Path) -> None:
     }
 
 
-def test_files_in_both_formats(tmp_path: Path) -> None:
+def test_files_in_both_formats_contain_the_same_model(tmp_path: Path) -> None:
     text = random_text(Random(9), 100, 10)
     paths = [tmp_path / name for name in ("one", "two")]
     for path, part in zip(paths, (text[:40], text[40:]), strict=True):

@@ -69,7 +69,7 @@ def test_errors_when_opening_or_writing_are_reported(tmp_path: Path) -> None:
         write_binary(tmp_path / "none" / "model.lm", read_text(tmp_path, KENLM))
 
 
-def test_arrays_of_all_shapes(tmp_path: Path) -> None:
+def test_arrays_of_all_shapes_are_preserved(tmp_path: Path) -> None:
     path = tmp_path / "arrays"
     record = np.dtype([("a", np.int8), ("b", np.float64)], align=True)
     arrays = {

@@ -154,7 +154,7 @@ def test_pairs_of_the_store_are_held_out_for_tuning(hierogram: Run, tmp_path: Pa
             assert kept == set(VERSES) - set(zip(held.sentences, held.references, strict=True))
 
 
-def test_options_that_select_held_out_pairs(hierogram: Run, inputs: Path) -> None:
+def test_options_that_select_held_out_pairs_are_checked(hierogram: Run, inputs: Path) -> None:
     with hg.open(inputs / "few.db", create=True) as store:
         store.add(VERSES[:9])
     ran = hierogram("--store", "few.db", "tune", "-o", "weights.toml")

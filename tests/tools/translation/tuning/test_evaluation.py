@@ -58,7 +58,7 @@ def test_scores_and_significance_tests_match_sacrebleu(hierogram: Run, files: li
         assert metric["signature"] in re.sub(r"\s+", "", output)
 
 
-def test_several_references_some_of_them_missing(hierogram: Run, files: list[str]) -> None:
+def test_references_may_be_missing_for_some_sentences(hierogram: Run, files: list[str]) -> None:
     ran = hierogram("evaluate", "first", "-r", "one", "-r", "two", "--metrics", "bleu", "--json", "--tokenizer", "none")
     [metric] = json.loads(ran.out)
     assert "nrefs:var" in metric["signature"]
@@ -96,7 +96,7 @@ def test_text_in_other_normal_forms_is_the_same_text(hierogram: Run, files: list
         assert [metric["scores"][0]["score"] for metric in json.loads(ran.out)] == pytest.approx([100, 100, 0])
 
 
-def test_a_table_with_signatures(hierogram: Run, files: list[str]) -> None:
+def test_a_table_ends_with_signatures(hierogram: Run, files: list[str]) -> None:
     lines = hierogram("evaluate", "first", "second", "-r", "one", "--metrics", "bleu,ter").out.splitlines()
     assert lines[0].split("\t") == ["translation", "BLEU", "±", "p", "TER", "±", "p"]
     assert [line.split("\t")[0] for line in lines[1:3]] == ["first", "second"]

@@ -66,8 +66,8 @@ def test_tuning_ends_without_new_candidates(monkeypatch: pytest.MonkeyPatch) -> 
     tuned = tune(decode, decode.references, np.ones(5), options)
     assert {iteration.new for iteration in tuned.history[1:]} == {0}
     assert 2 < len(tuned.history) < 51
-    oov_similarity = [KBest([("a",), ("a",)], np.array([[1.0], [2.0]]))]
-    assert len(tune(lambda weights: oov_similarity, [[("a",)]], np.ones(1), OPTIONS).history) == 1
+    same_words = [KBest([("a",), ("a",)], np.array([[1.0], [2.0]]))]
+    assert len(tune(lambda weights: same_words, [[("a",)]], np.ones(1), OPTIONS).history) == 1
     nothing = [KBest([], np.zeros((0, 1)))]
     [only] = tune(lambda weights: nothing, [[("a",)]], np.ones(1), OPTIONS).history
     assert (only.bleu.score, only.bleu.ratio) == (0, 0)
@@ -104,7 +104,7 @@ def test_bleu_of_a_text_equals_sacrebleu() -> None:
         assert bleu_of(total).ratio == pytest.approx(expected.sys_len / expected.ref_len)
 
 
-def test_bleu_of_a_sentence() -> None:
+def test_bleu_of_a_sentence_follows_its_definition() -> None:
     references = References([("the", "cat", "sat", "on", "the", "mat"), ("a", "cat")])
     found = sentence_bleu(np.array([references.statistics(tuple(text.split())) for text in (
         "the cat sat on the mat", "the the the cat", "dog", "", "the cat sat on the mat there now",
@@ -126,7 +126,7 @@ def test_short_translations_lose_more_than_in_bleu() -> None:
     assert found[0] < found[1]
 
 
-def test_pairs_are_those_with_the_largest_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_with_the_largest_gaps_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(1)
     scores = np.linspace(0, 1, 21)
     better, worse = draw_pairs(random, scores)
@@ -162,7 +162,7 @@ def test_a_feature_that_never_differs_keeps_its_weight() -> None:
     assert np.array_equal(rescale_weights(np.zeros(3), last, differences), last)
 
 
-def test_the_gradient_is_that_of_the_loss() -> None:
+def test_the_gradient_equals_numerical_differences_of_the_loss() -> None:
     random = np.random.default_rng(5)
     differences = random.normal(size=(40, 4))
     for weights in random.normal(size=(5, 4)) * 2:
@@ -333,8 +333,8 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
         assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
         assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
     # All candidates of these lists are as long as their references, so no length is fitted.
-    oov_similarity = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
-    assert fit_length(oov_similarity, 5.0, 1.0) == 0
+    same_words = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
+    assert fit_length(same_words, 5.0, 1.0) == 0
     # At most half of the largest weight.
     assert fit_length(lists, 0.02, 1.0) == pytest.approx(0.01)
     assert fit_length(lists, 0.02, 0.5) == pytest.approx(-0.01)

@@ -134,7 +134,7 @@ def test_error_pages_are_accessible(many: Store, serve: Serve, chromium: Any) ->
 
 
 @pytest.mark.slow
-def test_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
+def test_words_are_shown_from_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/pairs/1")
     source, target = page.locator(".texts .sentence").all()
     assert (source.get_attribute("dir"), target.get_attribute("dir")) == ("rtl", "ltr")
@@ -151,7 +151,7 @@ def test_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
 
 
 @pytest.mark.slow
-def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
+def test_two_hundred_words_are_shown(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/pairs/{LONG_PAIR}")
     expect(page.locator(".texts .sentence").first.locator(".w")).to_have_count(200)
     expect(page.locator("svg.trees .arc")).to_have_count(200)
@@ -169,7 +169,7 @@ def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
 
 
 @pytest.mark.slow
-def test_words_without_spaces(many: Store, serve: Serve, visit: Visit) -> None:
+def test_words_without_spaces_are_separate(many: Store, serve: Serve, visit: Visit) -> None:
     # Search for the whole side, because the words of rules outside the last sample are not indexed.
     page = visit(f"{serve(many)}/search?match=whole")
     page.locator("#q").fill("红")

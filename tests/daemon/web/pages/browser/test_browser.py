@@ -30,7 +30,7 @@ def lit(page: Any) -> set[str]:
 
 
 @pytest.mark.slow
-def test_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_rule_is_found_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> None:
     uses = learned.find_rules("ne [X,1] pas", "not [X,1]")[0].count
     page = visit(serve(learned))
     page.keyboard.type("ne _ pas")
@@ -75,7 +75,7 @@ def test_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> N
 
 
 @pytest.mark.slow
-def test_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_rule_is_found_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     page = visit(address)
     page.locator("#q").click()
@@ -151,7 +151,7 @@ def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> N
 
 
 @pytest.mark.slow
-def test_a_cookbook_query_with_the_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_cookbook_query_runs_with_the_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned)}/sql")
     tab_to(page, ".recipes a")
     while page.evaluate("document.activeElement.textContent") != "How many pairs are in each state of sampling?":
@@ -163,7 +163,7 @@ def test_a_cookbook_query_with_the_keyboard(learned: Store, serve: Serve, visit:
 
 
 @pytest.mark.slow
-def test_a_typed_query(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_typed_query_runs(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     page = visit(f"{address}/sql")
     page.locator("#sql").fill("SELECT 2 + 3 AS sum")
@@ -215,7 +215,7 @@ def test_a_text_is_translated_without_javascript(learned: Store, serve: Serve, v
 
 
 @pytest.mark.slow
-def test_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_rule_is_found_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(serve(learned), java_script_enabled=False)
     page.locator("#q").fill("ne _ pas")
     page.keyboard.press("Enter")
