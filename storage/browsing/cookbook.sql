@@ -5,12 +5,6 @@ SELECT target, expected_uses, expected_uses_error, p_target_given_source, count
  ORDER BY expected_uses DESC, target
  LIMIT 20;
 
--- Which source phrases does a target phrase translate?
-SELECT source, expected_uses, p_source_given_target
-  FROM rule_table
- WHERE target = 'the house'
- ORDER BY expected_uses DESC, source;
-
 -- Which rules contain a word?
 SELECT source, target, expected_uses, p_target_given_source
   FROM word_rules
@@ -27,7 +21,7 @@ SELECT a.source, a.target, a.expected_uses
  ORDER BY a.expected_uses DESC, a.source, a.target
  LIMIT 20;
 
--- Which rules have a gap next to a word?
+-- Which rules contain a word and a gap?
 SELECT source, target, expected_uses, p_target_given_source
   FROM word_rules
  WHERE token = 'maison' AND side = 'source' AND nonterminals > 0
@@ -62,14 +56,6 @@ SELECT v.token, v.count
  ORDER BY v.count DESC, v.token
  LIMIT 20;
 
--- Which words of a sentence does the store know?
-WITH sentence (position, word) AS (VALUES (1, 'la'), (2, 'maison'), (3, 'verte'))
-SELECT s.position, s.word, v.count AS occurrences,
-       (SELECT count(*) FROM rule_table AS r WHERE r.source = s.word) AS translations
-  FROM sentence AS s
-  LEFT JOIN vocabulary AS v ON v.token = s.word AND v.side = 'source'
- ORDER BY s.position;
-
 -- What is the whole grammar, by expected uses?
 SELECT source, target, expected_uses, p_target_given_source, p_source_given_target
   FROM averaged_grammar
@@ -82,18 +68,11 @@ SELECT source, target, translation_weight, p_target_given_source, p_source_given
  WHERE scope <= 2
  ORDER BY source, target;
 
--- Which rules of a source side with thousands of rules are in use?
+-- Which rules with a source side are in use?
 SELECT target, count, p_target_given_source
   FROM current_sample_by_source
  WHERE source = 'la maison'
  ORDER BY count DESC, target;
-
--- Which rules reorder or have gaps, most used first?
-SELECT source, target, expected_uses, scope
-  FROM rule_table
- WHERE nonterminals > 0 AND length > scope + 1
- ORDER BY expected_uses DESC, source, target
- LIMIT 20;
 
 -- Which rules swap two phrases?
 SELECT source, target, expected_uses, p_target_given_source
@@ -101,12 +80,6 @@ SELECT source, target, expected_uses, p_target_given_source
  WHERE nonterminals >= 2
    AND ' ' || replace(target, ' ', '  ') || ' ' LIKE '% [X%,2] % [X%,1] %'
  ORDER BY expected_uses DESC, source, target
- LIMIT 20;
-
--- Which rules are the longest?
-SELECT source, target, length, expected_uses
-  FROM rule_table
- ORDER BY length DESC, expected_uses DESC, source, target
  LIMIT 20;
 
 -- Which rules lost the most on the last day with changes?

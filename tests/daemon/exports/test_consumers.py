@@ -1,7 +1,6 @@
-"""Exports are read by other tools, and versions are followed by the script of docs/exports.md."""
+"""Exports are read by other tools, and versions are followed by packaging/follow.py."""
 
 import hashlib
-import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +18,7 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import Versions
 from hierogram.storage.store import Store
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
-[SCRIPT] = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+SCRIPT = Path(__file__).parents[3] / "packaging" / "follow.py"
 COUNTS = ("count", "target_count")
 Rows = list[tuple[str, str, float]]
 
@@ -91,11 +89,11 @@ def publish_versions(store: Store, folder: Path, counts: range) -> set[tuple[str
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_the_documented_script_follows_versions_without_a_gap(learned: Store, tmp_path: Path) -> None:
+def test_the_script_follows_versions_without_a_gap(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
     published = publish_versions(learned, folder, range(1))
     code: dict[str, Any] = {"__name__": "follow"}
-    exec(SCRIPT, code)
+    exec(SCRIPT.read_text(), code)
     grammar = code["Grammar"](folder)
     seen = []
     with ThreadPoolExecutor(1) as other:
@@ -116,11 +114,10 @@ def test_the_documented_script_follows_versions_without_a_gap(learned: Store, tm
 
 
 @pytest.mark.database("sqlite")
-def test_the_documented_script_prints_each_version(learned: Store, tmp_path: Path) -> None:
-    folder, script = tmp_path / "grammars", tmp_path / "follow.py"
-    script.write_text(SCRIPT)
+def test_the_script_prints_each_version(learned: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "grammars"
     [(first, _)] = publish_versions(learned, folder, range(1))
-    command = [sys.executable, str(script), str(folder)]
+    command = [sys.executable, str(SCRIPT), str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith(f"{first} ")

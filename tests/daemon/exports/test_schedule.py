@@ -29,6 +29,7 @@ from hierogram.daemon.exports.schedule import (
     run_job,
 )
 from hierogram.daemon.serving.scheduling import configured_jobs
+from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.exports.exports import JobRow
 from hierogram.storage.options import OptionError, as_plain, from_plain
 from hierogram.storage.store import Store, open_store
@@ -434,17 +435,16 @@ def test_a_failed_run_names_its_folder_in_full(
     assert store.events().events[-1].detail["path"] == str(tmp_path / "versions")
 
 
-def test_the_documented_query_shows_the_changes_between_two_versions(
+def test_the_documented_query_shows_the_events_between_two_exports(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:
-    document = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
-    [changes] = [part.split("```")[0] for part in document.split("```sql\n") if part.startswith("WITH versions")]
+    [between] = [recipe.sql for recipe in cookbook() if "the last two exports" in recipe.title]
     nightly = job(tmp_path, "nightly")
     for word in ("early", "often"):
         commit(store, [], [delta(word, word, 20, 20)])
         run_job(store, nightly)
     commit(store, [], [delta("late", "late", 20, 20)])
-    rules = [(kind, source) for _, kind, source, *_ in query(store_url, changes) if source is not None]
+    rules = [(kind, source) for _, _, kind, source, *_ in query(store_url, between) if source is not None]
     assert rules == [("rule-added", "often")]
 
 

@@ -1,5 +1,4 @@
-"""The OpusFilter and OpusCleaner filters of docs/scores.md: each line has a score or a reason, and pairs are streamed.
-"""
+"""The filters for OpusFilter and OpusCleaner: each line has a score or a reason, and pairs are streamed."""
 
 import abc
 import json
@@ -17,7 +16,9 @@ import pytest
 
 from hierogram.storage.store import Store
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "scores.md").read_text()
+ROOT = Path(__file__).parents[3]
+DOCUMENT = (ROOT / "docs" / "scores.md").read_text()
+OPUSFILTER, OPUSCLEANER = ROOT / "packaging" / "opusfilter", ROOT / "packaging" / "opuscleaner"
 GOOD = [("la maison verte", "the green house"), ("elle voit la porte", "she sees the door")]
 STRANGE = [
     ("", "the house"),
@@ -30,11 +31,6 @@ STRANGE = [
     ("lamaison", "thehouse"),
     ("\ufffd\u200b", "\U0001f600"),
 ]
-
-
-def block(language: str, number: int = 0) -> str:
-    found: str = re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)[number]
-    return found
 
 
 class FilterABC(metaclass=abc.ABCMeta):
@@ -61,13 +57,13 @@ class FilterABC(metaclass=abc.ABCMeta):
 
 @pytest.fixture
 def opus(learned: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The filter of the document, created from its configuration."""
+    """The filter for OpusFilter, created from the documented configuration."""
     module = types.ModuleType("opusfilter")
     module.__dict__.update(FilterABC=FilterABC, CLEAN_LOW="clean_low")
     monkeypatch.setitem(sys.modules, "opusfilter", module)
     made: dict[str, Any] = {}
-    exec(block("python"), made)
-    name, store, threshold = re.findall(r"- (\w+): \{store: (\S+), threshold: (\d+)\}", block("yaml"))[0]
+    exec((OPUSFILTER / "hierogram_filter.py").read_text(), made)
+    name, store, threshold = re.findall(r"- (\w+): \{store: (\S+), threshold: (\d+)\}", DOCUMENT)[0]
     assert store == "news.db"
     return made[name](name=None, workdir=".", store=learned.url, threshold=float(threshold))
 
@@ -104,14 +100,13 @@ def test_opusfilter_keeps_accepted_pairs_and_streams_its_input(opus: Any) -> Non
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_opuscleaner_gets_the_lines_without_doubts_and_reasons_for_the_others(learned: Store, tmp_path: Path) -> None:
-    described = json.loads(block("json", -1))
-    (tmp_path / "hierogram_cleaner.py").write_text(block("python", 1))
+def test_opuscleaner_gets_the_lines_without_doubts_and_reasons_for_the_others(learned: Store) -> None:
+    described = json.loads((OPUSCLEANER / "hierogram.json").read_text())
     given = {"PYTHON": sys.executable, "STORE": learned.url, "DOUBT": "500"}
     assert given.keys() == described["parameters"].keys()
     command = [given[word[1:]] if word.startswith("$") else word for word in shlex.split(described["command"])]
     lines = ["\t".join(pair) + "\n" for pair in GOOD + STRANGE]
-    ran = subprocess.run(command, cwd=tmp_path, input="".join(lines), capture_output=True, text=True, check=True)
+    ran = subprocess.run(command, cwd=OPUSCLEANER, input="".join(lines), capture_output=True, text=True, check=True)
     reasons = ran.stderr.splitlines()
     assert [reason.split(":")[0] for reason in reasons] == ["line 3", "line 4", "line 5", "line 8"]
     assert ran.stdout == "".join(line for number, line in enumerate(lines, 1) if number not in (3, 4, 5, 8))
