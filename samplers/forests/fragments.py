@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.forests.forest import node_label, tail_range
 from hierogram.samplers.grammar import keys
@@ -80,20 +80,21 @@ class Words(NamedTuple):
     key_mask: np.uint64
 
 
-@njit_allocating
-def _cumulate(hashes):
-    running = np.empty(len(hashes) + 1, np.uint64)
+@njit
+def _cumulate(hashes, running):
     value = _ZERO
     for k in range(len(hashes)):
         running[k] = value
         value = value * BASE + hashes[k]
     running[len(hashes)] = value
-    return running
 
 
 def cumulate_hashes(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> Words:
     """Return cumulative hashes from the word hashes uint64 of a bitext, in the order of its words."""
-    return Words(_cumulate(source), _cumulate(target), key_mask)
+    words = Words(np.empty(len(source) + 1, np.uint64), np.empty(len(target) + 1, np.uint64), key_mask)
+    _cumulate(source, words.source)
+    _cumulate(target, words.target)
+    return words
 
 
 def make_summaries(nodes: int) -> NDArray[np.void]:

@@ -67,12 +67,19 @@ def event_routes(context: WebContext) -> APIRouter:
             list[EventKind] | None, Query(max_length=10, description="Kinds of events; all by default.")
         ] = None,
         accept: Annotated[str, Header()] = "",
-        last_event_id: Annotated[int | None, Header(ge=0, le=MAX_ID)] = None,
+        last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
         """Return events, or a stream of server-sent events if the client accepts text/event-stream."""
         kinds = kind or []
         if STREAM in accept:
-            return await streams.open(kinds, after if last_event_id is None else last_event_id)
+            position_text = last_event_id or ""
+            if position_text and not (
+                position_text.isascii() and position_text.isdecimal() and len(position_text) < 19
+            ):
+                raise ProblemError(
+                    HTTPStatus.BAD_REQUEST, f"Last-Event-ID must be a whole number, got {position_text[:40]!r}"
+                )
+            return await streams.open(kinds, int(position_text) if position_text else after)
         page = await streams.page(kinds, after, limit)
         if page.missed:
             raise ProblemError(
