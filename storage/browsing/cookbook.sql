@@ -56,6 +56,14 @@ SELECT v.token, v.count
  ORDER BY v.count DESC, v.token
  LIMIT 20;
 
+-- Which words of a sentence does the store know?
+WITH sentence (position, word) AS (VALUES (1, 'la'), (2, 'maison'), (3, 'verte'))
+SELECT s.position, s.word, v.count AS occurrences,
+       (SELECT count(*) FROM rule_table AS r WHERE r.source = s.word) AS translations
+  FROM sentence AS s
+  LEFT JOIN vocabulary AS v ON v.token = s.word AND v.side = 'source'
+ ORDER BY s.position;
+
 -- What is the whole grammar, by expected uses?
 SELECT source, target, expected_uses, p_target_given_source, p_source_given_target
   FROM averaged_grammar
@@ -80,6 +88,12 @@ SELECT source, target, expected_uses, p_target_given_source
  WHERE nonterminals >= 2
    AND ' ' || replace(target, ' ', '  ') || ' ' LIKE '% [X%,2] % [X%,1] %'
  ORDER BY expected_uses DESC, source, target
+ LIMIT 20;
+
+-- Which rules are the longest?
+SELECT source, target, length, expected_uses
+  FROM rule_table
+ ORDER BY length DESC, expected_uses DESC, source, target
  LIMIT 20;
 
 -- Which rules lost the most on the last day with changes?
