@@ -175,7 +175,7 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
     if not len(order):
         return table_from_rows([])
     uses = rules.expected_uses[order]
-    sides = {name: getattr(rules, f"{name}s").strings() for name in _TEXTS}
+    sides = {name: getattr(rules, name).strings() for name in _TEXTS}
     columns = {name: [texts[row] for row in order.tolist()] for name, texts in sides.items()}
     hashes = {name: np.array([hash(text) for text in texts]) for name, texts in columns.items()}
     return _table({

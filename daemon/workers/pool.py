@@ -103,8 +103,7 @@ class WorkerPool:
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
         rules = None if in_sync.issuperset(workers) else self._cluster.put(list_rules(self._table))
         calls = [
-            self._cluster.call(worker, "reset", self._setup, None if worker in in_sync else rules)
-            for worker in workers
+            self._cluster.call(worker, "reset", self._setup, None if worker in in_sync else rules) for worker in workers
         ]
         calls += [
             self._cluster.call(worker, "open", number, self._shard_contents(number))

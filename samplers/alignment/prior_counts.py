@@ -146,9 +146,7 @@ def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
     return others
 
 
-def split_directions(
-    links: LinkList, source: Side, target: Side
-) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+def split_directions(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
     """Return both directions of an alignment: one partner of each word, the nearest to the diagonal, or -1."""
     pair = np.repeat(np.arange(len(links.offset) - 1), np.diff(links.offset))
     s, t = links.source.astype(np.int64), links.target.astype(np.int64)

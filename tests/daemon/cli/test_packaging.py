@@ -167,7 +167,7 @@ def test_constraints_include_indirect_dependencies() -> None:
 
 def test_the_container_and_the_recipe_use_the_constraints() -> None:
     for page in (CONTAINER, (ROOT / "docs" / "daemon.md").read_text()):
-        assert re.search(r"pip install .*--constraint constraints\.txt '\.\[tokenize,tune\]'", page)
+        assert re.search(r"pip install .*--constraint constraints\.txt '\.\[postgres,tokenize,tune\]'", page)
     ignored = (ROOT / ".containerignore").read_text().split()
     assert "constraints.txt" not in ignored
 

@@ -103,7 +103,7 @@ def test_learning_succeeds_if_the_compiler_dies(tmp_path: Path, expected: int, m
 
 @pytest.mark.usefixtures("hide_sweep_kernels")
 def test_a_compiler_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_SECONDS", 0.0)
+    monkeypatch.setattr(kernels, "_TIMEOUT", 0.0)
     kernel = BackgroundCompilation()
     assert kernel.process is not None
     number = kernel.process.pid
