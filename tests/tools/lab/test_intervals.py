@@ -57,7 +57,7 @@ def test_a_store_of_any_kind_shows_as_many_uses_as_its_chain_has(kind: str, tmp_
     assert young.means.sum() == pytest.approx(uses.means.sum(), rel=0.3)
     assert old.means.sum() == pytest.approx(uses.means.sum(), rel=0.15)
     # The uses are the mean of 40 derivations of each pair.
-    assert uses.means.sum() == pytest.approx(sum(int(current.counts.sum()) for current, _ in (first, *others)) / 40)
+    assert uses.means.sum() == pytest.approx(sum(int(current.count.sum()) for current, _ in (first, *others)) / 40)
     assert first[1] is None
     last = others[-1][1]
     assert last is not None
