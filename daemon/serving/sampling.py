@@ -39,7 +39,7 @@ def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
 
 
 def open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentBatch | None:
-    """Return a batch of the undamaged pairs, None if there are no pairs. Damaged pairs are excluded from sampling."""
+    """Return a batch of the undamaged pairs, or None for no pairs. Excludes damaged pairs from sampling."""
     while rows:
         try:
             return learner.open(rows)

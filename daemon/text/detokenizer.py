@@ -141,7 +141,7 @@ _TERMINAL, _STOP = regex.compile(r"\p{Terminal_Punctuation}"), regex.compile(r"\
 
 
 class _Sentence:
-    """Tokens of one sentence; `_left` and `_right` mark those that attach to the previous and to the next token."""
+    """Tokens of one sentence. `_left` and `_right` mark tokens that attach to the previous and to the next token."""
 
     def __init__(self, language: Detokenizer, tokens: Sequence[str]) -> None:
         self._language = language

@@ -157,7 +157,7 @@ def segment_span(i, j, task, filled, segments):
 _NOTHING, _SEGMENTS, _EDGES = range(3)
 """Reason for a restart: the array that ran out of room."""
 _EDGES_AT_FIRST = 1 << 18
-"""Initial capacity in edges if there is no limit; large, because unused memory is free but a restart is not."""
+"""Initial capacity in edges without a limit. It is large, because unused memory is free and a restart is not."""
 
 
 class PairGraph(NamedTuple):

@@ -73,7 +73,7 @@ class Scores(NamedTuple):
 
 
 def score(graph: Hypergraph) -> Scores:
-    """Return inside sums and expectations. Raises `GrammarError` if there is no derivation."""
+    """Return inside sums and expectations. Raises `GrammarError` for a hypergraph without derivations."""
     items = int(graph.size[ITEMS])
     scores = Scores(np.empty(items), np.empty(graph.edges))
     sum_inside(graph, scores.inside)

@@ -26,5 +26,5 @@ def sanitize(text: str) -> str:
 
 
 def enclose(lines: str) -> str:
-    """Enclose lines in tags. Returns an empty text if there are no lines."""
+    """Enclose lines in tags. Returns "" for no lines."""
     return f"{BEGIN}\n{lines}\n{END}" if lines else ""
