@@ -1,4 +1,4 @@
-"""A Datasette configuration with the queries of the cookbook, for the file of an SQLite store."""
+"""Datasette configuration for an SQLite store, with the queries of the cookbook."""
 
 import re
 from pathlib import Path
@@ -15,11 +15,11 @@ _PARAMETERS = {
     "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",
     "pair_id = 1": "pair_id = :pair",
 }  # fmt: skip
-"""Example values of the queries, and the query parameters that replace them."""
+"""Query parameter for each example value in the queries."""
 
 
 def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
-    """Return the store's file and its Datasette configuration, with canned queries, a time limit and no facets."""
+    """Return the file of an SQLite store and its Datasette configuration."""
     parsed = parse_url(url)
     file = sqlite_file(parsed)
     if file is None:

@@ -1,4 +1,4 @@
-"""Differences between two exports: rules added, removed and changed most."""
+"""Compare two exports: find the rules added, removed and changed most."""
 
 import gzip
 import tempfile
@@ -21,11 +21,11 @@ from hierogram.storage.browsing.reader import literal
 from hierogram.storage.records.uncertainty import squared_error_sql
 
 Exported = tuple[Path, dict[str, Any]]
-"""A file of rules, and its manifest."""
+"""Path of a file of rules, and its manifest."""
 
 
 def find_export(path: Path) -> Exported:
-    """Return the export at a path: a file, or the folder of a version. Raises `ExportError` without a manifest."""
+    """Return the export at a path, a file of rules or the folder of a version. Raises `ExportError`."""
     if path.is_dir():
         manifest = read_manifest(path / MANIFEST)
         return path / str(manifest["file"]), manifest
@@ -39,7 +39,7 @@ def _load(database: Scratch, table: str, exported: Exported) -> None:
         format = find_format(manifest["format"])
         features = [BY_NAME[name] for name in manifest["features"]]
     except (ValueError, KeyError) as error:
-        raise ExportError(f"{path}: this version cannot read the manifest: {error}") from error
+        raise ExportError(f"{path}: this version of Hierogram cannot read the manifest: {error}") from error
     if format.read is None:
         count = "CAST(count AS DOUBLE)" if "count" in manifest["features"] else "CAST(NULL AS DOUBLE)"
         rules = f"read_parquet({literal(str(path))}, hive_partitioning=false)"
@@ -49,29 +49,26 @@ def _load(database: Scratch, table: str, exported: Exported) -> None:
 
 
 def _lines(path: Path, compression: str) -> Iterator[str]:
-    opened: Any = {"zstd": zstandard.open, "gzip": gzip.open}.get(compression, open)
+    opener: Any = {"zstd": zstandard.open, "gzip": gzip.open}.get(compression, open)
     try:
-        with opened(path, "rt", encoding="utf-8", newline="\n") as lines:
+        with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
             for line in lines:
                 if not line.endswith("\n"):
-                    raise ExportError(f"{path}: truncated in the middle of a line")
+                    raise ExportError(f"{path}: truncated in the middle of a line: export it again")
                 yield line[:-1]
     except (OSError, EOFError, zlib.error, zstandard.ZstdError, UnicodeDecodeError) as error:
         raise ExportError(f"{path}: cannot be read: {error}") from error
 
 
 _LINES_PER_BLOCK = 10_000
-_SIGNIFICANT_ERRORS = 2
-"""Number of standard errors within which a count may change by chance."""
-_KINDS = ("same", "changed", "added", "removed")
 _COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "count": "DOUBLE"}
-# Ignore smaller differences, which are rounding errors of logarithms with six digits.
-_SAME = "abs(a.count - b.count) <= 1e-4 * greatest(abs(a.count), abs(b.count))"
+# Allow for rounding errors: some formats write logarithms of counts with six digits.
+_IS_SAME = "abs(a.count - b.count) <= 1e-4 * greatest(abs(a.count), abs(b.count))"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRule:
-    """A rule and its counts before and after. A count is None if the export lacks the rule, or counts."""
+    """Rule with its counts in both exports. A count is None if the export lacks the rule or has no counts."""
 
     source: str
     target: str
@@ -81,10 +78,10 @@ class ChangedRule:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Numbers of rules, and the rules of each kind with the highest counts or the largest changes.
+    """Number of rules of each kind, and the rules with the highest counts or the largest changes.
 
     `significant` is the number of rules whose counts changed by more than twice the Monte Carlo standard error of the
-    difference; None if an export does not contain its error.
+    change. It is None if a manifest does not contain the error variance.
     """
 
     same: int
@@ -99,7 +96,10 @@ class Difference:
 
 
 def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
-    """Compare two exports of one format, or folders of versions, with up to `limit` rules of each kind."""
+    """Compare two exports of the same format, and list up to `limit` rules of each kind.
+
+    A path is a file of rules or the folder of a version. Raises `ExportError`.
+    """
     a, b = find_export(Path(before)), find_export(Path(after))
     formats = a[1]["format"], b[1]["format"]
     if formats[0] != formats[1]:
@@ -124,16 +124,17 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
                    a.count AS before, b.count AS after,
                    {_is_significant(*variances)} AS significant,
                    CASE WHEN b.target IS NULL THEN 'removed' WHEN a.target IS NULL THEN 'added'
-                        WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
+                        WHEN a.count IS NULL OR b.count IS NULL OR {_IS_SAME} THEN 'same' ELSE 'changed' END AS kind
               FROM a FULL JOIN b ON a.source = b.source AND a.target = b.target""")
+        kinds = ("same", "changed", "added", "removed")
         unchanged, changed, added, removed = database.row(
-            f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {literal(kind)})' for kind in _KINDS)} FROM joint_rules"
+            f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {literal(kind)})' for kind in kinds)} FROM joint_rules"
         )
         significant, most_significant = None, []
         if None not in variances:
-            is_moved = "significant AND kind <> 'same'"
-            [significant] = database.row(f"SELECT count(*) FROM joint_rules WHERE {is_moved}")
-            most_significant = _top_rules(database, is_moved, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
+            condition = "significant AND kind <> 'same'"
+            [significant] = database.row(f"SELECT count(*) FROM joint_rules WHERE {condition}")
+            most_significant = _top_rules(database, condition, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
         return Difference(
             unchanged,
             changed,
@@ -148,10 +149,10 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
 
 
 def _is_significant(variance_before: float | None, variance_after: float | None) -> str:
-    """Return the SQL condition that a rule's count changed significantly; false if a variance is unknown."""
+    """Return an SQL condition: the count changed by more than twice its standard error."""
     if variance_before is None or variance_after is None:
         return "false"
-    # A missing rule may have had a count below the rounding step, which was rounded to 0.
+    # Expected uses below the step are rounded to 0 or to the step, so a missing rule may have up to one step.
     rounding_step = STEP / ONE_USE
     before, after = (
         f"coalesce(a.count, least(b.count, {rounding_step}))",
@@ -161,7 +162,7 @@ def _is_significant(variance_before: float | None, variance_after: float | None)
         squared_error_sql(uses, f"({variance!r} * {uses})")
         for variance, uses in ((float(variance_before), before), (float(variance_after), after))
     )
-    return f"(abs({after} - {before}) > {_SIGNIFICANT_ERRORS} * sqrt({squared_errors}))"
+    return f"(abs({after} - {before}) > 2 * sqrt({squared_errors}))"
 
 
 def _blocks(exported: Exported, format: Format, features: FeatureSet) -> Blocks:

@@ -1,4 +1,4 @@
-"""An export from a snapshot of the store: to a file, to a stream, or as a new version in a folder."""
+"""Export the grammar of a store to a file, to a stream, or as a new version into a folder."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
 from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, read_sentence_index, rule_filters
-from hierogram.daemon.exports.format import NUMBER_MACRO, Feature, FeatureSet, Format
+from hierogram.daemon.exports.format import BY_NAME, NUMBER_MACRO, Feature, FeatureSet, Format
 from hierogram.daemon.exports.formats import FORMATS, columns, default_format, find_format, format_from_name
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
 from hierogram.daemon.exports.options import SMOOTHING, ExportOptions
@@ -59,33 +59,31 @@ _ROW_GROUP = 122_880
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """Resolved options of an export."""
+    """Export options with all defaults resolved for one kind of grammar."""
 
     options: ExportOptions
     format: Format
     compression: Compression = Compression.NONE
     corpus: int | None = None
-    """Id of the corpus whose pairs are counted; None: all pairs."""
-    samples: int = 1
-    """Number of count units per use."""
-    smoothing: float = 0.0
-    """Discount that probabilities subtract for each use in `seen`."""
+    """Id of the corpus whose pairs are counted, or None for all pairs."""
+    units_per_use: int = 1
     seen: str | None = None
-    """SQL expression in units; None: one use of each rule, or its count if that is smaller."""
-    both_sides: bool = False
+    """SQL of the seen uses of a rule, in units. The default is its count, up to one use (see `format`)."""
+    nonempty_sides: bool = False
     """Omit rules with an empty side."""
 
     @property
     def features(self) -> list[Feature]:
         """Features to write, in the order of the format."""
-        return self.format.chosen(self.options.features)
+        names = self.options.features
+        return [BY_NAME[name] for name in self.format.features if names is None or name in names]
 
     @property
     def shape(self) -> list[str]:
-        """Columns of rule shapes that the filters and the format read."""
+        """Columns of rule shapes, such as `scope`, that the features, filters and format read."""
         columns = {name for feature in self.features for name in feature.shape}
-        columns.update(*(names for *_, names in rule_filters(self.options, self.samples)), self.format.shape)
-        if self.options.count_kind is CountKind.TRANSLATION and not self.format.words:
+        columns.update(*(names for *_, names in rule_filters(self.options, self.units_per_use)), self.format.shape)
+        if self.options.count_kind is CountKind.TRANSLATION and not self.format.word_pairs:
             columns.add("minimal_uses")
         return sorted(columns)
 
@@ -95,28 +93,28 @@ class ExportPlan:
         return any(feature.lexical for feature in self.features)
 
     @property
-    def ending(self) -> str:
-        """Ending of file names."""
+    def suffix(self) -> str:
+        """Suffix of file names, such as `.cdec.gz`."""
         return self.format.suffix + self.compression.suffix
 
 
 def score_rules(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Phases = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
-    """Create the view `scored` of the rules that pass the filters. Returns the filter counts and the rule total."""
+    """Create the view `scored` of rules that pass the filters. Returns filter counts and the rule count."""
     settings, options = snapshot.settings(), plan.options
     test_set = _read_test_set(snapshot, options)
     states = snapshot.state().pairs()
     pairs = None if plan.corpus else sum(states.values()) - states[UNALIGNED]
-    if plan.format.words:
+    if plan.format.word_pairs:
         blocks = snapshot.pair_blocks(plan.corpus)
-        load_word_pairs(scratch, blocks, plan.samples, lambda done: report("count", done, pairs))
+        load_word_pairs(scratch, blocks, plan.units_per_use, lambda done: report("count", done, pairs))
     else:
         count_kind = options.count_kind
         derivations = snapshot.iterate_derivations(1, plan.corpus)
-        derived = LINKS in find_notation(settings.grammar).offers and next(derivations, None) is not None
-        aligned = plan.format.alignments or plan.lexical or options.hiero
-        min_expected = options.min_expected if derived and count_kind is CountKind.TRANSLATION else None
+        has_derivations = LINKS in find_notation(settings.grammar).offers and next(derivations, None) is not None
+        needs_links = plan.format.alignments or plan.lexical or options.hiero
+        min_expected = options.min_expected if has_derivations and count_kind is CountKind.TRANSLATION else None
         if plan.corpus is None:
             rules = snapshot.count_rules(count_kind)
             load_rules(scratch, snapshot, count_kind, plan.shape, lambda done: report("read", done, rules))
@@ -126,31 +124,32 @@ def score_rules(
             load_corpus_rules(
                 scratch, snapshot, plan.corpus, count_kind, plan.shape, lambda done: report("count", done, None)
             )
-        if derived and (aligned or min_expected is not None):
+        if has_derivations and (needs_links or min_expected is not None):
             from hierogram.daemon.exports.loading import load_pair_uses
 
             load_pair_uses(
-                scratch, snapshot, plan.corpus, count_kind, plan.shape, min_expected, aligned,
+                scratch, snapshot, plan.corpus, count_kind, plan.shape, min_expected, needs_links,
                 lambda done: report("align", done, pairs),
             )  # fmt: skip
     return _filter_and_score(scratch, snapshot, plan, test_set)
 
 
 class ReadState(NamedTuple):
-    """Position up to which a store's rules were read."""
+    """State of a store when its rules were read. Rules that are added later are new."""
 
     pair: int
     """Id of the newest pair with a derivation."""
     rule: int
     """Id of the newest rule."""
     seen: float
-    """Number of times that all rules are seen, for discounts."""
+    """Sum of the seen uses of all rules, for discounts."""
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
-    """Create the view `scored` of rules of new pairs that pass the filters, and of rules that share a side with one.
+    """Create the view `scored` of the rules of new pairs, and of rules that share a side with them.
 
-    The table `fresh` has the rules of new pairs. Returns True if there are new pairs.
+    Rules that do not pass the filters are omitted. The table `fresh` contains the new rules. Returns True if the store
+    has new pairs.
     """
     from hierogram.daemon.exports.loading import load_new_rules
 
@@ -170,7 +169,12 @@ def _filter_and_score(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, test_set: SentenceIndex | None, min_seen: float = 0
 ) -> tuple[list[FilterCount], int]:
     filters = apply_filters(
-        scratch, plan.options, plan.samples, test_set, both_sides=plan.both_sides, lexicon=plan.format.lexicon
+        scratch,
+        plan.options,
+        plan.units_per_use,
+        test_set,
+        nonempty_sides=plan.nonempty_sides,
+        no_unicode_spaces=plan.format.lexicon,
     )
     remaining = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
@@ -183,20 +187,21 @@ def _filter_and_score(
 def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
     """Create the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    `min_seen` is the number of times that rules were seen, if `rules` is only a part of them.
+    If the view `rules` has only some rules of the store, `min_seen` is the sum of the seen uses of all rules.
     """
     scratch.run(NUMBER_MACRO)
-    features, samples, lexical = plan.features, plan.samples, plan.lexical
-    seen = plan.seen or f"least(uses, {samples})"
+    features, units, lexical = plan.features, plan.units_per_use, plan.lexical
+    seen = plan.seen or f"least(uses, {units})"
     for side in ("source", "target"):
         scratch.run(f"""
-            CREATE TABLE of_{side} AS
+            CREATE TABLE {side}_sums AS
             SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum, CAST(sum({seen}) AS BIGINT) AS {side}_seen_sum
               FROM rules GROUP BY {side}""")
     all_seen = max(min_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
     shape = "".join(f", {name}" for name in plan.shape)
-    scratch.stage("with_source", "SELECT * FROM kept JOIN of_source USING (source)", "of_source", "loaded")
-    scratch.stage("with_sums", "SELECT * FROM with_source JOIN of_target USING (target)", "of_target", "with_source")
+    scratch.stage("with_source", "SELECT * FROM kept JOIN source_sums USING (source)", "source_sums", "loaded")
+    joined = "SELECT * FROM with_source JOIN target_sums USING (target)"
+    scratch.stage("with_sums", joined, "target_sums", "with_source")
     if lexical:
         joined = "SELECT * FROM with_sums LEFT JOIN lexical USING (id)"
         scratch.stage("with_weights", joined, "lexical", "with_sums")
@@ -210,9 +215,9 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
                    CAST(source_sum AS DOUBLE) AS source_uses, CAST(target_sum AS DOUBLE) AS target_uses,
                    CAST({seen} AS DOUBLE) AS seen, CAST(source_seen_sum AS DOUBLE) AS source_seen,
                    CAST(target_seen_sum AS DOUBLE) AS target_seen, CAST({all_seen!r} AS DOUBLE) AS all_seen,
-                   CAST({plan.smoothing!r} AS DOUBLE) AS smoothing,
-                   CAST(uses AS DOUBLE) / {samples} AS count, CAST(source_sum AS DOUBLE) / {samples} AS source_count,
-                   CAST(target_sum AS DOUBLE) / {samples} AS target_count{lex}
+                   CAST({plan.options.smoothing or 0.0!r} AS DOUBLE) AS smoothing,
+                   CAST(uses AS DOUBLE) / {units} AS count, CAST(source_sum AS DOUBLE) / {units} AS source_count,
+                   CAST(target_sum AS DOUBLE) / {units} AS target_count{lex}
               FROM {joined}
         )""")
 
@@ -220,7 +225,7 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
 def write_rules(
     scratch: Scratch, plan: ExportPlan, path: Path, glue: Path, progress: Report
 ) -> tuple[int, list[ExportedFile]]:
-    """Write the rules of the view `scored`, glue rules and decoder configuration. Returns rule count and files."""
+    """Write the rules, glue rules and decoder configuration. Returns the number of rules and the files."""
     features, format = plan.features, plan.format
     if format.line is None:
         rules, file = _write_table(scratch, features, format, path)
@@ -231,8 +236,8 @@ def write_rules(
         files.append(_write_lines(glue, format.glue, plan.compression))
     if format.configure is not None:
         stem = split_suffix(path.name)[0]
-        for ending, lines in format.configure(path.name, glue.name, features):
-            files.append(_write_lines(path.with_name(stem + ending), lines))
+        for suffix, lines in format.configure(path.name, glue.name, features):
+            files.append(_write_lines(path.with_name(stem + suffix), lines))
     return rules, files
 
 
@@ -265,7 +270,7 @@ def _write_rule_lines(scratch: Scratch, plan: ExportPlan, path: Path, progress: 
 
 def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: Path) -> tuple[int, ExportedFile]:
     query = f"SELECT {', '.join(columns(features))} FROM scored ORDER BY {format.order}"
-    # Use one thread, because with several, row groups and their dictionaries differ from run to run.
+    # Use one thread: with several, the row groups and their dictionaries differ from run to run.
     scratch.run("SET threads = 1")
     scratch.run(
         f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
@@ -281,18 +286,20 @@ GRAMMAR, GLUE = "grammar", "glue"
 
 
 def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
-    """Return the resolved options of an export of a kind of grammar.
+    """Resolve the options of an export for a kind of grammar.
 
     The suffix of the path determines the default format and compression. Without a suffix or with `.txt`, the default
     format depends on the kind of grammar, and the file is not compressed. Raises `UsageError` if path and options
     disagree or the suffix is unknown, and `ExportError` if the kind of grammar lacks the format or a feature.
     """
-    stem, named = split_suffix("" if path is None else path.name)
-    promised = format_from_name(stem)
-    format = find_format(options.format) if options.format else promised or default_format(notation)
-    if promised not in (None, format):
-        raise UsageError(f"{path}: the suffix means {promised.name}, but --format is {format.name}: change one of them")
-    if not options.format and promised is None and Path(stem).suffix not in ("", ".txt"):
+    stem, suffix_compression = split_suffix("" if path is None else path.name)
+    suffix_format = format_from_name(stem)
+    format = find_format(options.format) if options.format else suffix_format or default_format(notation)
+    if suffix_format not in (None, format):
+        raise UsageError(
+            f"{path}: the suffix means {suffix_format.name}, but --format is {format.name}: change one of them"
+        )
+    if not options.format and suffix_format is None and Path(stem).suffix not in ("", ".txt"):
         raise UsageError(
             f"{path}: unknown suffix {Path(stem).suffix}: expected "
             f"{', '.join(entry.suffix for entry in FORMATS.values())}, or choose the format with --format"
@@ -305,30 +312,38 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
         features = format.grammar_features(notation, options.features)
     except ValueError as error:
         raise ExportError(str(error)) from error
-    compression = _compression(options, format, path, named)
+    compression = _resolve_compression(options, format, path, suffix_compression)
     smoothing = options.smoothing
     if smoothing is None:
-        translating = LINKS in notation.offers and not format.words and options.count_kind is CountKind.TRANSLATION
-        smoothing = SMOOTHING if translating else 0.0
+        is_smoothed = LINKS in notation.offers and not format.word_pairs and options.count_kind is CountKind.TRANSLATION
+        smoothing = SMOOTHING if is_smoothed else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
-    # Kinds without links have rules for untranslated words, with an empty side. Translation formats omit them.
-    both_sides = LINKS not in notation.offers and format.needs == TRANSLATION
+    # Decoders cannot use rules with an empty side, which an ITG has for words without a translation.
+    nonempty_sides = LINKS not in notation.offers and format.needs == TRANSLATION
     return ExportPlan(
-        resolved, format, compression, samples=options.count_kind.unit, smoothing=smoothing, both_sides=both_sides
+        resolved,
+        format,
+        compression,
+        units_per_use=options.count_kind.unit,
+        nonempty_sides=nonempty_sides,
     )
 
 
 def glue_name(name: str) -> str:
-    """Return the file name of the glue rules: the grammar's, with `.glue` before the suffix of the compression."""
+    """Return the file name of the glue rules, such as `grammar.moses.glue.gz` for `grammar.moses.gz`."""
     stem, _ = split_suffix(name)
     return f"{stem}.{GLUE}{name.removeprefix(stem)}"
 
 
-def _compression(options: ExportOptions, format: Format, path: Path | None, named: Compression | None) -> Compression:
-    asked = None if options.compression is Compression.AUTO else options.compression
-    if asked is not None and named not in (None, asked):
-        raise UsageError(f"{path}: the suffix means {named}, but --compression is {asked}: change one of them")
-    chosen = asked or named or (format.compression if path is None else Compression.NONE)
+def _resolve_compression(
+    options: ExportOptions, format: Format, path: Path | None, suffix_compression: Compression | None
+) -> Compression:
+    requested = None if options.compression is Compression.AUTO else options.compression
+    if requested is not None and suffix_compression not in (None, requested):
+        raise UsageError(
+            f"{path}: the suffix means {suffix_compression}, but --compression is {requested}: change one of them"
+        )
+    chosen = requested or suffix_compression or (format.compression if path is None else Compression.NONE)
     try:
         format.check_compression(chosen)
     except ValueError as error:
@@ -337,18 +352,18 @@ def _compression(options: ExportOptions, format: Format, path: Path | None, name
 
 
 Record = Callable[[Manifest, Path, str | None], None]
-"""Callback that records a finished export: `(manifest, path of the rules, name of the version folder or None)`."""
+"""Callback that records a finished export: `(manifest, path of the rules, version name or None)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A version of an export: its folder, its manifest, and the old versions that were deleted."""
+    """Exported version with its folder, its manifest, and the expired versions that were deleted."""
 
     folder: Path
     manifest: Manifest
     pruned: list[Path]
     unchanged: bool = False
-    """True if it is the last version of the job, which a new version would equal."""
+    """True if a new version would equal the last version of the job, which is returned instead."""
 
 
 def export(
@@ -361,11 +376,11 @@ def export(
     disagree.
     """
     plan = resolve_plan(options or ExportOptions(), find_notation(store.settings().grammar), path)
-    path = Path(GRAMMAR + plan.ending).absolute() if path is None else path.absolute()
+    path = Path(GRAMMAR + plan.suffix).absolute() if path is None else path.absolute()
     if not path.parent.is_dir():
         raise ExportError(f"{path}: the folder {path.parent} does not exist: create it first")
     if is_special(path):
-        raise ExportError(f"{path}: is a device or a pipe: expected a file, or - for standard output")
+        raise ExportError(f"{path} is a device or a pipe: expected a file, or - for standard output")
     with _recorded(store, path.name, path, plan.format.name) as record, working_folder(path.parent, path.name) as work:
         manifest = _write(store, work, plan, report, work / path.name, work / glue_name(path.name))
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")
@@ -383,9 +398,9 @@ def export(
 def export_to(
     store: Store, stream: BinaryIO, options: ExportOptions | None = None, report: Phases | None = None
 ) -> Manifest:
-    """Write the store's grammar to a stream, in the default format and compression of `export`.
+    """Write the store's grammar to a stream, by default without compression.
 
-    Glue rules are not written. The manifest is kept in the store's table of exports.
+    Glue rules are not written. The manifest is stored in the table `exports`.
     """
     name = Path("-")
     plan = resolve_plan(options or ExportOptions(), find_notation(store.settings().grammar), name)
@@ -410,18 +425,18 @@ def publish(
     job: str | None = None,
     report: Phases | None = None,
 ) -> Published:
-    """Write the store's grammar as a new version into a folder, created if missing, and point `latest` to it.
+    """Write the store's grammar as a new version into a folder, and point the link `latest` to it.
 
-    A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. Expired versions are
-    deleted afterwards. A run of a `job` writes nothing if its last version has the same content. Raises the errors of
-    `export`; earlier versions remain.
+    A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. Then expired
+    versions are deleted. A missing folder is created. A run of a `job` writes nothing if the new version would equal
+    its last version. Raises the errors of `export`. Earlier versions remain after an error.
     """
     options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
     folder, name = versions.folder, versions.name
-    if job is not None and (unchanged := _unchanged(store, versions, options, job)) is not None:
+    if job is not None and (unchanged := _unchanged_version(store, versions, options, job)) is not None:
         now = datetime.now(UTC)
         store.record_unchanged(job, now.timestamp())
-        # If another process holds the lock, it is writing a version and deletes the expired ones itself.
+        # If another process holds the lock, it is writing a version and deletes expired versions itself.
         with suppress(ExportError), lock_name(folder, name):
             unchanged = replace(unchanged, pruned=prune_versions(versions, now))
         return unchanged
@@ -434,33 +449,33 @@ def publish(
             final = folder / version_name(folder, name, now)
             new = work / "version"
             new.mkdir()
-            paths = new / (GRAMMAR + plan.ending), new / (GLUE + plan.ending)
+            paths = new / (GRAMMAR + plan.suffix), new / (GLUE + plan.suffix)
             manifest = _write(store, work, plan, report, *paths)
             (new / MANIFEST).write_text(manifest.text(), encoding="utf-8")
             publish_folder(new, final)
-            retired = prune_versions(versions, now)
+            expired = prune_versions(versions, now)
         record(manifest, final / manifest.file, final.name)
-    return Published(final, manifest, retired)
+    return Published(final, manifest, expired)
 
 
 def dry_run_publish(
     store: Store, versions: Versions, options: ExportOptions, *, job: str, report: Phases | None = None
 ) -> Published:
-    """Return the result that `publish` would have for a job now. Changes neither the disk nor the store."""
-    unchanged = _unchanged(store, versions, options, job)
+    """Predict the result of `publish` for a job, without changing the folder or the store."""
+    unchanged = _unchanged_version(store, versions, options, job)
     if unchanged is not None:
         return replace(unchanged, pruned=find_expired(versions, datetime.now(UTC)))
     plan = resolve_plan(options, find_notation(store.settings().grammar))
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         work = Path(folder)
-        manifest = _write(store, work, plan, report, work / (GRAMMAR + plan.ending), work / (GLUE + plan.ending))
+        manifest = _write(store, work, plan, report, work / (GRAMMAR + plan.suffix), work / (GLUE + plan.suffix))
     now = datetime.now(UTC)
     final = versions.folder / version_name(versions.folder, versions.name, now)
-    return Published(final, manifest, find_expired(versions, now, coming=1))
+    return Published(final, manifest, find_expired(versions, now, added=1))
 
 
-def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: str) -> Published | None:
-    """Return the last version of a job if it is still `latest` and a new version would equal it, else None."""
+def _unchanged_version(store: Store, versions: Versions, options: ExportOptions, job: str) -> Published | None:
+    """Return the last version of a job, if it is still `latest` and a new version would equal it."""
     path_text, stored = store.last_version(job) or ("", None)
     if stored is None:
         return None
@@ -478,14 +493,14 @@ def _unchanged(store: Store, versions: Versions, options: ExportOptions, job: st
         return None
     path = open_folder(path_text)
     is_intact = path.is_file() and path.stat().st_size == manifest["bytes"]
-    is_here = canonical_folder(path.parent.parent) == canonical_folder(versions.folder)
-    if not (is_intact and is_here and path.parent.name == latest_version(versions.folder)):
+    is_in_folder = canonical_folder(path.parent.parent) == canonical_folder(versions.folder)
+    if not (is_intact and is_in_folder and path.parent.name == latest_version(versions.folder)):
         return None
     return Published(path.parent, from_plain(Manifest, manifest), [], unchanged=True)
 
 
 def _test_set_digest(options: ExportOptions) -> str | None:
-    """Return the digest of the test set's file, or None without a readable test set."""
+    """Return the SHA-256 of the test set's file, or None if no test set can be read."""
     if options.filter_for is None:
         return None
     try:
@@ -497,7 +512,7 @@ def _test_set_digest(options: ExportOptions) -> str | None:
 
 @contextmanager
 def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
-    """Record an export, unless the store is read-only: as done if the callback is called, else as failed."""
+    """Record an export as done if the yielded callback is called, else as failed. Skips read-only stores."""
     started = time.monotonic()
     export_id = None if store.read_only else store.record_export(name, str(path), format, job)
 
@@ -514,8 +529,8 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
     except BaseException as error:
         if export_id is not None:
             with suppress(StoreError):
-                why = str(error) or type(error).__name__
-                store.finish_export(export_id, error=why, seconds=time.monotonic() - started)
+                reason = str(error) or type(error).__name__
+                store.finish_export(export_id, error=reason, seconds=time.monotonic() - started)
         if isinstance(error, OSError):
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
         if is_object_storage(path) or type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
@@ -524,9 +539,9 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
 
 
 def _write(store: Store, work: Path, plan: ExportPlan, report: Phases | None, path: Path, glue: Path) -> Manifest:
-    """Write the rules, and the format's glue rules, of a snapshot to new files; return the manifest."""
+    """Write the rules of a snapshot and the format's glue rules to new files. Returns the manifest."""
     report, options = report or (lambda *_: None), plan.options
-    test_set = _test_set_digest(options)
+    test_set_digest = _test_set_digest(options)
     with store.snapshot() as snapshot:
         settings = snapshot.settings()
         if options.corpus is not None:
@@ -564,5 +579,5 @@ def _write(store: Store, work: Path, plan: ExportPlan, report: Phases | None, pa
             variance_a_use=float(VARIANCE_PER_DRAW) if options.current_sample else snapshot.variance_a_use(),
             grammar_position=state.grammar_position,
             last_event_id=snapshot.last_event_id(),
-            filter_for_sha256=test_set,
+            filter_for_sha256=test_set_digest,
         )

@@ -1,4 +1,4 @@
-"""Filters of exported rules, with the number of rules before and after each, and an index of test sentences."""
+"""Filters of exported rules, and an index of the sentences of a test set."""
 
 import re
 from bisect import bisect_left
@@ -19,10 +19,10 @@ from hierogram.samplers.grammar.rules import (
 )
 
 _MAX_INDEXED_WORDS = 3
-"""Maximum length of indexed word runs. Longer runs are found by their first three words, then compared."""
+"""Maximum length of indexed word runs. Longer runs are found by their first words, then compared."""
 
 _MAX_NONTERMINAL = 99
-"""A side of up to this many symbols has no nonterminal with a higher number."""
+"""Highest nonterminal in the early check of `has_match`. Sides with more symbols skip this check."""
 
 _NONTERMINAL_PREFIX = "[X,"
 _GAPS = re.compile(rf"((?:(?:^| ){NONTERMINAL}(?= |$))+)")
@@ -52,7 +52,7 @@ class SentenceIndex:
     def has_match(self, side: str) -> bool:
         """Check if a source side matches a span of a sentence."""
         symbols = side.split(" ")
-        # Reject most sides early: they have a word that does not occur in any sentence.
+        # Most sides have a word that does not occur in any sentence, so reject them before the slower search.
         if len(symbols) <= _MAX_NONTERMINAL and not self._symbols.issuperset(symbols):
             return False
         if _NONTERMINAL_PREFIX not in side:
@@ -60,7 +60,7 @@ class SentenceIndex:
         return next(self.matches(side), None) is not None
 
     def matches(self, side: str) -> Iterator[int]:
-        """Yield the numbers of the sentences with a span that a source side matches, ascending.
+        """Yield the numbers of the sentences that contain a match of a source side, in ascending order.
 
         Only sentences that contain the rarest run of the side are examined.
         """
@@ -96,7 +96,7 @@ def _split_runs(side: str) -> tuple[list[Run], list[int]]:
     """Split a side into word runs, and count the nonterminals before, between and after them."""
     parts = _GAPS.split(side)
     runs, gaps = parts[::2], [part.count(_NONTERMINAL_PREFIX) for part in parts[1::2]]
-    # Insert a gap of 0 where the side begins or ends with a word.
+    # `split` omits the empty gap before a first word and after a last word, so add both.
     gaps = [0] * bool(runs[0]) + gaps + [0] * bool(runs[-1])
     return [tuple(run.split()) for run in runs if run], gaps or [0]
 
@@ -104,7 +104,7 @@ def _split_runs(side: str) -> tuple[list[Run], list[int]]:
 def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[int], length: int) -> bool:
     """Check if the runs occur in order, with at least one word between them for each nonterminal.
 
-    Each run is matched as far left as possible. A gap precedes the first run if the side begins with a nonterminal.
+    `gaps` counts the nonterminals before each run and after the last run. Each run is matched as far left as possible.
     """
     end = 0
     for number, (run, run_starts) in enumerate(zip(runs, starts, strict=True)):
@@ -124,7 +124,7 @@ ADJACENT = rf"(^| ){NONTERMINAL} {NONTERMINAL}( |$)"
 
 
 def read_sentence_index(path: Path, side: TextSide = TOKENS) -> SentenceIndex:
-    """Return the sentences of a file with one sentence per line, tokenized by `side`. Raises `ExportError`."""
+    """Index the sentences of a file with one sentence per line, tokenized by `side`. Raises `ExportError`."""
     try:
         lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
         return SentenceIndex([side.tokens(line) for line in lines])
@@ -133,19 +133,22 @@ def read_sentence_index(path: Path, side: TextSide = TOKENS) -> SentenceIndex:
 
 
 def rule_filters(
-    options: ExportOptions, samples: int, linked: bool = False, both_sides: bool = False, lexicon: bool = False
+    options: ExportOptions,
+    units_per_use: int,
+    linked: bool = False,
+    nonempty_sides: bool = False,
+    no_unicode_spaces: bool = False,
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the filters of single rules: name, SQL condition, and shape columns of the condition.
+    """Yield the name, the SQL condition, and the shape columns of each filter of single rules.
 
-    If rules have no links (not `linked`), rules with words on both sides are assumed to have an aligned word pair.
-    `both_sides` removes rules with an empty side; `lexicon` removes rules with a Unicode space within a word.
+    If no rule has links (not `linked`), rules with words on both sides pass the filter of aligned words.
     """
-    if lexicon:
+    if no_unicode_spaces:
         yield "no Unicode spaces in words", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')", ()
-    if both_sides:
+    if nonempty_sides:
         yield "no empty side", "source <> '' AND target <> ''", ()
     if options.min_count > 0:
-        yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {samples}", ()
+        yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {units_per_use}", ()
     if options.max_scope is not None:
         yield f"scope ≤ {options.max_scope}", f"scope <= {options.max_scope}", ("scope",)
     if not options.hiero:
@@ -167,13 +170,13 @@ def rule_filters(
 def apply_filters(
     scratch: Scratch,
     options: ExportOptions,
-    samples: int,
+    units_per_use: int,
     test_set: SentenceIndex | None = None,
     *,
-    both_sides: bool = False,
-    lexicon: bool = False,
+    nonempty_sides: bool = False,
+    no_unicode_spaces: bool = False,
 ) -> list[FilterCount]:
-    """Create the view `kept` of the rules that pass all filters. Returns the rule counts of each filter.
+    """Create the view `kept` of the rules that pass all filters. Returns the counts of each filter.
 
     The first filter keeps the rules that match a sentence of the test set.
     """
@@ -189,9 +192,9 @@ def apply_filters(
         [after] = scratch.row(f"SELECT count(*) FROM {candidates}")
         counts_by_filter.append(FilterCount(f"matches a sentence of {options.filter_for.name}", before, after))
     linked = options.hiero and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
-    filter_conditions = list(rule_filters(options, samples, linked, both_sides, lexicon))
+    filter_conditions = list(rule_filters(options, units_per_use, linked, nonempty_sides, no_unicode_spaces))
     conditions = [condition for _, condition, _ in filter_conditions]
-    # Count the rules that meet the first 0, 1, 2, … conditions.
+    # Count the rules that meet the first 0, 1, 2, … conditions in one query, because each query reads all rules.
     columns = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))
     counts = scratch.row(f"SELECT {', '.join(['count(*)', *columns])} FROM {candidates}")
     counts_by_filter += [FilterCount(name, counts[k], counts[k + 1]) for k, (name, *_) in enumerate(filter_conditions)]

@@ -1,9 +1,14 @@
-"""A format: SQL that makes a line from the columns of a scored rule, and a function that reads the line.
+"""Export formats: SQL that writes a scored rule as a line, and functions that read the line.
 
-Columns are `source`, `target` (in the store's notation), `alignment` (links of words), the format's `shape`, the
-features `FEATURES`, and `uses`, `source_uses`, `target_uses`: the rule's count, and the sums over rules with the same
-source and target, in units. Discounts are subtracted from the *seen* uses of each rule: one use, or its expected uses
-if these are fewer. `seen`, `source_seen`, `target_seen` and `all_seen` are their sums.
+The expressions use these columns of a rule:
+
+- `source`, `target`: the sides in the store's notation
+- `alignment`: the links of words
+- the shape columns of the format, such as `scope`, and the features `FEATURES`
+- `uses`: the count as an integer, in units of 1/`ExportPlan.units_per_use`
+- `source_uses`, `target_uses`: the sums of `uses` over the rules with the same source or target side
+- `seen`: the uses from which discounts are subtracted: one use, or the expected uses if there are fewer
+- `source_seen`, `target_seen`, `all_seen`: the sums of `seen` over the rules with the same side, and over all rules
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +21,7 @@ from hierogram.samplers.grammar.rules import NONTERMINAL
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature: name, SQL expression, default weight; decoders take the log if `logarithmic`."""
+    """Feature of a rule. `value` is SQL. Decoders use the logarithm of a `logarithmic` feature."""
 
     name: str
     value: str
@@ -26,9 +31,9 @@ class Feature:
     shape: tuple[str, ...] = ()
 
 
-def _probability(name: str, of: str, condition: str, weight: float) -> Feature:
-    """Return a feature with a smoothed conditional probability (docs/model.md) [Foster, Kuhn & Johnson 2006]."""
-    value = f"(uses - smoothing * seen + smoothing * {condition}_seen * ({of}_seen / all_seen)) / {condition}_uses"
+def _probability(name: str, event: str, condition: str, weight: float) -> Feature:
+    """Return a smoothed probability, as in docs/model.md [Foster, Kuhn & Johnson 2006]."""
+    value = f"(uses - smoothing * seen + smoothing * {condition}_seen * ({event}_seen / all_seen)) / {condition}_uses"
     return Feature(name, value, weight, logarithmic=True)
 
 
@@ -56,13 +61,13 @@ FEATURES = (
     _indicator("two_words", "source_terminals = 2", "source_terminals"),
     _indicator("minimal", "minimal_uses > 0", "minimal_uses"),
 )
-"""All features; docs/exports.md describes them."""
+"""All features. docs/exports.md describes them."""
 
-SPAN, POPS = 20, 1000
-"""Maximum words of a rule's span, and hypotheses popped per span, in configurations for other decoders."""
+MAX_SPAN, POP_LIMIT = 20, 1000
+"""Maximum words of a rule's span, and cube pruning pop limit, in configurations for other decoders."""
 LM, WORDS, RULES, GLUE, UNKNOWN, LM_UNKNOWN = "lm", "words", "rules", "glue", "unknown", "lm_unknown"
-"""Features of decoding: log probability of the target, target words, rules, glue rules, untranslated source words, and
-target words unknown to the language model.
+"""Features of decoding: language model log probability, and numbers of target words, rules, glue
+rules, untranslated source words, and target words unknown to the language model.
 """
 DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if feature.weight} | {
     LM: 0.35,
@@ -76,54 +81,53 @@ DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if featu
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
 
-
 FeatureSet = Sequence[Feature]
 
 ConfigurationFile = tuple[str, Sequence[str]]
 """File name suffix and lines of a configuration file."""
 
-
 ReadRule = tuple[str, str, float | None]
-"""Sides of a rule in an export, with numbered nonterminals, and its count, None if format or features omit it."""
+"""Source side, target side and count of a rule in an export. The count is None if the export omits it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format by its `name`.
-
-    `line` returns the SQL expression of a rule's line for the chosen features. `read` parses such a line; it raises
-    `ValueError`, `IndexError` or `KeyError` if the line has another form. A format without both is a table of columns,
-    which DuckDB writes and reads. `features` are the available features; `fixed` formats write all of them. A format
-    with `alignments` shows the links of a rule's words. `shape` lists the columns it needs of `scope`, `nonterminals`,
-    `source_terminals` and `target_terminals`. `order` sorts the lines, `header` precedes them, and `glue` is the
-    content of the file of glue rules. `suffix` ends the file name, before the suffix of the default `compression`.
-    Formats whose default is gzip or no compression refuse zstd, because their readers do not support it. `needs` is the
-    property that the kind of grammar must offer (`hierogram.samplers.grammar.kinds`), or None. A format with `words`
-    writes pairs of linked words in place of rules; `rows` is an SQL query of its lines. A `lexicon` omits words with
-    Unicode spaces, because its readers split lines there. `configure` returns files of a decoder configuration from the
-    file names of rules and glue rules, and the features.
-    """
+    """Format of a rule file. A format without `line` and `read` is a table, which DuckDB writes and reads."""
 
     name: str
     suffix: str
+    """File name suffix, which precedes the suffix of the compression."""
     features: tuple[str, ...]
     compression: Compression = Compression.NONE
+    """Default compression. zstd is only allowed if it is the default."""
     line: Callable[[FeatureSet], str] | None = None
+    """Returns the SQL expression of a rule's line for the chosen features."""
     read: Callable[[str, FeatureSet], ReadRule] | None = None
+    """Parses a line. Raises `ValueError`, `IndexError` or `KeyError` if the line does not have the format."""
     fixed: bool = False
+    """Always write all features."""
     alignments: bool = False
+    """Write the word links of rules."""
     shape: tuple[str, ...] = ("nonterminals",)
+    """Shape columns that the format needs."""
     order: str = "source, target"
+    """Columns by which lines are sorted."""
     header: Callable[[FeatureSet], str] | None = None
     glue: Sequence[str] = ()
+    """Lines of the file of glue rules."""
     needs: str | None = TRANSLATION
-    words: bool = False
+    """Capability that the kind of grammar must offer (`hierogram.samplers.grammar.kinds`)."""
+    word_pairs: bool = False
+    """Write pairs of linked words instead of rules."""
     lexicon: bool = False
+    """Omit words with Unicode spaces, because readers of word lists split lines there."""
     rows: str | None = None
+    """SQL query of the rows to write instead of the scored rules."""
     configure: Callable[[str, str, FeatureSet], Sequence[ConfigurationFile]] | None = None
+    """Returns a decoder configuration, given the file names of rules and glue rules, and the features."""
 
     def check_features(self, names: Sequence[str] | None) -> None:
-        """Raise `ValueError` if the format cannot write one of the features, or always writes all."""
+        """Raise `ValueError` if the format lacks one of the features, or if its features are fixed."""
         if names is None:
             return
         if self.fixed:
@@ -133,7 +137,7 @@ class Format:
                 raise ValueError(f"{self.name} has no feature {name!r}: expected {', '.join(self.features)}")
 
     def check_compression(self, compression: Compression) -> None:
-        """Raise `ValueError` if the format or programs that read it do not support the compression."""
+        """Raise `ValueError` if the format, or the programs that read it, do not support the compression."""
         if self.line is None and compression is not Compression.NONE:
             raise ValueError(f"{self.name} has its own compression: remove --compression")
         if compression is Compression.ZSTD and self.compression is not Compression.ZSTD:
@@ -144,7 +148,7 @@ class Format:
         return self.needs is None or self.needs in notation.offers
 
     def grammar_features(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Return the feature names of a kind of grammar. Raises `ValueError` if the kind lacks a requested feature."""
+        """Return the features to write (None for all). Raises `ValueError` if the kind lacks a feature."""
         if LINKS in notation.offers or self.fixed:
             return None if names is None else tuple(names)
         if names is None:
@@ -154,17 +158,13 @@ class Format:
                 raise ValueError(notation.cannot(f"provide the feature {name}: its rules have no word links"))
         return tuple(names)
 
-    def chosen(self, names: Sequence[str] | None) -> list[Feature]:
-        """Return the written features, in the order of the format."""
-        return [BY_NAME[name] for name in self.features if names is None or name in names]
 
-
-def concatenated(*parts: str) -> str:
-    """Return SQL that concatenates non-NULL parts by one function; each `||` would copy the text before it."""
+def concat(*parts: str) -> str:
+    """Return SQL that concatenates non-NULL parts without copying the text for each part, as `||` would."""
     return f"concat({', '.join(parts)})"
 
 
-def spaced(*parts: str) -> str:
+def concat_with_spaces(*parts: str) -> str:
     """Return SQL that concatenates non-NULL parts with spaces between them."""
     return f"concat_ws(' ', {', '.join(parts)})"
 
@@ -184,18 +184,18 @@ def symbols(side: str) -> str:
     return f"(CASE WHEN {side} = '' THEN CAST([] AS VARCHAR[]) ELSE string_split({side}, ' ') END)"
 
 
-def is_plain(side: str, characters: str) -> str:
-    """Return an SQL condition: the side does not contain any of the characters outside the brackets of nonterminals."""
+def needs_no_escape(side: str, characters: str) -> str:
+    """Return an SQL condition: apart from nonterminals, the side has no brackets and no `characters`."""
     brackets = " AND ".join(
         f"strlen({side}) - strlen(replace({side}, '{bracket}', '')) = nonterminals" for bracket in "[]"
     )
-    none = f"NOT contains({side}, '[') AND NOT contains({side}, ']')"
+    no_brackets = f"NOT contains({side}, '[') AND NOT contains({side}, ']')"
     excluded = "".join(f" AND NOT contains({side}, '{character}')" for character in characters)
-    return f"(CASE WHEN nonterminals = 0 THEN {none} ELSE {brackets} END{excluded})"
+    return f"(CASE WHEN nonterminals = 0 THEN {no_brackets} ELSE {brackets} END{excluded})"
 
 
-def mapped(side: str, terminal: str, nonterminal: str) -> str:
-    """Return SQL for a side in which the expressions replace each terminal and nonterminal `x`."""
+def map_symbols(side: str, terminal: str, nonterminal: str) -> str:
+    """Return SQL that replaces each terminal `x` and each nonterminal `x` of a side by an expression."""
     return (
         f"array_to_string(list_transform({symbols(side)}, lambda x: "
         f"CASE WHEN {is_nonterminal('x')} THEN {nonterminal} ELSE {terminal} END), ' ')"
@@ -203,22 +203,22 @@ def mapped(side: str, terminal: str, nonterminal: str) -> str:
 
 
 def links(source: str, target: str, alignment: str) -> str:
-    """Return SQL for the sorted links of a rule: links of words, and links of nonterminals with their counterparts."""
+    """Return SQL for the sorted links of a rule, including links between equal nonterminals."""
     pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
-    of_words = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
-    words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {of_words} END)"
+    parsed = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
+    words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {parsed} END)"
     position = "CAST(list_position({side}, '[X,' || k || ']') - 1 AS INTEGER)"
     source_position, target_position = (position.format(side=f"string_split({side}, ' ')") for side in (source, target))
     gaps = f"list_transform(range(1, nonterminals + 1), lambda k: {{'i': {source_position}, 'j': {target_position}}})"
     return f"array_to_string(list_transform(list_sort(list_concat({words}, {gaps})), lambda l: l.i || '-' || l.j), ' ')"
 
 
-def plain(value: str) -> str:
-    """Return SQL that formats a number: integers exactly, others with six digits and a decimal point for cdec."""
-    return f"plain_number({value})"
+def format_number(value: str) -> str:
+    """Return SQL that formats a number: integers exactly, others with six digits and a decimal point."""
+    return f"format_number({value})"
 
 
-NUMBER_MACRO = """CREATE MACRO plain_number(x) AS CASE
+NUMBER_MACRO = """CREATE MACRO format_number(x) AS CASE
     WHEN x = floor(x) AND abs(x) < 1e15 THEN CAST(CAST(x AS BIGINT) AS VARCHAR)
     WHEN abs(x) >= 1e-4 AND abs(x) < 999999 THEN printf('%.6g', CAST(x AS DOUBLE))
     ELSE printf('%.5e', CAST(x AS DOUBLE)) END"""

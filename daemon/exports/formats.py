@@ -1,4 +1,4 @@
-"""All formats of exports, and their registry `FORMATS`.
+"""Formats of exports, and their registry `FORMATS`.
 
 `cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. cdec reads any word in brackets
 as a nonterminal, and `|||` as the end of a field. Both are escaped with a backslash, as in the store's own notation.
@@ -15,7 +15,7 @@ Tables for analysis: JSON lines, TSV, Parquet. Sides are in the store's notation
 
 Files for other tools of a translation pipeline: dictionaries (Bicleaner), shortlists (Marian), priors (eflomal), tables
 of probabilities (fast_align), vocabulary maps (CTranslate2). Word pairs are counted from the links of the store's
-pairs; phrase pairs are the rules without nonterminals.
+pairs. Phrase pairs are the rules without nonterminals.
 """
 
 import csv
@@ -29,21 +29,21 @@ from hierogram.daemon.exports.format import (
     GLUE,
     LM,
     LM_UNKNOWN,
-    POPS,
+    MAX_SPAN,
+    POP_LIMIT,
     RULES,
-    SPAN,
     UNKNOWN,
     WORDS,
     ConfigurationFile,
     FeatureSet,
     Format,
     ReadRule,
-    concatenated,
-    is_plain,
+    concat,
+    concat_with_spaces,
+    format_number,
     links,
-    mapped,
-    plain,
-    spaced,
+    map_symbols,
+    needs_no_escape,
     word,
 )
 from hierogram.daemon.files import Compression, split_suffix
@@ -78,32 +78,31 @@ _LN_10 = math.log(10)
 _UNKNOWN_VALUE = -100
 """Score that Moses gives a word without a rule."""
 
-
-_MISTAKABLE = "(x = '|||' OR (starts_with(x, '[') AND ends_with(x, ']')))"
+_NEEDS_ESCAPE = "(x = '|||' OR (starts_with(x, '[') AND ends_with(x, ']')))"
 
 
 def _cdec_side(side: str) -> str:
-    escaped = mapped(side, f"CASE WHEN {_MISTAKABLE} THEN '\\' || x ELSE x END", "x")
-    return f"CASE WHEN {is_plain(side, '|')} THEN {side} ELSE {escaped} END"
+    escaped = map_symbols(side, f"CASE WHEN {_NEEDS_ESCAPE} THEN '\\' || x ELSE x END", "x")
+    return f"CASE WHEN {needs_no_escape(side, '|')} THEN {side} ELSE {escaped} END"
 
 
 def _cdec_line(features: FeatureSet) -> str:
     values = []
     for feature in features:
         if feature.logarithmic:
-            values += [f"' {CDEC_NAMES[feature.name]}='", plain(f"log10({feature.name})")]
+            values += [f"' {CDEC_NAMES[feature.name]}='", format_number(f"log10({feature.name})")]
         else:
             named = f"' {CDEC_NAMES[feature.name]}=' || {feature.name}"
             values.append(f"CASE WHEN {feature.name} = 0 THEN '' ELSE {named} END")
     linked = "CASE WHEN alignment = '' THEN '' ELSE ' ||| ' || alignment END"
     bars = "' ||| '"
     sides = ("'[X] ||| '", _cdec_side("source"), bars, _cdec_side("target"), "' |||'")
-    return concatenated(*sides, *values, linked)
+    return concat(*sides, *values, linked)
 
 
 def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> list[ConfigurationFile]:
-    """Return `cdec.ini` and its file of weights. The user must add the language model."""
-    # cdec takes logarithms to base 10, and counts a word as -1 / ln 10.
+    """Return the configuration and the weights for cdec, without a language model."""
+    # Convert the weights, because cdec takes logarithms to base 10 and counts a word as -1 / ln 10.
     weights = {
         CDEC_NAMES[feature.name]: DEFAULT_WEIGHTS.get(feature.name, 0.0) * (_LN_10 if feature.logarithmic else 1.0)
         for feature in features
@@ -119,9 +118,9 @@ def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> list[Configur
         "formalism=scfg",
         f"grammar={grammar}",
         "add_pass_through_rules=true",
-        f"scfg_max_span_limit={SPAN}",
+        f"scfg_max_span_limit={MAX_SPAN}",
         "intersection_strategy=cube_pruning",
-        f"cubepruning_pop_limit={POPS}",
+        f"cubepruning_pop_limit={POP_LIMIT}",
         "feature_function=WordPenalty",
     ]
     return [(".ini", lines), (".weights", [f"{name} {value:.6g}" for name, value in weights.items()])]
@@ -146,7 +145,7 @@ CDEC = Format(
 
 
 _GAP = "[X][X]"
-"""A nonterminal of Moses. Links pair nonterminals, so they need no numbers."""
+"""Nonterminal in a Moses rule table. Links pair the nonterminals, so they need no numbers."""
 
 MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
 """Scores of a Moses rule table, in order."""
@@ -155,23 +154,25 @@ MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_gi
 def _moses_side(side: str) -> str:
     gaps = "regexp_replace({}, '\\[X,[0-9]+\\]', '[X][X]', 'g')"
     escaped = f"replace(replace(replace({word('x')}, '|', '&#124;'), '[', '&#91;'), ']', '&#93;')"
-    slow = mapped(side, escaped, gaps.format("x"))
+    slow = map_symbols(side, escaped, gaps.format("x"))
     quick = f"CASE WHEN nonterminals = 0 THEN {side} ELSE {gaps.format(side)} END"
-    return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {quick} ELSE {slow} END"
+    return f"CASE WHEN {needs_no_escape(side, '|' + chr(92))} THEN {quick} ELSE {slow} END"
 
 
 def _moses_line(features: FeatureSet) -> str:
-    scores = spaced(*(plain(feature.name if feature.logarithmic else f"exp({feature.name})") for feature in features))
-    counts = spaced(*map(plain, ("target_count", "source_count", "count")))
+    scores = concat_with_spaces(
+        *(format_number(feature.name if feature.logarithmic else f"exp({feature.name})") for feature in features)
+    )
+    counts = concat_with_spaces(*map(format_number, ("target_count", "source_count", "count")))
     bars = "' ||| '"
     sides = (_moses_side("source"), "' [X] ||| '", _moses_side("target"), "' [X] ||| '")
-    return concatenated(*sides, scores, bars, links("source", "target", "alignment"), bars, counts, "' ||| |||'")
+    return concat(*sides, scores, bars, links("source", "target", "alignment"), bars, counts, "' ||| |||'")
 
 
 def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
     left, right = source.split(" ")[:-1], target.split(" ")[:-1]
-    # Keep one link per symbol. A nonterminal has only one.
+    # Keep one link per symbol: only nonterminals are looked up, and each has one link.
     linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
     gaps = [position for position, symbol in enumerate(left) if symbol == _GAP]
     for number, position in enumerate(gaps, 1):
@@ -183,8 +184,8 @@ def _configure_moses(grammar: str, glue: str, features: FeatureSet) -> list[Conf
     table = "PhraseDictionaryMemory name=TranslationModel{} num-features={} path={} input-factor=0 output-factor=0"
     lines = [
         *("[input-factors]", "0", "", "[mapping]", "0 T 0", "1 T 1", ""),
-        *("[cube-pruning-pop-limit]", str(POPS), "", "[non-terminals]", "X", "", "[search-algorithm]", "3", ""),
-        *("[inputtype]", "3", "", "[max-chart-span]", str(SPAN), "1000", ""),
+        *("[cube-pruning-pop-limit]", str(POP_LIMIT), "", "[non-terminals]", "X", "", "[search-algorithm]", "3", ""),
+        *("[inputtype]", "3", "", "[max-chart-span]", str(MAX_SPAN), "1000", ""),
         *("[feature]", "UnknownWordPenalty", "WordPenalty", "PhrasePenalty"),
         table.format(0, len(features), grammar),
         table.format(1, 1, glue),
@@ -219,7 +220,7 @@ MOSES = Format(
 
 _TREE_FEATURES = ("p_target_given_source", "count")
 
-# Types of space-separated pieces of a fragment: `(NN)` is a frontier node, `(DT` an inner label, `the)` a word.
+# A piece `(NN)` of a fragment is a frontier node, `(DT` is an inner label, and `the)` is a word.
 _FRONTIER = "piece LIKE '(%' AND piece LIKE '%)'"
 _FLAT = f"""array_to_string([
     CASE WHEN {_FRONTIER} THEN '[' || rtrim(piece[2:], ')') || ']'
@@ -234,7 +235,7 @@ def _read_fragment(line: str, _: FeatureSet) -> ReadRule:
 
 
 def _read_flat(line: str, _: FeatureSet) -> ReadRule:
-    # Split from the end, because `|||` may be a word of the flat rule. In the fragment, a bracket follows that word.
+    # Split from the end, because a word of the flat rule may be `|||`. In the fragment, a bracket follows each word.
     _rule, values, fragment = line.rsplit(" ||| ", 2)
     return _root(fragment), fragment, float(values.split(" ")[1])
 
@@ -248,15 +249,17 @@ _tree_format = partial(Format, compression=Compression.ZSTD, features=_TREE_FEAT
 FRAGMENTS = _tree_format(
     name="fragments",
     suffix=".fragments",
-    line=lambda _: f"target || ' ||| ' || {plain('count')} || ' ||| ' || {plain('p_target_given_source')}",
+    line=lambda _: (
+        f"target || ' ||| ' || {format_number('count')} || ' ||| ' || {format_number('p_target_given_source')}"
+    ),
     read=_read_fragment,
 )
 PCFG = _tree_format(
     name="pcfg",
     suffix=".pcfg",
     line=lambda _: (
-        f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || {plain('p_target_given_source')}"
-        f" || ' ' || {plain('count')} || ' ||| ' || target"
+        f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || {format_number('p_target_given_source')}"
+        f" || ' ' || {format_number('count')} || ' ||| ' || target"
     ),
     read=_read_flat,
 )
@@ -278,7 +281,7 @@ def _json_line(features: FeatureSet) -> str:
     for name in columns(features):
         value = f"CAST(to_json({name}) AS VARCHAR)" if name in _TEXT_COLUMNS else f"CAST({name} AS VARCHAR)"
         parts += [f"""'{", " if parts else "{"}"{name}": '""", value]
-    return concatenated(*parts, "'}'")
+    return concat(*parts, "'}'")
 
 
 def _read_json(line: str, _: FeatureSet) -> ReadRule:
@@ -346,7 +349,7 @@ _CANDIDATES = f"""(
     ) GROUP BY source)"""
 
 _phrase_format = partial(Format, fixed=True, needs=LINKS, lexicon=True)
-_word_format = partial(_phrase_format, words=True)
+_word_format = partial(_phrase_format, word_pairs=True)
 
 
 def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format:
@@ -357,7 +360,7 @@ def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format
         suffix=suffix,
         compression=Compression.GZIP,
         features=(probability,),
-        line=lambda _: spaced(*words, plain(probability)),
+        line=lambda _: concat_with_spaces(*words, format_number(probability)),
         read=partial(_read_fields, source=words.index("source"), target=words.index("target")),
     )
 
@@ -369,21 +372,21 @@ PRIORS = _word_format(
     name="priors",
     suffix=".priors",
     features=("count",),
-    line=lambda _: concatenated(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, plain("count")),
+    line=lambda _: concat(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, format_number("count")),
     read=partial(_read_fields, source=1, target=2),
 )
 TTABLE = _word_format(
     name="ttable",
     suffix=".ttable",
     features=(_BY_SOURCE,),
-    line=lambda _: concatenated("source", _TAB, "target", _TAB, plain(f"ln({_BY_SOURCE})")),
+    line=lambda _: concat("source", _TAB, "target", _TAB, format_number(f"ln({_BY_SOURCE})")),
     read=partial(_read_fields, source=0, target=1),
 )
 VMAP = _phrase_format(
     name="vmap",
     suffix=".vmap",
     features=("count",),
-    line=lambda _: concatenated("source", _TAB, "target"),
+    line=lambda _: concat("source", _TAB, "target"),
     read=partial(_read_fields, source=0, target=1),
     rows=_CANDIDATES,
 )
@@ -400,7 +403,7 @@ FORMATS: dict[str, Format] = {
 
 
 def find_format(name: str) -> Format:
-    """Return the format with a name. Raises `ValueError`."""
+    """Return the format with this name. Raises `ValueError` if it does not exist."""
     if name not in FORMATS:
         raise ValueError(f"unknown format {name!r}: expected {', '.join(FORMATS)}")
     return FORMATS[name]

@@ -13,12 +13,12 @@ from hierogram.daemon.exports.scratch import Blocks, Scratch
 from hierogram.samplers.kernel import Report
 
 FLOOR = 1e-7
-"""Weight of a word pair without links in the store. A rule may outlive its last pair by one commit."""
+"""Weight of a word pair that the lexicon lacks, as rules may outlive their last pair by a commit."""
 
-_RULES_AT_ONCE = 250_000
-"""Number of rules whose lexical weights are computed by one query, which bounds the memory."""
+_RULES_PER_QUERY = 250_000
+"""Number of rules per query of lexical weights, which limits the memory."""
 _NULL = "''"
-_PAIRS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
+_PAIR_COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
 
 
 def load_lexicon(scratch: Scratch, blocks: Blocks) -> None:
@@ -34,20 +34,20 @@ def load_lexicon(scratch: Scratch, blocks: Blocks) -> None:
     scratch.run("DROP TABLE links")
 
 
-def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, progress: Report) -> None:
-    """Create the view `rules` of all pairs of linked words, with counts in units of 1/`samples`."""
+def load_word_pairs(scratch: Scratch, blocks: Blocks, units_per_use: int, progress: Report) -> None:
+    """Create the view `rules` of all pairs of linked words, counted in units of 1/`units_per_use`."""
     _count_links(scratch, blocks, progress)
     scratch.run(f"""
         CREATE TABLE loaded AS
         SELECT f AS source, e AS target, 0 AS scope, 0 AS nonterminals, 1 AS source_terminals, 1 AS target_terminals,
-               CAST(n * {samples} AS BIGINT) AS uses
+               CAST(n * {units_per_use} AS BIGINT) AS uses
           FROM links WHERE f <> {_NULL} AND e <> {_NULL}""")
     scratch.run("DROP TABLE links")
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, '0-0' AS alignment, * FROM loaded")
 
 
 def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None = None) -> None:
-    scratch.load("pairs", _PAIRS, blocks, progress)
+    scratch.load("pairs", _PAIR_COLUMNS, blocks, progress)
     scratch.run(f"""
         CREATE TABLE links AS
         WITH split AS (
@@ -77,8 +77,8 @@ def load_lexical_weights(scratch: Scratch) -> None:
         SELECT f, NULL, {_log(_units("f_given_e"), "1")} FROM lexicon WHERE e = {_NULL}""")
     scratch.run("CREATE TABLE lexical (id BIGINT, lex_target_given_source DOUBLE, lex_source_given_target DOUBLE)")
     [last] = scratch.row("SELECT coalesce(max(id), -1) FROM kept")
-    for first in range(0, last + 1, _RULES_AT_ONCE):
-        _add_lexical_weights(scratch, f"id >= {first} AND id < {first + _RULES_AT_ONCE}")
+    for first in range(0, last + 1, _RULES_PER_QUERY):
+        _add_lexical_weights(scratch, f"id >= {first} AND id < {first + _RULES_PER_QUERY}")
     scratch.run("DROP TABLE unlinked")
 
 
@@ -112,7 +112,7 @@ def _add_lexical_weights(scratch: Scratch, condition: str) -> None:
 
 
 def _without_links(side: str, part: int, to_target: str, to_source: str) -> str:
-    """Return a query of the words without links on one side of the rules, with the logarithms of their weights."""
+    """Return a query of the unlinked words on one side of rules, with the logarithms of their weights."""
     tokens = symbols(side)
     terminals = f"list_filter({tokens}, lambda x: NOT {is_nonterminal('x')})"
     unlinked = f"list_transform({_unlinked('side', 'linked')}, lambda x: side[x + 1])"

@@ -1,6 +1,6 @@
-"""Rules, links and compositions from the derivations of pairs, loaded into the scratch database.
+"""Load rules, links and compositions from the derivations of pairs into the scratch database.
 
-This module loads the compiled samplers, so it is imported when an export reads derivations.
+Import this module only when an export reads derivations, because it loads the compiled samplers.
 """
 
 from collections.abc import Collection
@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exports.scratch import SIDES, USES, Blocks, Scratch, view_loaded
+from hierogram.daemon.exports.scratch import SIDE_COLUMNS, USES_COLUMN, Blocks, Scratch, view_loaded
 from hierogram.daemon.learning.kinds.kind import StoredSamples
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
 from hierogram.daemon.learning.kinds.stored import load_undamaged
@@ -32,16 +32,16 @@ from hierogram.storage.records.grammar import CountKind
 
 _PAIRS_PER_READ = 2_000
 _AGGREGATES = {"minimal_uses": "sum"}
-"""SQL aggregate of each column that differs between the parts of a rule."""
-LINKED = SIDES | {"alignment": "VARCHAR"} | USES | {"composed": "BIGINT"}
-"""Columns of rule uses, grouped by links: `uses` in derivations, and uses in compositions (`composed`)."""
+"""SQL aggregates of the shape columns that differ between the parts of a rule."""
+LINKED_COLUMNS = SIDE_COLUMNS | {"alignment": "VARCHAR"} | USES_COLUMN | {"composed": "BIGINT"}
+"""Columns of rule uses by alignment: `uses` in derivations, and `composed` uses in compositions."""
 
 
 def load_corpus_rules(
     scratch: Scratch, snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report
 ) -> None:  # fmt: skip
-    """Create the view `rules`, as `load_rules` does, with counts from the pairs of the corpus with this id."""
-    kinds = SIDES | dict.fromkeys(shape, "INTEGER") | USES
+    """Create the view `rules` with counts from the pairs of one corpus."""
+    kinds = SIDE_COLUMNS | dict.fromkeys(shape, "INTEGER") | USES_COLUMN
     scratch.load("parts", kinds, _recount(snapshot, corpus, count_kind, shape, progress))
     shape_columns = "".join(f"{_AGGREGATES.get(name, 'min')}({name}) AS {name}, " for name in shape)
     scratch.run(f"""
@@ -55,7 +55,7 @@ def load_corpus_rules(
 def _recount(
     snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report
 ) -> Blocks:
-    """Yield the rules of a corpus's pairs with their counts, in blocks of pairs. Damaged pairs are omitted."""
+    """Yield blocks of rules with their counts from the pairs of a corpus. Damaged pairs are omitted."""
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
@@ -69,7 +69,7 @@ def _recount(
         if count_kind is CountKind.TRANSLATION:
             uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
         if (uses > 0).any():
-            # The last line of a block has no line end.
+            # Remove the last line end, because a block has line ends only between values.
             sides = (column.content[:-1].tobytes().decode() for column in (rules.source, rules.target))
             numbers = [*(getattr(rules, name) for name in shape), uses]
             yield pairs, [*sides, *("\n".join(map(str, column.tolist())) for column in numbers)]
@@ -81,15 +81,15 @@ def load_pair_uses(
 ) -> None:  # fmt: skip
     """Add compositions to the view `rules` if `min_uses` is given, and links if `linked`.
 
-    Adds compositions that occur at least twice in the pairs, and compositions of more than `SHORT` source symbols whose
-    source side is expected at least `min_uses` times. Removes rules used less than twice whose source side is expected
-    less often, unless they are compositions or rules of minimal derivations. `shape` has `minimal_uses`. Links are from
-    `link_rules`.
+    A composition is added if it occurs at least twice, or if it has more than `SHORT` source symbols and its source
+    side is expected at least `min_uses` times in new text. A rule used less than twice is removed if its source side is
+    expected less often, unless it is a composition or a rule of minimal derivations. `shape` must contain
+    `minimal_uses`.
     """
     text = None if min_uses is None else _TextStatistics(snapshot, corpus, min_uses)
     text_shape = () if text is None else shape
     blocks = _pair_uses(snapshot, corpus, count_kind if linked else None, text, text_shape)
-    scratch.load("inner_uses", LINKED | dict.fromkeys(text_shape, "INTEGER"), blocks, progress)
+    scratch.load("inner_uses", LINKED_COLUMNS | dict.fromkeys(text_shape, "INTEGER"), blocks, progress)
     if text is not None:
         _compose(scratch, text, shape)
     if linked:
@@ -100,22 +100,22 @@ def load_pair_uses(
 
 
 def load_new_rules(
-    scratch: Scratch, snapshot: Snapshot, pair: int, rule: int, count_kind: CountKind, shape: Collection[str]
+    scratch: Scratch, snapshot: Snapshot, last_pair: int, last_rule: int, count_kind: CountKind, shape: Collection[str]
 ) -> bool:
-    """Create the view `rules`, as `load_rules` does, of rules of new pairs and rules that share a side with them.
+    """Create the view `rules` of the rules of new pairs, and of rules that share a side with them.
 
-    New pairs and rules have ids above `pair` and `rule`. Rules of new pairs have the links of `link_rules`. The table
-    `fresh` (source, target) has the new rules. Returns True if there are new pairs.
+    Pairs and rules are new if their ids are above `last_pair` and `last_rule`. The table `fresh` (source, target)
+    contains the new rules. Returns True if there are new pairs.
     """
-    if next(snapshot.iterate_derivations(1, after_id=pair), None) is None:
+    if next(snapshot.iterate_derivations(1, after_id=last_pair), None) is None:
         return False
-    scratch.load("inner_uses", LINKED, _pair_uses(snapshot, None, count_kind, None, (), pair))
+    scratch.load("inner_uses", LINKED_COLUMNS, _pair_uses(snapshot, None, count_kind, None, (), last_pair))
     sides = {}
-    for side in SIDES:
+    for side in SIDE_COLUMNS:
         rows = scratch.row_blocks(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
         sides[side] = [text for texts in rows for (text,) in texts]
-    columns = (*SIDES, *shape, f"CASE WHEN id > {rule} THEN 1 ELSE 0 END")
-    kinds = SIDES | dict.fromkeys((*shape, "fresh"), "INTEGER") | USES
+    columns = (*SIDE_COLUMNS, *shape, f"CASE WHEN id > {last_rule} THEN 1 ELSE 0 END")
+    kinds = SIDE_COLUMNS | dict.fromkeys((*shape, "fresh"), "INTEGER") | USES_COLUMN
     scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, count_kind))
     scratch.run("""
         CREATE TABLE fresh AS
@@ -130,14 +130,14 @@ def load_new_rules(
 
 _TWICE = 2
 _BUCKETS = 1 << 25
-"""Number of hash buckets. A collision is rare and only writes a composition needlessly."""
+"""Number of hash buckets. A collision is rare, and only adds a composition that occurs once."""
 
 
 class _TextStatistics:
-    """Statistics of the text of all pairs: n-grams, and a hash table of fixed size with counts of compositions."""
+    """Counts of the n-grams and compositions of all pairs. Compositions are counted in hash buckets."""
 
     def __init__(self, snapshot: Snapshot, corpus: int | None, min_uses: float) -> None:
-        """Read all pairs. A rule is kept if its source side is expected at least `min_uses` times in new text."""
+        """Read all pairs. `min_uses` is the minimum of expected occurrences of a source side in new text."""
         self._min_uses, self._settings = min_uses, snapshot.settings()
         self._bucket_counts = np.zeros(_BUCKETS, np.uint8)
         self._ngrams = empty_ngrams()
@@ -151,13 +151,13 @@ class _TextStatistics:
             self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
     def compositions(self, batch: Batch) -> Fragments:
-        """Return the pairs' compositions that occur twice, or whose source side is expected `min_uses` times."""
+        """Return compositions that occur twice, or whose source side is expected at least `min_uses` times."""
         found = compositions(batch, ONE_COMPOSITION, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
         return found.chosen(twice | (found.expected >= self._min_uses))
 
     def delete_rare(self, scratch: Scratch, table: str, rows: str) -> None:
-        """Delete the `rows` of a table whose source side is expected less than `min_uses` times."""
+        """Delete rows whose source side is expected less than `min_uses` times. `rows` is the FROM clause."""
         scratch.run("CREATE TABLE rare_rows (row BIGINT)")
         for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
             expected = expected_occurrences(
@@ -175,9 +175,9 @@ class _TextStatistics:
 
 
 def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) -> None:
-    """Add the compositions that new text needs to the table `loaded`, and delete the rules that it does not need.
+    """Add compositions to the table `loaded`, and delete rules that are unlikely to occur in new text.
 
-    The table `composed` has these compositions.
+    The table `composed` contains the added compositions.
     """
     shape_columns = "".join(f", min({name}) AS {name}" for name in shape)
     scratch.run(f"""
@@ -200,9 +200,10 @@ def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) ->
 
 
 def link_rules(scratch: Scratch, composed: bool = False) -> None:
-    """Set the alignment of each rule in the view `rules` to its most frequent one in the table `inner_uses`.
+    """Set the alignment of each rule in `rules` to its most frequent alignment in `inner_uses`.
 
-    Includes the uses in compositions of the table `composed` if `composed`. Ties are broken by sort order.
+    If `composed`, uses in the compositions of the table `composed` are counted too. Of equally frequent alignments, the
+    first in sort order is taken.
     """
     compositions = """
             UNION ALL
@@ -233,16 +234,16 @@ def _pair_uses(
     snapshot: Snapshot, corpus: int | None, count_kind: CountKind | None, text: _TextStatistics | None,
     shape: Collection[str], after: int = 0,
 ) -> Blocks:  # fmt: skip
-    """Yield columns `LINKED` and `shape` of the rules that pairs use, grouped by rule and links.
+    """Yield `LINKED_COLUMNS` and `shape` of the rules of pairs with ids above `after`.
 
-    Includes rules of derivations unless `count_kind` is None, and compositions if `text` is given. The pairs have ids
-    above `after`. Damaged pairs are omitted.
+    Includes rules of derivations unless `count_kind` is None, and compositions if `text` is given. Damaged pairs are
+    omitted.
     """
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus, after):
         undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
-        # Only kinds of grammar with `LINKS` are passed here, and their pairs are of this type.
+        # Callers check that the kind of grammar has `LINKS`. Pairs of such kinds have forests.
         assert isinstance(loaded, ForestPairs)
         batch, deltas, composed = loaded.batch, empty_deltas(), None
         weighted_links: list[tuple[RuleLinks, NDArray[np.int64]]] = []
@@ -254,7 +255,7 @@ def _pair_uses(
             fragments = list_fragments(records)
             deltas = add_fragments(deltas, batch, fragments)
             weighted_links.append((fragment_links(deltas, batch, fragments), fragments.weights))
-            # A pair without recorded averages has the expected uses of its current derivation.
+            # Without recorded averages, the expected uses of a pair are the uses in its current derivation.
             without_record = np.diff(records.offsets) == 0
             deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(without_record))
             weighted_links.append(_weighted(rule_links(deltas, batch, state, without_record), ONE_USE))
@@ -281,10 +282,9 @@ def _pair_uses(
             link_texts(links),
             *(number_texts(column.astype(np.int64)) for column in numbers),
         )
-        # The last line of a block has no line end.
+        # Remove the last line end, because a block has line ends only between values.
         yield pairs, [column.content[:-1].tobytes().decode() for column in columns]
 
 
 def _weighted(links: RuleLinks, weight: int) -> tuple[RuleLinks, NDArray[np.int64]]:
-    """Return the links with a weight for each, which is the same for all."""
     return links, np.full(len(links.entries), weight, np.int64)

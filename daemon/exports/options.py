@@ -1,4 +1,4 @@
-"""Options of exports, and jobs of the schedule: declared once for command line, configuration and store."""
+"""Options of exports and scheduled jobs, declared once for command line, configuration and store."""
 
 import re
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_FIELDS = 5
+_CRON_FIELDS = 5
 
 
 def read_zone(name: str) -> ZoneInfo:
-    """Return a time zone by its IANA name; raises `ValueError`."""
+    """Return the time zone with this IANA name. Raises `ValueError` if it is not found."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -41,17 +41,18 @@ def read_zone(name: str) -> ZoneInfo:
 
 
 def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """Yield the times after `after` at which a cron expression runs, in `zone`. Infinite unless no day matches.
+    """Yield the times after `after` at which a cron expression runs, in `zone`.
 
-    When clocks go forward, a run in the skipped hour happens once, at its end. When clocks go back, a run in the
-    repeated hour happens once, the first time. Expressions whose minute or hour begins with `*` do not run in the
-    skipped hour, and run in both repeated hours. Raises `ValueError`.
+    The times never end, unless no day matches. When clocks go forward, a run in the skipped hour happens once, at its
+    end. When clocks go back, a run in the repeated hour happens once, the first time. Expressions whose minute or hour
+    begins with `*` do not run in the skipped hour, and run in both repeated hours. Raises `ValueError` if the
+    expression is invalid.
     """
     # Import here, so that commands without a schedule start faster.
     from cronsim import CronSim, CronSimError
 
     fields = NICKNAMES.get(expression.strip().lower(), expression).split()
-    if len(fields) != _FIELDS:
+    if len(fields) != _CRON_FIELDS:
         hint = "" if not expression.lstrip().startswith("@") else f"; nicknames are {', '.join(NICKNAMES)}"
         raise ValueError(f"invalid cron expression {expression!r}: expected {CRON_HELP}{hint}")
     try:
@@ -59,7 +60,7 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     except CronSimError as error:
         reason = str(error)[:1].lower() + str(error)[1:]
         raise ValueError(f"invalid cron expression {expression!r}: {reason}: expected {CRON_HELP}") from error
-    # Times in the repeated hour refer to its first pass, so skip those before `after`.
+    # For a fixed time in a repeated hour, CronSim returns the first pass, which is skipped if it is over.
     return (time.astimezone(UTC).astimezone(zone) for time in schedule if time.astimezone(UTC) > after)
 
 
@@ -97,19 +98,18 @@ Timezone = Annotated[
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 SMOOTHING = 0.7
-"""Discount of a use in translation probabilities."""
-
+"""Default discount per seen use in translation probabilities."""
 
 MIN_EXPECTED = 0.1
-"""Minimum expected occurrences in new text of the source side of a rule that was used once."""
+"""Default minimum of expected occurrences of the source side of a rule used less than twice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(Options):
-    """Options of an export: format, counts and filters.
+    """Options of an export: format, counts and filters. Raises `OptionError`.
 
-    Filters apply in the order of the fields, but `filter_for` before `min_count`. The default format depends on the
-    store's kind of grammar. Raises `OptionError`.
+    Filters apply in the order of the fields, except that `filter_for` precedes `min_count`. The default format depends
+    on the store's kind of grammar.
     """
 
     format: Annotated[
@@ -150,8 +150,8 @@ class ExportOptions(Options):
     min_expected: Annotated[
         float,
         Option(
-            "In a translation grammar, omit rules seen once whose source side is expected to occur less often "
-            "than this in new text as long as the store's text.",
+            "In a translation grammar, omit rules used less than twice whose source side is expected to occur less "
+            "often than this in new text of the store's length.",
             min=0,
             below=INFINITY,
         ),
@@ -235,7 +235,7 @@ _MAX_SPAN = 5_000 * _UNITS["w"]
 
 
 def parse_span(text: str) -> timedelta:
-    """Return a span of time from one second to 5,000 weeks: `90s`, `30m`, `6h`, `1d`, `2w`; raises `ValueError`."""
+    """Return an interval such as `90s`, `30m`, `6h`, `1d` or `2w`, from 1s to 5000w. Raises `ValueError`."""
     match = _SPAN.match(text)
     seconds = float(match.group(1)) * _UNITS[match.group(2)] if match else 0.0
     if not 1 <= seconds <= _MAX_SPAN:
@@ -249,8 +249,8 @@ def parse_span(text: str) -> timedelta:
 class ExportJob(ExportOptions):
     """Scheduled export. Each run writes a new version named `name` into the folder `to`.
 
-    The times are given by either `cron`, in the time zone `timezone`, or `every`. Raises `OptionError`, and
-    `ValueError` if neither or both are given.
+    Either `cron`, in the time zone `timezone`, or `every` determines the times. Raises `OptionError`, and `ValueError`
+    unless exactly one of `cron` and `every` is given.
     """
 
     name: Annotated[str, Option("Name of the job and prefix of its versions.", positional=True)]
@@ -283,7 +283,7 @@ class ExportJob(ExportOptions):
         return read_zone(self.timezone or DEFAULT_ZONE)
 
     def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:
-        """Yield the times when the job runs after `now`, in its zone. `every` counts from the run that was `due`."""
+        """Yield the times of the job after `now`, in its time zone. `every` counts from the time `due`."""
         if self.cron is not None:
             yield from cron_runs(self.cron, self.zone, now)
             return
@@ -298,6 +298,6 @@ class ExportJob(ExportOptions):
         return ExportOptions(**{field.name: getattr(self, field.name) for field in fields(ExportOptions)})
 
     def versions(self) -> Versions:
-        """Return the folder of versions, and the number to keep. Raises `ExportError` if the URL cannot be opened."""
+        """Return the versions that the job writes. Raises `ExportError` if the URL `to` cannot be opened."""
         max_age = None if self.max_age is None else parse_span(self.max_age)
         return Versions(open_folder(self.to), self.name, self.keep, max_age)

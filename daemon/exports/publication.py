@@ -1,8 +1,8 @@
-"""Exports on disk and in object storage. A file or version appears whole or not at all.
+"""Exports on disk and in object storage. A file or version appears completely or not at all.
 
-On disk, files are written in a hidden folder on the file system of the destination, and renamed. The folder is locked
-as long as its process lives, so the next process can find and remove the folder of a killed one. The link `latest`
-moves atomically.
+On disk, files are written to a hidden folder beside the destination, and then renamed. A process locks its hidden
+folder, so that later processes can recognize and remove the folders of killed processes. The link `latest` is replaced
+atomically.
 
 In object storage, a version exists if it has a manifest, which is uploaded last and deleted first. The object `latest`
 contains the name of the newest version.
@@ -33,9 +33,9 @@ LATEST = "latest"
 MANIFEST = "manifest.json"
 
 _LOCK = "lock"
-_UNLOCKED_SECONDS = 60
-_UPLOAD_LIMIT = timedelta(days=1)
-_TIME = "%Y%m%dT%H%M%SZ"
+_MAX_UNLOCKED_SECONDS = 60
+_MAX_UPLOAD_TIME = timedelta(days=1)
+_TIME_FORMAT = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class FilterCount:
 
 @dataclass(frozen=True, slots=True)
 class ExportedFile:
-    """A file of an export, with its size and digest on disk."""
+    """File of an export, with its size in bytes and its SHA-256."""
 
     name: str
     bytes: int
@@ -58,7 +58,7 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Origin of an export, filters, and digests of its files; docs/exports.md describes the fields."""
+    """Manifest of an export. docs/exports.md describes the fields."""
 
     manifest_version: int
     hierogram: str
@@ -94,7 +94,7 @@ def manifest_path(path: Path) -> Path:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Return a manifest file as a dictionary. Raises `ExportError` if it is not a manifest."""
+    """Return the content of a manifest file. Raises `ExportError` if the file is not a manifest."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -106,7 +106,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions with one name in a folder. The newest `keep` versions, not older than `max_age`, are kept."""
+    """Versions with the prefix `name` in a folder. Versions beyond `keep` or older than `max_age` expire."""
 
     folder: Path
     name: str
@@ -115,7 +115,7 @@ class Versions:
 
 
 def open_folder(to: str | os.PathLike[str]) -> Path:
-    """Return the folder with a path or a URL of object storage, such as `s3://bucket/prefix`. Raises `ExportError`."""
+    """Return the folder at a path or a URL, such as `s3://bucket/prefix`. Raises `ExportError`."""
     if "://" not in str(to):
         return Path(to).absolute()
     try:
@@ -131,23 +131,23 @@ def open_folder(to: str | os.PathLike[str]) -> Path:
 
 
 def is_object_storage(folder: Path) -> bool:
-    """Check if the folder is a URL."""
+    """Check if the folder is a URL of object storage."""
     return "://" in str(folder)
 
 
 def _storage(path: Path) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL, and the name within it: bucket and key."""
+    """Return the fsspec file system of a URL, and the bucket and key within it."""
     return cast("Any", path).fs, str(cast("Any", path).path)
 
 
 def canonical_folder(to: str | Path) -> str:
-    """Return the path without links, or the URL. Two names of the same folder have the same one."""
+    """Return the path of a folder without symbolic links, or its URL, for comparisons of folders."""
     return str(to).rstrip("/") if "://" in str(to) else os.path.realpath(to)
 
 
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Create a hidden folder next to the destination. Deletes it at the end, and the folders of killed processes."""
+    """Create a hidden folder and delete it on exit. Also deletes such folders of killed processes."""
     if is_object_storage(folder):
         folder = Path(tempfile.gettempdir())
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
@@ -171,17 +171,17 @@ def _is_abandoned(folder: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        # A process that has just made the folder may not have locked it yet.
+        # Its process may not have locked a new folder yet, so only an old folder counts as abandoned.
         with suppress(OSError):
-            return time.time() - folder.stat().st_mtime > _UNLOCKED_SECONDS
+            return time.time() - folder.stat().st_mtime > _MAX_UNLOCKED_SECONDS
         return False
 
 
 @contextmanager
 def lock_name(folder: Path, name: str) -> Iterator[None]:
-    """Lock a name within the folder. Raises `ExportError` if another process writes to it."""
+    """Lock the versions with a name in a folder. Raises `ExportError` if another process has locked them."""
     if is_object_storage(folder):
-        # Do not lock object storage, which has no locks.
+        # Do nothing, because object storage has no locks.
         yield
         return
     path = folder / f".{name}.lock"
@@ -196,7 +196,7 @@ def lock_name(folder: Path, name: str) -> Iterator[None]:
 
 
 def publish_files(files: list[tuple[Path, Path]]) -> None:
-    """Rename complete files to their final names, in order. The manifest is last: it marks completeness."""
+    """Rename complete files to their final names, in order. The manifest is last: it marks completion."""
     for written, _ in files:
         flush_to_disk(written)
     for written, final in files:
@@ -228,9 +228,9 @@ def publish_folder(written: Path, final: Path) -> None:
 
 
 def version_name(folder: Path, name: str, moment: datetime) -> str:
-    """Return the name of a new version: name and UTC time, with a number if the newest version is not older."""
-    stamp, number = moment.astimezone(UTC).strftime(_TIME), 1
-    for newest, last, _ in _timestamped(folder, name)[-1:]:
+    """Return the name of a new version: name, UTC time, and a number unless the newest version is older."""
+    stamp, number = moment.astimezone(UTC).strftime(_TIME_FORMAT), 1
+    for newest, last, _ in _find_versions(folder, name)[-1:]:
         if stamp <= newest:
             stamp, number = newest, last + 1
     return f"{name}-{stamp}" + (f"-{number}" if number > 1 else "")
@@ -238,16 +238,16 @@ def version_name(folder: Path, name: str, moment: datetime) -> str:
 
 def list_versions(folder: Path, name: str) -> list[Path]:
     """Return the versions of an export in its folder, oldest first."""
-    return [path for *_, path in _timestamped(folder, name)]
+    return [path for *_, path in _find_versions(folder, name)]
 
 
-def _timestamped(folder: Path, name: str, *, whole: bool = True) -> list[tuple[str, int, Path]]:
+def _find_versions(folder: Path, name: str, *, complete: bool = True) -> list[tuple[str, int, Path]]:
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
     if is_object_storage(folder):
-        # List all objects below the folder, because one request returns up to a thousand of them.
+        # One request lists up to a thousand objects, so list the whole folder instead of each version.
         storage, prefix = _storage(folder)
         objects = (key.removeprefix(prefix).strip("/").split("/") for key in storage.find(prefix))
-        paths = {folder / parts[0] for parts in objects if len(parts) > 1 and (not whole or parts[1:] == [MANIFEST])}
+        paths = {folder / parts[0] for parts in objects if len(parts) > 1 and (not complete or parts[1:] == [MANIFEST])}
     else:
         entries = folder.iterdir() if folder.is_dir() else ()
         paths = {path for path in entries if path.is_dir() and not path.is_symlink()}
@@ -259,7 +259,7 @@ def _timestamped(folder: Path, name: str, *, whole: bool = True) -> list[tuple[s
 
 
 def latest_version(folder: Path) -> str | None:
-    """Return the name of the version to which `latest` of a folder points, or None."""
+    """Return the name of the version to which `latest` points, or None."""
     if is_object_storage(folder):
         with suppress(FileNotFoundError):
             return (folder / LATEST).read_text(encoding="utf-8").strip()
@@ -269,11 +269,11 @@ def latest_version(folder: Path) -> str | None:
     return None
 
 
-def find_expired(versions: Versions, now: datetime, coming: int = 0) -> list[Path]:
-    """Return the versions that expire once `coming` more are written, newest first. Never the then `latest` one."""
+def find_expired(versions: Versions, now: datetime, added: int = 0) -> list[Path]:
+    """Return the versions that expire after `added` new versions, newest first, but never `latest`."""
     expired = []
-    latest = None if coming else latest_version(versions.folder)
-    for age, path in enumerate(reversed(list_versions(versions.folder, versions.name)), coming):
+    latest = None if added else latest_version(versions.folder)
+    for age, path in enumerate(reversed(list_versions(versions.folder, versions.name)), added):
         old = versions.max_age is not None and now - _written_at(versions.name, path) > versions.max_age
         if path.name != latest and ((versions.keep is not None and age >= versions.keep) or old):
             expired.append(path)
@@ -281,21 +281,21 @@ def find_expired(versions: Versions, now: datetime, coming: int = 0) -> list[Pat
 
 
 def _written_at(name: str, version: Path) -> datetime:
-    return datetime.strptime(version.name[len(name) + 1 :].split("-")[0], _TIME).replace(tzinfo=UTC)
+    return datetime.strptime(version.name[len(name) + 1 :].split("-")[0], _TIME_FORMAT).replace(tzinfo=UTC)
 
 
 def prune_versions(versions: Versions, now: datetime) -> list[Path]:
     """Delete and return the expired versions. Readers never see a part of a version.
 
-    In object storage, also delete what killed processes have left a day ago.
+    In object storage, incomplete uploads older than a day are also deleted.
     """
     folder, name = versions.folder, versions.name
     if is_object_storage(folder):
-        whole, expired = set(list_versions(folder, name)), find_expired(versions, now)
-        uploaded = [path for *_, path in _timestamped(folder, name, whole=False) if path not in whole]
+        complete, expired = set(list_versions(folder, name)), find_expired(versions, now)
+        uploaded = [path for *_, path in _find_versions(folder, name, complete=False) if path not in complete]
         for path in expired:
             (path / MANIFEST).unlink()
-        for path in (*expired, *(path for path in uploaded if now - _written_at(name, path) > _UPLOAD_LIMIT)):
+        for path in (*expired, *(path for path in uploaded if now - _written_at(name, path) > _MAX_UPLOAD_TIME)):
             storage, key = _storage(path)
             storage.rm(key, recursive=True)
         return expired

@@ -1,8 +1,9 @@
-"""The export schedule: jobs in a table of the store, and the runs of the jobs that are due.
+"""Export schedule: jobs in a table of the store, and runs of due jobs.
 
-The daemon calls `run_due` every second. It stores when a due job runs next, then runs it, one job after the other. A
-job that was due several times while no daemon ran, or while it ran itself, runs once. Each run that writes a version or
-fails is a row of `exports`. If nothing has changed since the last version, the run is only recorded in the job's row.
+The daemon calls `run_due` every second. `run_due` runs one job after the other, and stores the next run of a job before
+it runs the job. A job that was due several times while the daemon was stopped, or during its own run, runs once. Each
+run that writes a version or fails is a row of `exports`. A run that finds nothing new is only recorded in the job's
+row.
 """
 
 import json
@@ -27,7 +28,7 @@ from hierogram.storage.options import OptionError, as_plain, from_plain
 from hierogram.storage.store import Store
 
 RunEnded = Callable[[str, Published | None, Exception | None], None]
-"""Callback for the end of a run: the job's name, the published version, or the error."""
+"""Callback for the end of a run: `(name of the job, published version or None, error or None)`."""
 
 RunState = Literal["never", "running", "done", "failed", "unchanged", "unreadable"]
 
@@ -39,12 +40,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A job of the schedule as commands, HTTP and pages show it.
+    """Status of a scheduled job, as shown by commands, HTTP and pages. Times are in the job's time zone.
 
-    Times are in the job's time zone. `state` is the result of the last run: `unchanged` if there was nothing new to
-    export, `unreadable` if the stored job is not valid, so that it never runs. `succeeded_at` is when the last version
-    was written, or confirmed as unchanged. `seconds`, `rules`, `bytes` and `path` describe the last version. `error` is
-    the reason why the last run failed, or why the next one cannot work. `failures` counts all failed runs.
+    `state` is the result of the last run: `unchanged` if there was nothing new to export, `unreadable` if the stored
+    job is invalid and never runs. `error` is the reason why the last run failed or the next run will fail.
+    `succeeded_at` is the time when the last version was written or confirmed as unchanged. `seconds`, `rules`, `bytes`
+    and `path` describe the last version. `failures` is the number of failed runs.
     """
 
     name: str
@@ -72,7 +73,7 @@ def show_time(time: datetime) -> str:
 
 
 def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
-    """Run a job now. Records a failure in the store and raises `ExportError`."""
+    """Run a job now. A failure is recorded in the store and raised as `ExportError`."""
     try:
         _check_stored(store, job)
     except ExportError as error:
@@ -83,7 +84,7 @@ def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Publi
 
 
 def dry_run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
-    """Return the result of a run of the job now, without writing it. Raises `ExportError`."""
+    """Predict the result of running the job now, without writing anything. Raises `ExportError`."""
     _check_stored(store, job)
     return dry_run_publish(store, job.versions(), job.options(), job=job.name, report=report)
 
@@ -94,7 +95,7 @@ def configure_jobs(store: Store, jobs: Sequence[ExportJob], now: datetime | None
     for name in rows_by_name.keys() - {job.name for job in jobs}:
         store.remove_job(name)
     for job in jobs:
-        row = _first_row(job, now, configured=True)
+        row = _new_row(job, now, configured=True)
         if job.name not in rows_by_name or rows_by_name[job.name].job != row.job:
             store.put_job(row)
 
@@ -124,10 +125,10 @@ def run_due(
         if job is None:
             store.postpone_job(row, None)
             continue
-        due = _moment(row.next_run)
-        later = _first_after(job, now, due)
+        due = _utc_time(row.next_run)
+        later = _next_run(job, now, due)
         if not store.postpone_job(row, later):
-            # Another process has changed, removed or run the job.
+            # Skip the job, because another process has changed, removed or run it.
             continue
         row = row._replace(next_run=later)
         try:
@@ -138,11 +139,11 @@ def run_due(
                 store.postpone_job(row, due.timestamp())
                 continue
         if later is not None and later <= clock().timestamp():
-            store.postpone_job(row, _first_after(job, clock(), due))
+            store.postpone_job(row, _next_run(job, clock(), due))
 
 
 def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
-    """Recompute next runs that were set by a clock that was ahead; return the names of the jobs."""
+    """Recompute next runs that were set while the clock was ahead. Returns the names of the jobs."""
     now = now or datetime.now(UTC)
     corrected = []
     for row in store.jobs():
@@ -156,7 +157,7 @@ def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
 
 
 def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
-    """Raise `OptionError` if a job conflicts with another job, or if a file that it reads is missing."""
+    """Raise `OptionError` if a job conflicts with another job, or its folder or test set is missing."""
     for other in others:
         if other.name == job.name:
             raise OptionError("name", f"job {job.name!r} already exists: `hierogram schedule` lists all jobs")
@@ -175,7 +176,7 @@ def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
 
 
 def check_configured_jobs(store: Store, jobs: Sequence[ExportJob]) -> None:
-    """Raise `UsageError`, which names the key, if a configured job cannot run beside the others and the stored ones."""
+    """Raise `UsageError` with the configuration key if `check_job` rejects a configured job."""
     added = [job for row in store.jobs() if not row.configured and (job := _read_job(row))]
     for number, job in enumerate(jobs):
         try:
@@ -193,27 +194,27 @@ def _check_stored(store: Store, job: ExportJob) -> None:
 
 
 def add_job(store: Store, job: ExportJob) -> JobStatus:
-    """Add a job, or replace the job with its name; return its status. Raises `OptionError`."""
+    """Add a job, or replace the job with the same name. Returns its status. Raises `OptionError`."""
     rows = [row for row in store.jobs() if row.configured or row.name != job.name]
     check_job(job, [other for row in rows if (other := _read_job(row))])
-    store.put_job(_first_row(job))
+    store.put_job(_new_row(job))
     return job_status(store, job.name)
 
 
 def remove_job(store: Store, name: str) -> None:
-    """Remove a job; raises `DaemonError` if it does not exist or the configuration declares it."""
+    """Remove a job. Raises `DaemonError` if it does not exist or is defined in the configuration."""
     if any(row.name == name and row.configured for row in store.jobs()):
         raise DaemonError(f"job {name!r} is defined in the configuration of the daemon: remove it there")
     if not store.remove_job(name):
-        raise _missing(name)
+        raise _not_found(name)
 
 
 def find_job(store: Store, name: str) -> ExportJob:
-    """Return the job with the name; raises `DaemonError`."""
+    """Return the job with the name. Raises `DaemonError` if it does not exist."""
     for row in store.jobs():
         if row.name == name and (job := _read_job(row)):
             return job
-    raise _missing(name)
+    raise _not_found(name)
 
 
 def list_jobs(store: Store) -> list[JobStatus]:
@@ -222,11 +223,11 @@ def list_jobs(store: Store) -> list[JobStatus]:
 
 
 def job_status(store: Store, name: str) -> JobStatus:
-    """Return the status of a job; raises `DaemonError`."""
+    """Return the status of a job. Raises `DaemonError` if it does not exist."""
     for status in list_jobs(store):
         if status.name == name:
             return status
-    raise _missing(name)
+    raise _not_found(name)
 
 
 def job_statuses(states: Sequence[JobRow]) -> list[JobStatus]:
@@ -237,7 +238,7 @@ def job_statuses(states: Sequence[JobRow]) -> list[JobStatus]:
 
 
 def _status(state: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) -> JobStatus:
-    unchanged = None if state.unchanged_at is None else _moment(state.unchanged_at).replace(microsecond=0)
+    unchanged = None if state.unchanged_at is None else _utc_time(state.unchanged_at).replace(microsecond=0)
     confirmed = unchanged is not None and (state.started_at is None or unchanged >= state.started_at)
     last: RunState = "unchanged" if confirmed else state.state or "never"
     error = state.error if last == "failed" else None
@@ -248,7 +249,7 @@ def _status(state: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) ->
     else:
         zone, options = job.zone, as_plain(job)
         if state.next_run is not None:
-            due = _moment(state.next_run)
+            due = _utc_time(state.next_run)
             next_runs = (due.astimezone(zone), *islice(job.runs_after(due, due), RUNS_SHOWN - 1))
         try:
             check_job(job, [other for other in valid_jobs if other is not job])
@@ -263,7 +264,7 @@ def _status(state: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) ->
 
 
 def _read_job(row: JobRow) -> ExportJob | None:
-    """Return a stored job; log why, and return None, if it is not valid."""
+    """Return a stored job. If it is invalid, log the reason and return None."""
     job = _parse_job(row.job)
     if isinstance(job, ExportJob):
         return job
@@ -285,19 +286,19 @@ def _parse_job(stored: str) -> ExportJob | str:
         return str(error) or type(error).__name__
 
 
-def _first_row(job: ExportJob, now: datetime | None = None, *, configured: bool = False) -> JobRow:
-    first = _first_after(job, now or datetime.now(UTC), None)
+def _new_row(job: ExportJob, now: datetime | None = None, *, configured: bool = False) -> JobRow:
+    first = _next_run(job, now or datetime.now(UTC), None)
     return JobRow(job.name, json.dumps(as_plain(job)), first, configured)
 
 
-def _first_after(job: ExportJob, now: datetime, due: datetime | None) -> float | None:
+def _next_run(job: ExportJob, now: datetime, due: datetime | None) -> float | None:
     run = next(job.runs_after(now, due), None)
     return None if run is None else run.timestamp()
 
 
-def _moment(seconds: float) -> datetime:
+def _utc_time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _missing(name: str) -> DaemonError:
+def _not_found(name: str) -> DaemonError:
     return DaemonError(f"job {name!r} not found: `hierogram schedule` lists all jobs")

@@ -1,4 +1,4 @@
-"""A DuckDB database for one export or comparison. Data beyond its memory limit spill to files.
+"""Temporary DuckDB database for one export or comparison. Data beyond its memory limit spill to files.
 
 Results do not depend on the number of threads: sums are integers, and output is sorted by unique keys.
 """
@@ -40,12 +40,12 @@ _STREAM_BYTES = 1 << 20
 
 # Values have no quotes and no escapes. The first line is empty and skipped, because U+FEFF at the beginning of a file
 # would be read as a byte order mark. Hive partitioning would turn `language=zh` in a path into a column.
-_READ = (
+_READ_OPTIONS = (
     "delim='\t', quote='', escape='', comment='', new_line='\\n', header=false, skip=1, auto_detect=false,"
     " strict_mode=false, max_line_size=16777216, parallel=false, hive_partitioning=false"
 )
 _FIRST_LINE = b"\n"
-_WRITE = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', USE_TMP_FILE false"
+_WRITE_OPTIONS = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', USE_TMP_FILE false"
 
 
 class Scratch:
@@ -83,21 +83,21 @@ class Scratch:
         arrays = self._connection.execute(f"SELECT {columns} FROM {table}").fetchnumpy()
         return np.stack([np.asarray(arrays[name], np.float64) for name in names], axis=1)
 
-    def stage(self, name: str, query: str, *used: str) -> None:
+    def stage(self, name: str, query: str, *inputs: str) -> None:
         """Create a named intermediate result between the rules and the output.
 
-        It is a view if memory suffices for all intermediate results. Otherwise it is a table, and the `used` tables are
+        It is a view if memory suffices for all intermediate results. Otherwise it is a table, and the `inputs` are
         dropped, so that only one such table exists at a time.
         """
         if self._loaded * _MEMORY_PER_LOADED_BYTE <= self._memory:
             self.run(f"CREATE VIEW {name} AS {query}")
             return
         self.run(f"CREATE TABLE {name} AS {query}")
-        for table in used:
+        for table in inputs:
             self.run(f"DROP TABLE {table}")
 
     def lines(self, query: str) -> Iterator[bytes]:
-        """Yield the single text column of a query as lines, in byte blocks of any length, while the query runs."""
+        """Yield the single text column of a query as lines, in byte blocks, while the query runs."""
         with ExitStack() as stack:
             read_end, write_end = os.pipe()
             stream = stack.enter_context(open(read_end, "rb", buffering=0))
@@ -112,24 +112,24 @@ class Scratch:
     def _write_lines(self, query: str, pipe: int) -> None:
         try:
             self.run("SET preserve_insertion_order = true")
-            self.run(f"COPY ({query}) TO '/dev/fd/{pipe}' ({_WRITE})")
+            self.run(f"COPY ({query}) TO '/dev/fd/{pipe}' ({_WRITE_OPTIONS})")
         finally:
             os.close(pipe)
 
     def load(self, table: str, columns: dict[str, str], blocks: Blocks, progress: Report | None = None) -> None:
-        """Append blocks to a table with these columns (name to type), which is made if missing.
+        """Append blocks to a table. If the table is missing, create it with `columns` (name to type).
 
-        Empty values become NULL. The next block is read from the store while the database loads this one.
+        Empty values become NULL. The next block is read from the store while the database loads the current block.
         """
         definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self.run(f"CREATE TABLE IF NOT EXISTS {table} ({definitions})")
         with closing(prefetch(self._write_parts(blocks, len(columns)))) as parts:
             for paths, reached in parts:
                 files = (
-                    f"read_csv({literal(str(path))}, {_READ}, columns={{'{name}': '{kind}'}})"
+                    f"read_csv({literal(str(path))}, {_READ_OPTIONS}, columns={{'{name}': '{kind}'}})"
                     for path, (name, kind) in zip(paths, columns.items(), strict=True)
                 )
-                # Each file has one column. Join the columns by position.
+                # Each file has one column, so join the files by row number.
                 self.run(f"INSERT INTO {table} SELECT * FROM {' POSITIONAL JOIN '.join(files)}")
                 for path in paths:
                     path.unlink()
@@ -158,20 +158,20 @@ class Scratch:
             yield paths, reached
 
     def insert(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Append a few thousand rows of simple values to a table, through files."""
+        """Append a few thousand rows to a table. Values must not contain tabs or line ends."""
         kinds = {name: kind for name, kind, *_ in self._connection.execute(f"DESCRIBE {table}").fetchall()}
         block = ["\n".join(map(str, column)) for column in zip(*rows, strict=True)]
         self.load(table, kinds, iter([(len(rows), block)]))
 
 
 def memory_for(rules: int) -> int:
-    """Return the memory limit in bytes for a number of rules in use. Exporting takes less memory than learning."""
+    """Return the memory limit in bytes of an export, given the number of rules in use."""
     return min(max(MEMORY, _MEMORY_PER_RULE * rules), _MAX_MEMORY)
 
 
 @contextmanager
 def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
-    """Open a database whose files are in a folder, and close it at the end of the block."""
+    """Open a database that stores its files in a folder, and close it on exit."""
     import duckdb
 
     spill = folder / "spill"
@@ -193,16 +193,16 @@ def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
         connection.close()
 
 
-SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
-USES = {"uses": "BIGINT"}
+SIDE_COLUMNS = {"source": "VARCHAR", "target": "VARCHAR"}
+USES_COLUMN = {"uses": "BIGINT"}
 
 
 def load_rules(
     scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], progress: Report | None = None
 ) -> None:
-    """Create the view `rules`: local id, source, target, alignment (empty), the columns `shape`, and `uses`."""
-    kinds = SIDES | dict.fromkeys(shape, "INTEGER") | USES
-    scratch.load("loaded", kinds, snapshot.rule_blocks((*SIDES, *shape), count_kind), progress)
+    """Create the view `rules` with the columns id, source, target, alignment (empty), `shape` and uses."""
+    kinds = SIDE_COLUMNS | dict.fromkeys(shape, "INTEGER") | USES_COLUMN
+    scratch.load("loaded", kinds, snapshot.rule_blocks((*SIDE_COLUMNS, *shape), count_kind), progress)
     view_loaded(scratch, shape)
 
 

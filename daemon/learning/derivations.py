@@ -16,7 +16,7 @@ from hierogram.storage.records.settings import Settings
 
 
 def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the pair's current derivation, top-down, root rule first; empty before the first sweep."""
+    """Return the current derivation of a pair, root rule first. It is empty before the first sweep."""
     if row.current is None and row.is_intact():
         return []
     load_stored([row], settings)
@@ -24,20 +24,20 @@ def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
-    """Return the rules that the pair is expected to use, averaged over its sweeps, most expected first."""
+    """Return the rules of a pair with their expected uses, averaged over sweeps, highest first."""
     if row.current is None and row.is_intact():
         return []
     rules = load_stored([row], settings).rules(settings)
     expected = [
-        UsedRule(rules.source.string(row), rules.target.string(row), uses)
-        for row, uses in enumerate(rules.expected_uses.tolist())
+        UsedRule(rules.source.string(index), rules.target.string(index), uses)
+        for index, uses in enumerate(rules.expected_uses.tolist())
         if uses > 0
     ]
     return sorted(expected, key=lambda rule: (-rule.expected_uses, rule.source, rule.target))
 
 
 def terminal_positions(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
-    """Return the positions that the rule's own terminals cover on one side."""
+    """Return the positions of the rule's own terminals on one side."""
     start, end = _span(use, side)
     inside = {position for child in use.children for position in range(*_span(uses[child], side))}
     return [position for position in range(start, end) if position not in inside]
@@ -54,7 +54,7 @@ _CANDIDATES = 50
 
 
 class ConcordanceRow(NamedTuple):
-    """A pair that uses a rule, and the positions of the rule's terminals on each side."""
+    """Pair that uses a rule, with the positions of the rule's terminals on each side."""
 
     id: int
     source: str
@@ -66,7 +66,10 @@ class ConcordanceRow(NamedTuple):
 
 
 class ConcordancePage(NamedTuple):
-    """Page of pairs: the `next` id, whether the index was used, and the last id searched (`searched_to`)."""
+    """Page of a concordance. The next page starts after the id `next`, which is None on the last page.
+
+    `indexed` is True if the index of rules was used. `searched_to` is the last id searched, `last` the newest id.
+    """
 
     lines: list[ConcordanceRow]
     next: int | None
@@ -78,7 +81,7 @@ class ConcordancePage(NamedTuple):
 def concordance(
     transaction: ReadTransaction, rule: tuple[int | None, str, str], after: int, limit: int
 ) -> ConcordancePage:
-    """Return the first pairs above id `after` whose derivations use the rule (its id or None, and sides)."""
+    """Return the first pairs with ids above `after` that use a rule, given by id (or None) and sides."""
     settings = transaction.settings()
     rule_id, source, target = rule
     last = transaction.state().last_pair_id
@@ -105,7 +108,7 @@ def concordance(
 
 
 def make_concordance_row(row: PairRow, settings: Settings, source: str, target: str) -> ConcordanceRow | None:
-    """Return the pair with the rule's word positions, or None if its derivation is unreadable or lacks the rule."""
+    """Return the row of a pair, or None if its derivation is unreadable or does not use the rule."""
     try:
         uses = read_derivation(row, settings)
     except SamplerError:

@@ -1,4 +1,4 @@
-"""The learner, which holds a store's counts in memory and sweeps over pairs, and the lease on the grammar."""
+"""Learner, which sweeps over stored pairs with counts in memory, and the lease on the grammar."""
 
 import os
 import threading
@@ -23,7 +23,7 @@ LEASE_SECONDS = 60.0
 _RENEWALS = 4
 """Number of renewals per lease period."""
 _RETRY_SECONDS = 5.0
-"""Pause in seconds before the next attempt if a renewal has failed."""
+"""Pause in seconds after a failed renewal."""
 _RELEASE_SECONDS = 5.0
 
 
@@ -54,7 +54,7 @@ def holding_lease(
             else:
                 report(None)
                 pause = default_pause
-        # If the database is unavailable, the lease expires by itself.
+        # Ignore an unavailable database, because the lease expires anyway.
         with suppress(StoreError):
             store.release_lease()
 
@@ -64,21 +64,21 @@ def holding_lease(
         yield
     finally:
         stopped.set()
-        # Limit the wait, because another writer may block the release. The lease ends with this process anyway.
+        # Limit the wait, because another writer may block the release. The lease expires without a renewal anyway.
         renewer.join(_RELEASE_SECONDS)
 
 
 SECONDS_PER_COMMIT = 180.0
-"""Longest time between two commits, in seconds, unless commits take long."""
+"""Maximum time between two commits, in seconds, unless commits take long."""
 _MIN_INTERVAL_PER_COMMIT = 8
-"""Minimum time between two commits, as a multiple of the duration of the last one."""
+"""Minimum time between two commits, as a multiple of the duration of the last commit."""
 LIKELIHOOD_EVERY = 10
-"""Number of sweeps between two computations of the log-likelihood."""
+"""Default number of sweeps between two computations of the log-likelihood."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearnProgress:
-    """Progress of learning: pair sweeps done and in total, the stage, and the store's last known figures."""
+    """Progress of learning: `done` of `total` sweeps of single pairs, stage, and last known figures."""
 
     phase: str
     sweep: int
@@ -93,26 +93,25 @@ class LearnProgress:
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
-    """Options of learning. Only `blocks` change the result.
-
-    `threads`: None means one per core. `report` is the progress callback. The log-likelihood, whose cost is
-    proportional to the store, is computed every `likelihood_every` sweeps and at the end of each part, but at most once
-    per `likelihood_seconds`. `stop` is called after each sweep; if it returns True, finished sweeps are committed and
-    learning ends. `blocks`: sizes of blocks (None: by the number of pairs). `chain`: factory of the chain (None: of the
-    kind).
-    """
+    """Options of learning. Only `blocks` changes the result."""
 
     threads: int | None = None
+    """Number of threads, or None for one per core."""
     report: Callable[[LearnProgress], None] | None = None
     likelihood_every: int = LIKELIHOOD_EVERY
+    """Number of sweeps after which the log-likelihood is computed. Its cost is proportional to the store."""
     likelihood_seconds: float = 0.0
+    """Minimum time in seconds between two computations of the log-likelihood."""
     stop: Callable[[], bool] = field(default=lambda: False)
+    """Called after each sweep. If it returns True, finished sweeps are committed and learning ends."""
     blocks: Blocks | None = None
+    """Sizes of blocks, or None to select them by the number of pairs."""
     chain: Callable[[Store, ChainConfig], Chain] | None = None
+    """Factory of the chain, or None for the chain of the kind."""
 
 
 class Learner(AbstractContextManager["Learner"]):
-    """In-memory counts of a store, kept consistent with the store. Only one learner may write to a store."""
+    """Sampler of stored pairs with counts in memory. Only one learner may write to a store."""
 
     def __init__(self, store: Store, options: LearnOptions | None = None) -> None:
         self.store = store
@@ -150,7 +149,7 @@ class Learner(AbstractContextManager["Learner"]):
             )  # fmt: skip
 
     def measure(self) -> float:
-        """Return the natural log-likelihood of all rule counts and add it to the curve."""
+        """Compute the natural log-likelihood of all rule counts, and add it to the curve."""
         self.likelihood = self.chain.log_likelihood()
         self.rules_in_use = self.chain.rule_types
         self.curve.append((self.sweeps, self.likelihood))
@@ -161,13 +160,13 @@ class Learner(AbstractContextManager["Learner"]):
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Load pairs into memory and count their derivations. Some kinds need all pairs of the store in one batch."""
+        """Load pairs into memory and count their derivations. Some kinds need all pairs in one batch."""
         batch = ResidentBatch.from_rows(rows, self.settings)
         self.chain.add_pairs(batch.loaded, batch.state, batch.committed)
         return batch
 
     def withdraw(self, rows: list[PairRow]) -> None:
-        """Remove the stored pairs from the store and the counts. No open batch may hold them."""
+        """Remove pairs from the store and the counts. The pairs must not be in an open batch."""
         removed = withdraw(self.store, rows, self.settings)
         if removed is not None:
             self.chain.change_counts(removed.loaded, removed.state, -1)
@@ -177,14 +176,15 @@ class Learner(AbstractContextManager["Learner"]):
         batch: ResidentBatch,
         target_sweeps: NDArray[np.int64],
         should_stop: Callable[[], bool] | None = None,
-        run: Callable[[int], LearningRun] | None = None,
+        run_progress: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,
     ) -> None:
-        """Sweep over the batch until each pair has had `target_sweeps` sweeps; commit at intervals and at the end.
+        """Sweep over a batch until each pair has `target_sweeps` sweeps. Commits at intervals and at the end.
 
-        `should_stop` is called after each sweep; if it returns True, finished sweeps are committed and the method
-        returns. `run` returns the progress of the run after a number of sweeps over this batch, which is committed with
-        them. With `leave_open`, the last commit is delayed until further sweeps over the same batch, unless it is due.
+        `should_stop` is called after each sweep. If it returns True, finished sweeps are committed and the method
+        returns. `run_progress` returns the progress of the run, given the number of sweeps over this batch. It is
+        committed with the sweeps. With `leave_open`, the last commit is left to the next sweeps over the same batch,
+        unless it is due.
         """
         first_sweep = self.sweeps
         should_stop = should_stop or self.options.stop
@@ -201,10 +201,12 @@ class Learner(AbstractContextManager["Learner"]):
             if time.monotonic() - last_commit > commit_interval and (batch.sweeps < target_sweeps).any():
                 started = time.monotonic()
                 batch.state, batch.averages = self.chain.gather(batch.state, batch.averages)
-                batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first_sweep))
+                batch.commit(
+                    self.store, records, self.chain.labels(), run_progress and run_progress(self.sweeps - first_sweep)
+                )
                 records = []
                 last_commit = time.monotonic()
-                # Commit less often if commits are slow, as they are for large batches.
+                # Commit less often if commits are slow, so that most of the time is spent on sampling.
                 commit_interval = max(commit_interval, _MIN_INTERVAL_PER_COMMIT * (last_commit - started))
         if records:
             batch.state, batch.averages = self.chain.gather(batch.state, batch.averages)
@@ -214,10 +216,12 @@ class Learner(AbstractContextManager["Learner"]):
                 self._open_records, self._last_commit = records, last_commit
                 return
             self._report("commit", 0, len(batch.sweeps), self.pair_sweeps)
-            batch.commit(self.store, records, self.chain.labels(), run and run(self.sweeps - first_sweep))
+            batch.commit(
+                self.store, records, self.chain.labels(), run_progress and run_progress(self.sweeps - first_sweep)
+            )
 
     def commit_open(self, batch: ResidentBatch) -> None:
-        """Commit the sweeps that `sweep` has not committed."""
+        """Commit the sweeps that `sweep` has left open."""
         records, self._open_records = self._open_records, []
         if records:
             batch.commit(self.store, records, self.chain.labels())

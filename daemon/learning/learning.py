@@ -1,4 +1,4 @@
-"""Learning: take stored pairs through the schedule, store their derivations, and index pairs by their rules.
+"""Learn a grammar: sample the derivations of stored pairs, store them, and index pairs by their rules.
 
 Sampling does not update the index, because each commit would then write a row for every rule of every pair. `learn`
 indexes all pairs at its end. The daemon indexes some pairs whenever it resamples settled pairs.
@@ -27,9 +27,8 @@ from hierogram.storage.store import Store
 class LearnReport:
     """Report of a learning run: pairs and sweeps, time, and the grammar before and after.
 
-    The *before* figures include the initial state of new pairs (every node a rule of its own). `curve` holds the
-    computed (sweep, log-likelihood) values. `finished` is False if the run was stopped. `burn_in` is the number of
-    sweeps that took new pairs or trees through their schedule.
+    The *before* figures include the initial derivations of new pairs. `curve` contains the computed values (sweep,
+    log-likelihood). `finished` is False if the run was stopped. `burn_in` is the number of burn-in sweeps.
     """
 
     pairs: int
@@ -66,14 +65,14 @@ def rekey(store: Store) -> None:
     store.rekey(salt, ((number, signed(high), signed(low)) for (high, low), number in keys.items()))
 
 
-ALIGNED = [WAITING, SAMPLING, SETTLED]
+ALIGNED_STATES = [WAITING, SAMPLING, SETTLED]
 """States of pairs that have an alignment."""
 
 _MAX_SALTS = 8
 
 
 def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun | None:
-    """Return the interrupted run if `learn` would continue it: the same number of `sweeps` (None: any)."""
+    """Return the interrupted run that `learn(store, sweeps=sweeps)` would continue, or None."""
     run = store.unfinished_run()
     if run is None or sweeps not in (None, run.sweeps):
         return None
@@ -84,7 +83,7 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
 
 
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
-    """Return the run to continue, or a new one (None: of `Kind.sweeps`). Raises `StoreHeldError`."""
+    """Return the interrupted run, or start one (default: `Kind.sweeps`). Raises `StoreHeldError`."""
     run = find_interrupted_run(store, sweeps)
     if run is None:
         run = store.begin_run(find_kind(store.settings()).sweeps if sweeps is None else sweeps)
@@ -94,12 +93,12 @@ def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
 def learn(
     store: Store, *, sweeps: int | None = None, options: LearnOptions | None = None, leave_unfinished: bool = False
 ) -> LearnReport:
-    """Take pairs that have not burned in through their schedule, then sweep `sweeps` times over every pair.
+    """Burn in new pairs by their schedule, then sweep `sweeps` times over every pair.
 
     Commits every few minutes and after each batch. An interrupted run is continued if `sweeps` is the same or
-    None, and gives the result of an uninterrupted run. The result depends on the store, its seed and the calls made,
-    not on the options. With `leave_unfinished`, the caller must call `Store.finish_run` once the report is delivered;
-    until then the same call finds a completed run and reports it.
+    None, and gives the result of an uninterrupted run. The result depends on the store, its seed, the calls and
+    `LearnOptions.blocks`. With `leave_unfinished`, the caller must call `Store.finish_run` after delivering the report.
+    Until then, an equal call reports the completed run.
 
     If two rules share a key, all keys are recomputed with another salt and the run continues from its last commit.
     Pairs with a withdrawal request are removed before and after the run. A finished run indexes pairs by their rules.
@@ -151,20 +150,20 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
 
 
 class _RunExecutor:
-    """Executor of a run's remaining sweeps. The methods return False if they were asked to stop."""
+    """Executor of the remaining sweeps of a run. Methods return False if they were stopped."""
 
     def __init__(self, learner: Learner, run: LearningRun) -> None:
         self._learner = learner
         self._store = learner.store
         self._run = run
         self._batch: ResidentBatch | None = None
-        self.pairs = self._store.count_pairs(ALIGNED)
+        self.pairs = self._store.count_pairs(ALIGNED_STATES)
         self.before: tuple[int, int, float] | None = None
         pending = self._store.count_pairs([WAITING, SAMPLING])
         learner.total = pending * learner.schedule.burn_in + self.pairs * (run.sweeps - run.sweeps_done)
 
     def burn_in(self) -> bool:
-        """Take the pairs that have not burned in through their schedule."""
+        """Sweep over each new pair until it has burned in."""
         burn_in = self._learner.schedule.burn_in
         for rows in read_batches(self._store, [WAITING, SAMPLING]):
             batch = self._open(rows)
@@ -179,7 +178,7 @@ class _RunExecutor:
         while self._run.sweeps_done < self._run.sweeps:
             remaining = self._run.sweeps - self._run.sweeps_done
             round_sweeps = min(self._learner.settings.round_sweeps, remaining)
-            for rows in read_batches(self._store, ALIGNED, self._run.after_pair_id):
+            for rows in read_batches(self._store, ALIGNED_STATES, self._run.after_pair_id):
                 is_whole_store = len(rows) == self.pairs
                 batch = self._open(rows)
                 target_sweeps = (
@@ -195,14 +194,13 @@ class _RunExecutor:
             )
         self._store.commit((), run=self._run)
         if self.before is None:
-            # No batch was opened, because no sweeps were left: open one to measure the grammar.
-            for rows in read_batches(self._store, ALIGNED):
+            # No sweeps were left, so open a batch only to measure the grammar.
+            for rows in read_batches(self._store, ALIGNED_STATES):
                 self._open(rows)
                 break
         return True
 
     def _advance_run(self, is_whole_store: bool, sweeps: int) -> LearningRun:
-        """Return the run's progress after `sweeps` sweeps over a batch, which may be the whole store."""
         sweeps_in_round = self._run.sweeps_in_round + sweeps
         if is_whole_store:
             return self._run._replace(sweeps_done=self._run.sweeps_done + sweeps_in_round, sweeps_in_round=0)
@@ -221,25 +219,25 @@ class _RunExecutor:
         self,
         batch: ResidentBatch,
         target_sweeps: NDArray[np.int64],
-        run: Callable[[int], LearningRun] | None = None,
+        run_progress: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,
     ) -> bool:
         if self._learner.options.stop():
             self._learner.commit_open(batch)
         else:
-            self._learner.sweep(batch, target_sweeps, run=run, leave_open=leave_open)
+            self._learner.sweep(batch, target_sweeps, run_progress=run_progress, leave_open=leave_open)
         return not (batch.sweeps < target_sweeps).any()
 
 
 _PAIRS_PER_TRANSACTION = 2_000
-_PAIRS_AT_ONCE = 500
+_PAIRS_PER_CHECK = 500
 """Number of pairs that `IncrementalIndexer` indexes between two checks of its deadline."""
 
 
 def index_occurrences(
     store: Store, report: Callable[[int], None] | None = None, stop: Callable[[], bool] = lambda: False
 ) -> int:
-    """Index every pair whose current derivation is not indexed; return (and `report`) their number."""
+    """Index every pair whose derivation is not indexed. Returns and reports the number of pairs."""
     indexed = after = 0
     while not stop() and (chunk := _index_chunk(store, after, _PAIRS_PER_TRANSACTION)):
         after = chunk[0]
@@ -250,7 +248,7 @@ def index_occurrences(
 
 
 class IncrementalIndexer:
-    """Indexer of pairs by their rules that works in turns, in id order, and restarts after the last pair."""
+    """Indexer of pairs by their rules. Turns continue in id order, and start again after the last pair."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -258,14 +256,14 @@ class IncrementalIndexer:
         self._complete_at = -1
 
     def index_for(self, seconds: float, stop: Callable[[], bool]) -> bool:
-        """Index pairs for about `seconds`; return True if there were any."""
+        """Index pairs for about `seconds`. Returns True if any pair was indexed."""
         deadline = time.monotonic() + seconds
         indexed_any = False
         while time.monotonic() < deadline and not stop():
             position = self._store.position()
             if position == self._complete_at:
                 break
-            chunk = _index_chunk(self._store, self._after, _PAIRS_AT_ONCE)
+            chunk = _index_chunk(self._store, self._after, _PAIRS_PER_CHECK)
             if chunk is None and self._after == 0:
                 self._complete_at = position
             self._after = 0 if chunk is None else chunk[0]
@@ -274,7 +272,7 @@ class IncrementalIndexer:
 
 
 def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs above an id; return the last id and the number, or None after the last pair."""
+    """Index up to `limit` pairs with ids above `after`. Returns the last id and the number, or None."""
     position, rows = store.unindexed_pairs(after, limit)
     if not rows:
         return None

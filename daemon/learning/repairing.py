@@ -1,4 +1,4 @@
-"""Repair: set every count to the value recounted from derivations and links, in one transaction."""
+"""Repair a store: replace every count by a recount of derivations and links, in one transaction."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ from hierogram.storage.store import Store
 class RepairReport:
     """Numbers of repaired items.
 
-    `reset_pairs`: ids of pairs that lost their derivation or samples. `unaligned_pairs`: ids of pairs that lost their
-    alignment. `released_pairs`: pairs that had been set aside. `resumed_pairs`: pairs with a derivation that were
-    marked as waiting. `pair_positions`: pairs whose last sampling time was unknown. `totals`: corrected totals of the
-    store, before and after. `remaining_problems`: problems that cannot be repaired.
+    `reset_pairs` are the ids of pairs that lost their derivation or averages. `unaligned_pairs` are the ids of pairs
+    that lost their alignment. `released_pairs` had been set aside. `resumed_pairs` had a derivation but were marked as
+    waiting. `pair_positions` counts pairs whose last sampling time was unknown. `totals` are the corrected totals of
+    the store, before and after. `remaining_problems` cannot be repaired.
     """
 
     reset_pairs: list[int] = field(default_factory=list)
@@ -50,11 +50,11 @@ class RepairReport:
 
 
 def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> RepairReport:
-    """Recompute all data derived from pairs, derivations and links in one transaction, rolled back without `keep`."""
+    """Recompute all derived data of a store in one transaction, which is rolled back without `keep`."""
     repaired = RepairReport()
     with store.snapshot() as snapshot:
         repaired.remaining_problems = snapshot.file_damage()
-    # A file that is partly unreadable cannot be written to either.
+    # Do not write to a partly unreadable file, because the write would fail too.
     if not repaired.remaining_problems:
         with holding_lease(store, "hierogram repair"), store.repairing(keep=keep) as (repairs, snapshot):
             _repair(repairs, snapshot, repaired, report)
@@ -74,7 +74,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report:
 
 
 def _repair_counts(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report: Steps | None) -> bool:
-    """Set counts to a recount. Returns False if damaged links or alignments were deleted, so a recount must follow."""
+    """Replace counts by a recount. Returns False if deleted links or alignments require another recount."""
     with open_recount(snapshot, report) as recount:
         links = [damage.pair_id for damage in recount.damaged_links]
         alignments = [damage.pair_id for damage in recount.damaged_pairs if damage.part == ALIGNMENT]
@@ -99,7 +99,7 @@ def _repair_counts(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, 
 
 
 def _repair_rules(repairs: Repair, part: RulePart, repaired: RepairReport) -> list[str]:
-    """Replace the stored rules of a part with the recounted rules; return descriptions of irreparable problems."""
+    """Replace the stored rules of a part by the recounted rules. Returns the remaining problems."""
     if part.collisions:
         return list(part.collisions.values())
     matches, ids = part.matches(), part.stored.ids

@@ -1,4 +1,4 @@
-"""Resident batches: pairs in memory with their derivations and averages; commit, restart and withdrawal of pairs."""
+"""Load, commit, restart and withdraw batches of pairs, with their derivations and averages."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -23,12 +23,12 @@ _WORDS_PER_BATCH = 4_000_000
 _PAIRS_PER_READ = 5_000
 _PAIRS_PER_COMMIT = 2_048
 _FIRST_PART_DIVISOR = 2
-"""Factor by which the first part of a commit is smaller than the other parts, because nothing is written before it."""
+"""The first part of a commit is smaller by this factor, because writing cannot start before this part."""
 
 
 @dataclass(slots=True)
 class ResidentBatch:
-    """Pairs in memory: batch, state, averages, sweeps, and the last committed samples."""
+    """Pairs in memory with their current and last committed derivations, averages and sweeps."""
 
     rows: list[PairRow]
     loaded: LoadedBatch
@@ -43,7 +43,7 @@ class ResidentBatch:
 
     @classmethod
     def from_rows(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
-        """Load the pairs as stored. Pairs without a derivation get an initial state. Raises `DamagedPairsError`."""
+        """Load pairs. Pairs without a derivation get an initial state. Raises `DamagedPairsError`."""
         loaded, state, records, is_committed, averages = load_stored(rows, settings, averages=True)
         sweeps = np.array([row.sweep for row in rows], np.int64)
         committed_state = state.copy() if is_committed.any() else None
@@ -59,7 +59,7 @@ class ResidentBatch:
     def commit(
         self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
-        """Write derivations, averages, changes of counts, records and the progress of a `run` in one transaction."""
+        """Write derivations, averages, counts, records and the progress of a `run` in one transaction."""
         averages = self.loaded.write_averages(self.averages)
         with closing(prefetch(self._parts(averages))) as parts:
             store.commit(parts, records, labels, run)
@@ -99,7 +99,7 @@ class ResidentBatch:
             yield updates, rules.at(order, take_texts(rules.source, order), take_texts(rules.target, order))
 
     def removal_deltas(self) -> RuleDeltas:
-        """Return the changes of rule counts if all pairs are removed, as last committed."""
+        """Return the changes of rule counts that remove the committed samples of all pairs."""
         if self.committed_state is None:
             return self.loaded.rule_deltas(None, None, self.settings)
         trees = self.loaded.trees(self.committed_state)
@@ -113,10 +113,10 @@ class ResidentBatch:
 def read_batches(
     store: Store, states: list[str] | None = None, after_id: int = 0, sound: bool = False
 ) -> Iterator[list[PairRow]]:
-    """Yield batches of stored pairs with ids above `after_id` in id order, each as large as memory allows.
+    """Yield batches of stored pairs with ids above `after_id` in id order, with limited numbers of words.
 
-    Yields all pairs in any state as one batch if the store's kind of grammar needs all of them together. If `sound`,
-    excludes pairs that are set aside.
+    If the kind of grammar needs all pairs together, yields one batch of all pairs in any state. With `sound`, pairs
+    that are set aside are excluded.
     """
     all_together = find_kind(store.settings()).needs_all_pairs
     batch: list[PairRow] = []
@@ -140,14 +140,14 @@ def read_batches(
 
 @dataclass(frozen=True, slots=True)
 class RealignedPairs:
-    """Pairs whose alignment, and so their forest, has changed: with their old and their new derivations."""
+    """Pairs with new alignments, and therefore new forests, with their old and new derivations."""
 
     before: ResidentBatch
     after: ResidentBatch
 
     @classmethod
     def from_rows(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
-        """Load pairs, which all have a derivation, with new alignments by id."""
+        """Load pairs, all with derivations, and their new alignments by id."""
         restarted_rows = [
             row._replace(
                 alignment=alignments[row.id],
@@ -163,7 +163,7 @@ class RealignedPairs:
         return cls(ResidentBatch.from_rows(list(rows), settings), ResidentBatch.from_rows(restarted_rows, settings))
 
     def updates(self) -> PairUpdates:
-        """Return the updates with the new derivations. The pairs restart the schedule."""
+        """Return the updates with the new derivations. The pairs restart their schedule."""
         size = len(self.before.rows)
         return PairUpdates(
             ids=self.before.ids,
@@ -176,7 +176,7 @@ class RealignedPairs:
         )
 
     def deltas(self) -> RuleDeltas:
-        """Return the changes of rule counts: remove the old derivations and their averages, add the new derivations."""
+        """Return the changes of rule counts from the old derivations and averages to the new derivations."""
         loaded, settings = self.after.loaded, self.after.settings
         initial_samples = StoredSamples(loaded.trees(self.after.state), empty_blobs(loaded.size))
         return join_deltas([self.before.removal_deltas(), loaded.rule_deltas(None, initial_samples, settings)])
@@ -191,7 +191,7 @@ PAIRS_PER_TRANSACTION = 2_000
 
 
 def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
-    """Remove the pairs from the store in one transaction; return a batch of the removed pairs with derivations."""
+    """Remove pairs in one transaction. Returns a batch of the removed pairs that had derivations."""
     derived = [row for row in rows if row.current is not None]
     batch = ResidentBatch.from_rows(derived, settings) if derived else None
     store.withdraw(rows, batch.removal_deltas() if batch else None, make_withdrawal(store, [row.id for row in rows]))
@@ -199,13 +199,13 @@ def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentB
 
 
 def split_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the ids in groups that are removed in one transaction."""
+    """Split ids into the groups that are removed in one transaction."""
     for first in range(0, len(ids), PAIRS_PER_TRANSACTION):
         yield ids[first : first + PAIRS_PER_TRANSACTION]
 
 
 def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]) -> int:
-    """Remove the pairs with these ids from a store that has no other writer; return the number that existed."""
+    """Remove pairs. The store must not have another writer. Returns the number of removed pairs."""
     settings = store.settings()
     withdrawn = 0
     for number, chunk in enumerate(split_transactions(ids)):

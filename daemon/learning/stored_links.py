@@ -1,7 +1,7 @@
 """Stored links of pairs, and the aligner's counts derived from them.
 
-Words are strings in the store and numbers in the sampler. Counts are kept for words and for stems. The name of a stem
-is its letters and a space, which cannot occur in a word.
+Words are strings in the store and numbers in the sampler. Words and stems have separate counts. The name of a stem is
+its letters and a space, which cannot occur in a word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,28 +27,31 @@ from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
 
 SIDES = ("source", "target")
-"""Side of the conditioning words, by direction. Each forward link conditions a target word on a source word."""
+"""Side of the conditioning words, by direction. Forward links condition target on source words."""
 DIRECTIONS = ("forward", "backward")
 
 _WORD, _STEM = "", " "
 """Suffixes of the names of words and of stems."""
 
 Units = Sequence[tuple[Side, Side]]
-"""Source and target side of the words, then of the stems."""
+"""Source and target side as words, then as stems."""
 Names = tuple[list[str], list[str]]
-"""Names of both sides' words or stems, by number. The last entry is the null word."""
+"""Names of the words or stems of both sides, by number. The last name is the null word."""
 
 
 def words_and_stems(source: Side, target: Side) -> Units:
-    """Return the units of a text: its sides as words, then as stems."""
+    """Return the sides as words, then as stems."""
     return (source, target), (stem_side(source), stem_side(target))
 
 
 def unit_names(units: Units) -> list[Names]:
     """Return the names of words and of stems."""
     return [
-        ([*(word + end for word in source.vocabulary), end], [*(word + end for word in target.vocabulary), end])
-        for (source, target), end in zip(units, (_WORD, _STEM), strict=True)
+        (
+            [*(word + suffix for word in source.vocabulary), suffix],
+            [*(word + suffix for word in target.vocabulary), suffix],
+        )
+        for (source, target), suffix in zip(units, (_WORD, _STEM), strict=True)
     ]
 
 
@@ -74,7 +77,7 @@ class NamedCounts:
             self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
 
     def select(self, names: Iterable[Names], vocabulary: tuple[int, int]) -> LearnedCounts:
-        """Return the counts of the named words and stems, indexed by number. `vocabulary`: sizes of both sides."""
+        """Return the counts of the named words and stems by number. `vocabulary` is the size of both sides."""
         return [self._select_unit(unit, vocabulary) for unit in names]
 
     def _select_unit(self, names: Names, vocabulary: tuple[int, int]) -> list[PriorCounts]:
@@ -89,7 +92,7 @@ class NamedCounts:
         directions = []
         for k in range(len(DIRECTIONS)):
             emitted, linked = pairs[1 - k], pairs[2 + k]
-            # The null word is never emitted.
+            # Exclude the null word, which is never emitted.
             nonzero = np.flatnonzero((linked != 0) & (emitted != len(names[1 - k]) - 1))
             words = np.array([self._words[k].get(name, _UNCOUNTED) for name in names[k]], np.int64)
             directions.append(
@@ -112,7 +115,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
         all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
         and all(min(word_counts) >= 0 for _, _, *word_counts in counts.words)
         and all(
-            # An event is stored as its smallest jump width.
+            # An event is stored under its smallest jump width, so any other width is damage.
             direction in DIRECTIONS and abs(event) <= MAX_EVENTS and first_width(event) == width and count >= 0
             for event, (direction, width, count) in zip(events, counts.jumps, strict=True)
         )
@@ -120,7 +123,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
 
 
 def load_counts(store: Store, units: Units) -> LearnedCounts:
-    """Return the store's counts for the words and stems of a text, whose pairs need not be stored."""
+    """Return the store's counts for the words and stems of pairs, which need not be stored."""
     names = unit_names(units)
     source, target = (
         max(size, len(side.vocabulary)) for size, side in zip(store.vocabulary_sizes(), units[0], strict=True)
@@ -162,14 +165,14 @@ def _rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:
     return zip(counts.conditioning.tolist(), counts.emitted.tolist(), counts.counts.tolist(), strict=True)
 
 
-_LINK = np.dtype("<i2")
+_LINK_DTYPE = np.dtype("<i2")
 
 Links = tuple[NDArray[np.int16], NDArray[np.int16]]
 """Forward and backward links."""
 
 
 class LinkedTexts(NamedTuple):
-    """Texts of pairs prepared for counting links: both sides, and both directions for words, then for stems."""
+    """Texts of pairs for counting links: sides as words, and both directions of words, then of stems."""
 
     source: Side
     target: Side
@@ -195,27 +198,30 @@ class LinkedTexts(NamedTuple):
         return [(forward.conditioning, forward.emitted) for forward, _ in self.directions]
 
     def counts(self, links: Links, weight: NDArray[np.int64] | None = None) -> LearnedCounts:
-        """Return the counts of both directions' links, with a `weight` for each pair (default 1)."""
+        """Count the links of both directions, with a `weight` for each pair (default 1)."""
         weights = np.ones(len(self.source.offset) - 1, np.int64) if weight is None else weight
         return [
             [
-                count_direction_links(direction.sides, of_direction, weights, len(direction.conditioning.vocabulary))
-                for direction, of_direction in zip(both, links, strict=True)
+                count_direction_links(direction.sides, direction_links, weights, len(direction.conditioning.vocabulary))
+                for direction, direction_links in zip(both, links, strict=True)
             ]
             for both in self.directions
         ]
 
     def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:
-        """Return both directions' links of each pair in the store's format."""
+        """Return the forward and backward links of each pair in the store's format."""
         columns = []
         for direction, direction_links in zip(self.directions[0], links, strict=True):
-            content, bounds = direction_links.astype(_LINK).tobytes(), (2 * direction.sides.emitted_offset).tolist()
+            content, bounds = (
+                direction_links.astype(_LINK_DTYPE).tobytes(),
+                (2 * direction.sides.emitted_offset).tolist(),
+            )
             columns.append([content[start:stop] for start, stop in pairwise(bounds)])
         return list(zip(columns[0], columns[1], strict=True))
 
 
 def read_blobs(rows: Sequence[LinkRow]) -> Links:
-    """Return both directions' links of the pairs, concatenated. Raises `DamagedPairsError` if links are invalid."""
+    """Return the concatenated links of both directions. Raises `DamagedPairsError` if links are invalid."""
     sizes = np.array([(row.source.count(" ") + 1, row.target.count(" ") + 1) for row in rows], np.int64).reshape(-1, 2)
     is_damaged = np.zeros(len(rows), np.bool_)
     directions = []
@@ -223,12 +229,12 @@ def read_blobs(rows: Sequence[LinkRow]) -> Links:
         ([row.forward or b"" for row in rows], sizes[:, 1], sizes[:, 0]),
         ([row.backward or b"" for row in rows], sizes[:, 0], sizes[:, 1]),
     ):
-        lengths = _LINK.itemsize * emitted_sizes
+        lengths = _LINK_DTYPE.itemsize * emitted_sizes
         for k in np.flatnonzero(np.array(list(map(len, blobs)), np.int64) != lengths).tolist():
             is_damaged[k] = True
-            # Replace the links by zeros, so that the links of later pairs stay in place and are checked as well.
+            # Replace the links by zeros of the right length, so that the links of later pairs can be checked.
             blobs[k] = bytes(int(lengths[k]))
-        links = np.frombuffer(b"".join(blobs), _LINK).astype(np.int16)
+        links = np.frombuffer(b"".join(blobs), _LINK_DTYPE).astype(np.int16)
         out_of_range = (links < -1) | (links >= np.repeat(conditioning_sizes, emitted_sizes))
         is_damaged[np.repeat(np.arange(len(rows)), emitted_sizes)[out_of_range]] = True
         directions.append(links)
@@ -240,14 +246,14 @@ def read_blobs(rows: Sequence[LinkRow]) -> Links:
 
 
 def check_alignments(rows: Sequence[LinkRow | PairRow]) -> None:
-    """Raise `DamagedPairsError` if alignments cannot be read, or have links beyond the pairs' words."""
+    """Raise `DamagedPairsError` if alignments are unreadable or have links outside the words."""
     if not _alignments_fit(rows):
         reason = "its alignment cannot be read or does not fit its words"
         raise DamagedPairsError([Damage(row.id, reason, ALIGNMENT) for row in rows if not _alignments_fit([row])])
 
 
 def valid_alignments(rows: Sequence[LinkRow | PairRow]) -> list[str]:
-    """Return the alignments of pairs. Unreadable and invalid alignments are empty."""
+    """Return the alignments of pairs, with empty lines for invalid alignments."""
     if _alignments_fit(rows):
         return [row.alignment for row in rows]
     return [row.alignment if _alignments_fit([row]) else "" for row in rows]
@@ -267,7 +273,7 @@ def _alignments_fit(rows: Sequence[LinkRow | PairRow]) -> bool:
 
 
 def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
-    """Return the change of the aligner's counts for deleting pairs, to be stored in the same transaction."""
+    """Return the change of the aligner's counts for the deletion of pairs in the same transaction."""
     rows = store.links_by_id(ids)
     change = count_links(rows, -1)
     change.withdrawn = [row.id for row in rows]
@@ -275,7 +281,7 @@ def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
 
 
 def count_links(rows: Sequence[LinkRow], weight: int = 1) -> AlignerChange:
-    """Return a change that adds the counts of the pairs' stored links times `weight`. Keys may repeat."""
+    """Return a change that adds the link counts of pairs, times `weight`. A key may occur several times."""
     texts, change = LinkedTexts.from_rows(rows), AlignerChange()
     add_link_counts(change, texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64)), texts.units)
     return change

@@ -1,7 +1,8 @@
-"""Verification: recount every rule from the derivations and compare the result with the store.
+"""Verify a store: recount every rule and link, and compare the result with the stored counts.
 
-Pairs are read in batches of a few thousand. Their counts and the stored rules are spilled to files by rule key, then
-compared one part of the keys at a time. So memory depends on the size of a part, not on the size of the store.
+Pairs are read in batches of a few thousand. Their counts and the stored rules are written to temporary files by rule
+key, then compared one part of the keys at a time. So memory depends on the size of a part, not on the size of the
+store.
 """
 
 import os
@@ -32,25 +33,25 @@ from hierogram.storage.store import Store
 
 _PAIRS_PER_READ = 2_000
 _LINKS_PER_READ = 5_000
-"""Number of pairs whose links are read together. If they are unreadable, one problem names the whole range."""
-_RULES_AT_ONCE = 300_000
-"""Number of rule rows that are compared together: stored rows plus recounted rows."""
-_COUNTS_AT_ONCE = 100_000
+"""Number of pairs whose links are read together. If reading fails, one problem names all of them."""
+_RULES_PER_PART = 300_000
+"""Number of rule rows in a part: stored rows plus recounted rows."""
+_COUNTS_PER_PART = 100_000
 _MAX_PROBLEMS = 20
 
 CountName = tuple[str, str, object]
-"""Name of an aligner count: (direction, source word, target word), (side, word, column), or (`_JUMP`, direction,
-width).
+"""Name of an aligner count: (direction, source word, target word), (side, word, column), or
+(`_JUMP`, direction, width).
 """
 _LEXICON, _JUMP = "lexicon", "jump"
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """Result of a verification. `problems` describes the first problems; it is empty if the store is sound.
+    """Result of a verification. `problems` describes the first problems. It is empty for a sound store.
 
-    `damaged_file`: the database file is partly unreadable. `human_links`: number of
-    fixed or forbidden links to which alignments were compared.
+    `damaged_file` is True if the database file is partly unreadable. `human_links` is the number of fixed or forbidden
+    links that were checked.
     """
 
     pairs: int
@@ -63,7 +64,7 @@ class VerifyReport:
     human_links: int = 0
 
 
-_RULE = np.dtype(
+_RULE_DTYPE = np.dtype(
     [
         ("number", np.int64), ("keys", np.uint64, 2), ("length", np.int32), ("scope", np.int32),
         ("nonterminals", np.int32), ("source_terminals", np.int32), ("target_terminals", np.int32),
@@ -72,12 +73,11 @@ _RULE = np.dtype(
     ]
 )  # fmt: skip
 """Spilled rule: its id, or its index among all recounted rules, and its columns except the sides."""
-_COLUMNS = [name for name in _RULE.names or () if name != "number"]
+_COLUMNS = [name for name in _RULE_DTYPE.names or () if name != "number"]
 WORD_COUNT_COLUMNS = WordCounts._fields[2:]
-_LINKS = np.dtype([("stored", np.bool_), ("counts", np.int64, len(WORD_COUNT_COLUMNS))])
+_COUNTS_DTYPE = np.dtype([("stored", np.bool_), ("counts", np.int64, len(WORD_COUNT_COLUMNS))])
 """Spilled row of an aligner table, stored or recounted. The row's key is its text."""
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
-
 
 SpilledRules = tuple[NDArray[np.int64], NDArray[Any], Blobs, Blobs]
 """Rules in the form of `Spill`: slices, rows, source and target sides."""
@@ -86,7 +86,7 @@ SpilledRules = tuple[NDArray[np.int64], NDArray[Any], Blobs, Blobs]
 def _to_spilled(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SpilledRules:
     slices = (rules.keys[:, 1] >> _SHIFT).astype(np.int64)
     order = np.argsort(slices, kind="stable")
-    rows = np.empty(len(order), _RULE)
+    rows = np.empty(len(order), _RULE_DTYPE)
     rows["number"] = numbers[order]
     for name in _COLUMNS:
         rows[name] = getattr(rules, name)[order]
@@ -104,8 +104,9 @@ def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
 class RulePart:
     """Stored and recounted rules within one slice of the keys.
 
-    `rows` int64[n]: row of each recounted rule that has its total counts. `numbers`: indices of the rows among all
-    recounted rows. `collisions`: descriptions of rules that have the same key as an earlier rule, by number.
+    `rows` int64[n] are the rows of `counted` with the total counts of a rule. `numbers` are the indices of the rows of
+    `counted` among all recounted rows. `collisions` describes the rules whose key is equal to the key of
+    an earlier rule, by number.
     """
 
     stored: StoredRules
@@ -115,12 +116,12 @@ class RulePart:
     collisions: dict[int, str]
 
     def matches(self) -> Matches:
-        """Match rows of `counted` and of `stored`; return the matches and the rows on only one side."""
+        """Match the rows of `counted` and `stored`. Returns the matches, and the rows without a match."""
         matches = match_keys(self.counted.keys[self.rows], self.stored.rules.keys)
         return matches._replace(ours=self.rows[matches.ours], only_ours=self.rows[matches.only_ours])
 
     def differences(self, matches: Matches) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yield the name of each column and the matches that differ in it."""
+        """Yield the name of each column, and the indices of the matches with different values."""
         stored, counted = self.stored.rules, self.counted
         for name in SIDES:
             texts = getattr(stored, name), matches.theirs, getattr(counted, name), matches.ours
@@ -134,8 +135,8 @@ class RulePart:
 class Recount:
     """Recount of the derivations, samples and links of a snapshot, with the corresponding stored data.
 
-    `damaged_pairs`: unreadable pairs. `damaged_links`: pairs with unreadable links, `unreadable_links`: messages about
-    groups of pairs with links that cannot be read. `rules`, `rule_tokens` and `expected_tokens` are the stored totals.
+    `damaged_pairs` cannot be read. `damaged_links` are pairs with invalid links. `unreadable_links` are messages about
+    groups of pairs whose links cannot be read. `rules`, `rule_tokens` and `expected_tokens` are the stored totals.
     """
 
     _stored: Spill
@@ -150,7 +151,7 @@ class Recount:
     damaged_links: list[Damage] = field(default_factory=list)
 
     def add_stored_rules(self, stored: StoredRules) -> None:
-        """Add some of the stored rules."""
+        """Add rows of the stored rules. May be called several times."""
         self.rules += len(stored.ids)
         self.rule_tokens += int(stored.rules.count.sum())
         self.expected_tokens += float(stored.rules.expected_uses.sum())
@@ -158,7 +159,7 @@ class Recount:
 
     def rule_parts(self) -> Iterator[RulePart]:
         """Yield all rules, one part of the keys at a time."""
-        for first, last in slice_ranges([self._stored, self._counted], _RULES_AT_ONCE):
+        for first, last in slice_ranges([self._stored, self._counted], _RULES_PER_PART):
             recounted = _from_spilled(self._counted, first, last)
             counted, numbers = recounted.rules, recounted.ids
             firsts = first_rows_by_key(counted.keys)
@@ -174,8 +175,8 @@ class Recount:
             yield RulePart(stored, counted.added_up(firsts), numbers, np.flatnonzero(is_first), collisions)
 
     def link_parts(self) -> Iterator[dict[CountName, tuple[int, int]]]:
-        """Yield the aligner counts that differ, in parts, as (stored, recounted)."""
-        for first, last in slice_ranges([self._links], _COUNTS_AT_ONCE):
+        """Yield the aligner counts that differ, in parts. A value is (stored, recounted)."""
+        for first, last in slice_ranges([self._links], _COUNTS_PER_PART):
             rows, [texts] = self._links.read(first, last)
             row_by_key: dict[bytes, int] = {}
             key_rows = np.array([row_by_key.setdefault(name, len(row_by_key)) for name in split_blobs(texts)], np.int64)
@@ -186,14 +187,18 @@ class Recount:
             differing: dict[CountName, tuple[int, int]] = {}
             for row, column in np.argwhere(stored != counted).tolist():
                 stored_count, recounted = int(stored[row, column]), int(counted[row, column])
-                differing[_describe_count(keys[row], column)] = stored_count, recounted
+                differing[_count_name(keys[row], column)] = stored_count, recounted
             yield differing
 
 
 @contextmanager
 def open_recount(snapshot: Snapshot, report: Steps | None = None) -> Iterator[Recount]:
-    """Recount everything. The stored rules must be passed to the recount before comparing."""
-    with open_spill(_RULE, 2) as stored, open_spill(_RULE, 2) as counted, open_spill(_LINKS, 1) as links:
+    """Recount all rules and links. Pass the stored rules to `add_stored_rules` before a comparison."""
+    with (
+        open_spill(_RULE_DTYPE, 2) as stored,
+        open_spill(_RULE_DTYPE, 2) as counted,
+        open_spill(_COUNTS_DTYPE, 1) as links,
+    ):
         recount = Recount(stored, counted, links)
         _recount_links(snapshot, recount, links)
         _recount_rules(snapshot, recount, counted, report)
@@ -247,7 +252,7 @@ def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored
     keys += [f"{_JUMP}\0{direction}\0{width}" for direction, width, _ in counts.jumps]
     slices = np.fromiter((hash(key) % SLICES for key in keys), np.int64, len(keys))
     order = np.argsort(slices, kind="stable")
-    rows = np.zeros(len(keys), _LINKS)
+    rows = np.zeros(len(keys), _COUNTS_DTYPE)
     rows["stored"] = stored
     first = 0
     for table in (counts.lexicon, counts.words, counts.jumps):
@@ -258,7 +263,7 @@ def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored
     links.add(slices[order], rows[order], join_blobs([keys[k].encode() for k in order.tolist()]))
 
 
-def _describe_count(key: bytes, column: int) -> CountName:
+def _count_name(key: bytes, column: int) -> CountName:
     table, first, *second = key.decode().split("\0")
     if table == _LEXICON:
         return (*DIRECTIONS, "")[column], first, second[0]
@@ -272,24 +277,21 @@ def _format_rule(rules: RuleDeltas, row: int) -> str:
 
 
 class _Problems:
-    """The first problems found, ordered by kind and then by place, and the total number."""
+    """First problems in order of kind and sort key, and the number of all problems."""
 
     def __init__(self) -> None:
         self.number = 0
-        self._first: list[tuple[int, Any, str]] = []
+        self.first: list[tuple[int, Any, str]] = []
 
     def add(self, kind: int, sort_keys: Sequence[Any], describe: Callable[[int], str]) -> None:
         self.number += len(sort_keys)
         first = nsmallest(_MAX_PROBLEMS, range(len(sort_keys)), key=sort_keys.__getitem__)
-        self._first += [(kind, sort_keys[k], describe(k)) for k in first]
-        self._first.sort(key=lambda problem: problem[:2])
-        del self._first[_MAX_PROBLEMS:]
+        self.first += [(kind, sort_keys[k], describe(k)) for k in first]
+        self.first.sort(key=lambda problem: problem[:2])
+        del self.first[_MAX_PROBLEMS:]
 
     def add_all(self, kind: int, lines: Sequence[str]) -> None:
         self.add(kind, range(len(lines)), lines.__getitem__)
-
-    def first(self) -> list[str]:
-        return [line for *_, line in self._first]
 
 
 _TABLES, _UNREADABLE_LINKS, _ALIGNER, _DAMAGED_PAIRS, _COLLISIONS, _UNUSED, _DIFFERENT, _MISSING = range(8)
@@ -335,7 +337,7 @@ def _value(rules: RuleDeltas, name: str, row: int) -> object:
 
 
 def verify(store: Store, report: Steps | None = None) -> VerifyReport:
-    """Compare every stored count with a recount of the derivations, in one snapshot, and check the database file."""
+    """Compare every stored count with a recount in one snapshot, and check the database file."""
     with ThreadPoolExecutor(1, thread_name_prefix="check") as thread:
         # Check the file in a second thread, because the check reads the whole file and releases the GIL.
         checking = thread.submit(store.file_damage)
@@ -368,7 +370,7 @@ def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
                 problems.add(_ALIGNER, list(lines), list(lines.values()).__getitem__)
             for part in recount.rule_parts():
                 _compare(part, problems)
-    messages = problems.first()
+    messages = [line for *_, line in problems.first]
     return VerifyReport(
         recount.pairs,
         recount.rules,

@@ -17,7 +17,7 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.kinds.kind import (
     ChainConfig,
     EmptyCounts,
-    PairSchedules,
+    PairSchedule,
     State,
     StoredSamples,
     SweepRequest,
@@ -63,7 +63,7 @@ class SampledChain:
     """
 
     def __init__(
-        self, rows: Sequence[PairRow], settings: Settings, schedule: PairSchedules, threads: int | None
+        self, rows: Sequence[PairRow], settings: Settings, schedule: PairSchedule, threads: int | None
     ) -> None:
         kind = find_kind(settings)
         self.settings = settings
@@ -158,7 +158,7 @@ def sample(
     pairs: Iterable[GivenPair] | Frame,
     *,
     model: Prior = PitmanYor(),
-    schedule: PairSchedules | None = None,
+    schedule: PairSchedule | None = None,
     seed: int = 1,
     span_limit: int = 7,
     grammar: str = SYNCHRONOUS,

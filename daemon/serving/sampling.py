@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
-from hierogram.daemon.learning.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, apply_corrections
+from hierogram.daemon.learning.alignment.incremental import MAX_CORRECTIONS, IncrementalAligner, apply_corrections
 from hierogram.daemon.learning.kinds.stored import DamagedPairsError
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import IncrementalIndexer, rekey
@@ -248,7 +248,7 @@ class SamplingTurns:
 
     def _correct(self) -> None:
         store = self._learner.store
-        while pending := store.pending_corrections(PAIRS_AT_ONCE):
+        while pending := store.pending_corrections(MAX_CORRECTIONS):
             ids = [correction.id for correction in pending]
             self._residency.drop(set(ids))
             for rebuilt in apply_corrections(store, pending, self._section.threads or None):

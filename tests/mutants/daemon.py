@@ -216,8 +216,8 @@ DAEMON_FAULTS = (
     Fault(
         "the discounted mass is lost",
         "daemon/exports/format.py",
-        "+ smoothing * {condition}_seen * ({of}_seen / all_seen)",
-        "+ 0 * {condition}_seen * ({of}_seen / all_seen)",
+        "+ smoothing * {condition}_seen * ({event}_seen / all_seen)",
+        "+ 0 * {condition}_seen * ({event}_seen / all_seen)",
         (_FORMATS, "-k", "json_lines"),
     ),
     Fault(
@@ -371,7 +371,7 @@ DAEMON_FAULTS = (
     Fault(
         "rules of new pairs are scored without rules that share a target side",
         "daemon/exports/loading.py",
-        "    sides = {}\n    for side in SIDES:\n",
+        "    sides = {}\n    for side in SIDE_COLUMNS:\n",
         '    sides = {}\n    for side in ("source",):\n',
         (_FOLLOWING, "-k", "added_at_once"),
     ),

@@ -1179,8 +1179,8 @@ FAULTS = (
     Fault(
         "decoders get rules with an empty side",
         "daemon/exports/exporting.py",
-        "both_sides = LINKS not in notation.offers and format.needs == TRANSLATION",
-        "both_sides = LINKS in notation.offers and format.needs == TRANSLATION",
+        "nonempty_sides = LINKS not in notation.offers and format.needs == TRANSLATION",
+        "nonempty_sides = LINKS in notation.offers and format.needs == TRANSLATION",
         ("tests/daemon/learning/test_itg_learning.py", "-k", "commands_and_exports and sqlite"),
     ),
     # Known links.

@@ -241,7 +241,7 @@ class StoreGrammar:
         self.grows = LINKS in notation.offers
         """True if new pairs can be added, which requires rules with links from pairs."""
         self._store = store
-        self._plan = replace(resolve_plan(replace(options, format=_TABLE), notation), both_sides=not self.grows)
+        self._plan = replace(resolve_plan(replace(options, format=_TABLE), notation), nonempty_sides=not self.grows)
         self._names = tuple(feature.name for feature in self._plan.features)
         self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names)
         self._values = np.zeros((0, len(self._names)))

@@ -1,1 +1,1 @@
-"""Word alignment of files and of new pairs, and its evaluation."""
+"""Word alignment of files, of stored pairs and of single texts."""

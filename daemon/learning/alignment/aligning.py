@@ -1,4 +1,4 @@
-"""Word alignment of a corpus: sample both directions with several chains in threads, then symmetrize."""
+"""Align the words of a corpus: sample both directions with several chains in threads, then symmetrize."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWARD, AlignOptions
-from hierogram.daemon.learning.alignment.robust import assign_roles, empty_pairs, some_pairs
+from hierogram.daemon.learning.alignment.robust import assign_roles, empty_pairs, select_pairs
 from hierogram.daemon.learning.stored_links import LinkedTexts, Links, words_and_stems
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import MAX_WORDS, Direction, Side, make_direction, read_side, split_tokens
@@ -42,19 +42,20 @@ from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.parts import index_words
 
-INCREMENTAL: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0, "thinning": 1}
+INCREMENTAL_OPTIONS: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0, "thinning": 1}
 """Options for aligning pairs given the counts of many other pairs, which needs few sweeps."""
-_PAIRS_AT_ONCE = 10_000
-_COMPUTING_STEMS = threading.Lock()
-_WORDS_OF_LANES = 20_000_000
-"""Maximum number of emitted words, summed over all lanes. A lane needs about 40 bytes per word."""
+_PAIRS_PER_CHUNK = 10_000
+_STEMS_LOCK = threading.Lock()
+"""Keeps threads from computing the same stems twice."""
+_MAX_LANE_WORDS = 20_000_000
+"""Maximum number of emitted words in all lanes together. A lane needs about 40 bytes per word."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedCorpus:
-    """Links of all pairs, sorted by source, then target position, and each link's posterior probability, float32[L].
+    """Alignment of a corpus: links by source and target position, and their probabilities float32[n].
 
-    `skipped` are the pairs that are too long to align, by index, with the words of their longer side.
+    `skipped` contains the pairs that are too long to align: index of the pair, and word count of its longer side.
     """
 
     links: LinkList
@@ -71,8 +72,8 @@ class AlignedCorpus:
 
     def __iter__(self) -> Iterator[list[tuple[int, int, float]]]:
         # Convert in chunks, because Python objects take much more memory than arrays.
-        for first in range(0, self.pairs, _PAIRS_AT_ONCE):
-            offset = self.links.offset[first : first + _PAIRS_AT_ONCE + 1]
+        for first in range(0, self.pairs, _PAIRS_PER_CHUNK):
+            offset = self.links.offset[first : first + _PAIRS_PER_CHUNK + 1]
             rows = slice(int(offset[0]), int(offset[-1]))
             columns = (column[rows].tolist() for column in (self.links.source, self.links.target, self.posterior))
             links = zip(*columns, strict=True)
@@ -80,7 +81,7 @@ class AlignedCorpus:
                 yield list(islice(links, number))
 
     def to_words(self, sources: Iterable[str], targets: Iterable[str]) -> "AlignedCorpus":
-        """Return word links from lines of linked word parts, each with the highest probability of its parts' links."""
+        """Return links between words, given the lines of parts. A link has the best probability of its parts."""
         links: list[tuple[int, int]] = []
         posterior: list[float] = []
         offset = [0]
@@ -101,7 +102,7 @@ class AlignedCorpus:
             self.skipped,
         )
 
-    def select_pairs(self, pairs: NDArray[np.int64]) -> "AlignedCorpus":
+    def select(self, pairs: NDArray[np.int64]) -> "AlignedCorpus":
         """Return the alignment of the pairs at these indices, in this order. Indices may repeat."""
         lengths = np.diff(self.links.offset)[pairs]
         offset = np.zeros(len(pairs) + 1, np.int64)
@@ -109,8 +110,8 @@ class AlignedCorpus:
         columns: list[NDArray[Any]] = [self.links.source, self.links.target, self.posterior]
         source, target, posterior = selected = [np.empty(offset[-1], column.dtype) for column in columns]
         # Copy in chunks, because an index array for all links would take more memory than the links.
-        for first in range(0, len(pairs), _PAIRS_AT_ONCE):
-            part = slice(first, first + _PAIRS_AT_ONCE)
+        for first in range(0, len(pairs), _PAIRS_PER_CHUNK):
+            part = slice(first, first + _PAIRS_PER_CHUNK)
             links = slice(offset[first], offset[min(part.stop, len(pairs))])
             starts = np.repeat(self.links.offset[pairs[part]] - offset[:-1][part], lengths[part])
             for to, column in zip(selected, columns, strict=True):
@@ -118,7 +119,7 @@ class AlignedCorpus:
         return AlignedCorpus(LinkList(source, target, offset), posterior, self.skipped)
 
     def concatenate(self, other: "AlignedCorpus") -> "AlignedCorpus":
-        """Return the alignment of these pairs, followed by the other pairs."""
+        """Return the alignment of these pairs followed by the other pairs."""
         links = LinkList(
             np.concatenate([self.links.source, other.links.source]),
             np.concatenate([self.links.target, other.links.target]),
@@ -127,19 +128,19 @@ class AlignedCorpus:
         return AlignedCorpus(links, np.concatenate([self.posterior, other.posterior]), self.skipped)
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
-        """Yield Pharaoh lines `0-0 1-2`; scores append ` ||| ` and the links' posteriors in the same order."""
+        """Yield Pharaoh lines such as `0-0 1-2`. `with_scores` appends ` ||| ` and the link probabilities."""
         if with_scores:
             yield from map(" ||| ".join, self.lines_and_scores())
         else:
             yield from map(_pharaoh_line, self)
 
     def lines_and_scores(self, decimals: int = 4) -> Iterator[tuple[str, str]]:
-        """Yield a Pharaoh line and a line of the links' posteriors for each pair."""
+        """Yield a Pharaoh line and a line of link probabilities for each pair."""
         for links in self:
             yield _pharaoh_line(links), " ".join([f"{p:.{decimals}f}" for _, _, p in links])
 
     def json_lines(self) -> Iterator[str]:
-        """Yield a JSON object for each pair: `alignment` (a Pharaoh line) and `links` with their probabilities."""
+        """Yield a JSON object for each pair: `alignment` (a Pharaoh line) and `links` with probabilities."""
         for links in self:
             plain = [{"source": s, "target": t, "probability": round(p, 4)} for s, t, p in links]
             yield json.dumps({"alignment": _pharaoh_line(links), "links": plain})
@@ -155,7 +156,7 @@ def _pharaoh_line(links: Iterable[tuple[int, int, float]]) -> str:
 
 
 def corpus_options(request: AlignOptions, pairs: int) -> AlignerOptions:
-    """Return the sampler options for a corpus of `pairs` pairs. Raises `UsageError` if the model does not exist."""
+    """Return the sampler options for this number of pairs. Raises `UsageError` for unknown models."""
     if request.model not in ALL_MODELS:
         raise UsageError(f"unknown model {request.model!r}: expected {', '.join(ALL_MODELS)}")
     return model_options(request.model, pairs, request.sweeps, chains=request.chains, seed=request.seed)
@@ -166,7 +167,7 @@ _Result = TypeVar("_Result")
 
 
 class _SweepCounter:
-    """Counts the sweeps of all threads. Once `stopped`, `count_sweep` raises `CancelledError`."""
+    """Counter of the sweeps of all threads. `count_sweep` raises `CancelledError` after `stopped` is set."""
 
     def __init__(self, total: int, report: Steps | None) -> None:
         self._total = total
@@ -184,7 +185,7 @@ class _SweepCounter:
                 self._report(self._done, self._total)
 
     def run_all(self, run: Callable[[_Job], _Result], jobs: Sequence[_Job], threads: int | None) -> list[_Result]:
-        """Run jobs in threads. If one fails, the others end after their current sweep."""
+        """Run jobs in threads. If a job fails, the other jobs end after their current sweep."""
         with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(jobs)), "align") as pool:
             try:
                 return list(pool.map(run, jobs))
@@ -195,10 +196,10 @@ class _SweepCounter:
 
 
 class DirectionTask(NamedTuple):
-    """A direction to sample (0 emits target words), with counts of other pairs, initial and known links.
+    """Direction to sample, with the counts of other pairs, the initial links and the known links.
 
-    `stems` returns the stems of both sides. It computes them on the first call, since they take as much memory as the
-    words.
+    Direction 0 emits target words, direction 1 source words. `stems` computes the stems of both sides on the first
+    call, because they take as much memory as the words.
     """
 
     number: int
@@ -213,7 +214,7 @@ class DirectionTask(NamedTuple):
         prior = None if self.prior is None else self.prior[with_stems][self.number]
         if not with_stems:
             return self.direction, prior
-        with _COMPUTING_STEMS:
+        with _STEMS_LOCK:
             source, target = self.stems()
         return _make_direction(self.number, source, target), prior
 
@@ -229,7 +230,7 @@ def make_direction_tasks(
     links: Links | None = None,
     stems: tuple[Side, Side] | None = None,
 ) -> list[DirectionTask]:
-    """Return both directions, forward and backward. The `stems` of both sides are computed if needed and not given."""
+    """Return the tasks of both directions, forward first. Missing stems are computed when needed."""
     make_stems = lru_cache(lambda: stems or words_and_stems(source, target)[1])
     return [
         DirectionTask(number, _make_direction(number, source, target), make_stems, prior, starts)
@@ -244,11 +245,12 @@ def align(
     report: Steps | None = None,
     read_prior: Callable[[Side, Side], LearnedCounts] | None = None,
 ) -> AlignedCorpus:
-    """Align sentences with their translations; `report` receives sweeps done and in total.
+    """Align sentences with their translations. `report` receives the number of sweeps done and in total.
 
     `read_prior` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give
-    equal links with any number of threads. Uncounted pairs do not change the links of other pairs. Pairs with a side of
-    more than `MAX_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
+    equal links with any number of threads. Pairs with an empty side or very different lengths do not change the links
+    of other pairs. Pairs with a side of more than `MAX_WORDS` words are skipped. Raises `UsageError` and
+    `AlignmentInputError`.
     """
     request = request or AlignOptions()
     if request.direction not in DIRECTIONS:
@@ -261,26 +263,25 @@ def align(
         if request.direction != BOTH or read_prior is not None:
             incompatible = "--store" if read_prior is not None else f"--direction {request.direction}"
             raise UsageError(
-                f"the model {request.model} aligns both directions jointly, without prior counts: "
-                f"remove {incompatible}"
+                f"the model {request.model} aligns both directions jointly, without prior counts: remove {incompatible}"
             )
         options = corpus_options(request, len(sides[0].offset) - 1)
         samples = _sample_jointly(sides[0], sides[1], options, request.threads, report)
         return replace(AlignedCorpus(*decode_links(samples, *sides, implied=False)), skipped=skipped)
     prior = read_prior(*sides) if read_prior is not None else None
-    # Raises if the sides have different numbers of lines.
+    # This raises an error if the sides have different numbers of lines.
     make_direction(*sides)
     aligned = _align_robustly(sides, request, report, prior)
     return replace(aligned, skipped=skipped)
 
 
 def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side], dict[int, int]]:
-    """Read both sides; return also indices and lengths of the pairs that are too long to align, which become empty."""
+    """Read both sides with too long pairs emptied. Also returns `AlignedCorpus.skipped`."""
     skipped: dict[int, int] = {}
 
     def without_long(lines: Iterable[str]) -> Iterator[str]:
         for pair, line in enumerate(lines):
-            # Counting characters is faster than splitting.
+            # Count characters first, because this is faster than splitting.
             if len(line) > MAX_WORDS and (words := len(split_tokens(line))) > MAX_WORDS:
                 skipped[pair] = max(words, skipped.get(pair, 0))
                 yield ""
@@ -294,11 +295,11 @@ def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side
 def _align_robustly(
     sides: list[Side], request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
 ) -> AlignedCorpus:
-    """Align the counted pairs, then the others given their counts or the `prior`. Clears `sides`, which it copies."""
+    """Align the counted pairs, then the uncounted pairs given their counts. Clears `sides` to free memory."""
     roles = assign_roles(*sides)
     source, target = sides
-    uncounted = some_pairs(source, roles.uncounted), some_pairs(target, roles.uncounted)
-    counted = some_pairs(source, roles.counted), some_pairs(target, roles.counted)
+    uncounted = select_pairs(source, roles.uncounted), select_pairs(target, roles.uncounted)
+    counted = select_pairs(source, roles.counted), select_pairs(target, roles.counted)
     del source, target
     sides.clear()
     options = corpus_options(request, len(roles.counted))
@@ -306,14 +307,14 @@ def _align_robustly(
     if len(roles.uncounted):
         if MODELS[request.model].prior_counts:
             if prior is None:
-                prior = _count_part_links(*counted, links, request.direction)
-            options = replace(options, **INCREMENTAL)
+                prior = _count_links(*counted, links, request.direction)
+            options = replace(options, **INCREMENTAL_OPTIONS)
         aligned = aligned.concatenate(_align_subset(*uncounted, request, options, None, prior, thresholds)[0])
     if len(roles.counted) == len(roles.same_as):
         return aligned
     position = np.zeros(len(roles.same_as), np.int64)
     position[np.concatenate([roles.counted, roles.uncounted])] = np.arange(len(aligned))
-    return aligned.select_pairs(position[roles.same_as])
+    return aligned.select(position[roles.same_as])
 
 
 def _align_subset(
@@ -325,13 +326,13 @@ def _align_subset(
     prior: LearnedCounts | None,
     thresholds: Thresholds | None = None,
 ) -> tuple[AlignedCorpus, Thresholds | None, list[NDArray[np.int16]]]:
-    """Align some pairs; return also the thresholds and each sampled direction's links, forward first."""
+    """Align a subset of pairs. Also returns thresholds, and the links of the sampled directions."""
     tasks = make_direction_tasks(source, target, prior)
     if request.direction != BOTH:
         tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
     marginals = _sample(tasks, options, request.threads, report)
     directions = [task.direction for task in tasks]
-    # The stems take much memory and are not needed to decode.
+    # Free the stems, which take much memory and are not needed for decoding.
     del tasks
     if request.direction != BOTH:
         decoded = decode(directions[0], options.model, marginals[0])
@@ -343,8 +344,8 @@ def _align_subset(
     return AlignedCorpus(joined, mean_posterior(joined, source, target, marginals)), thresholds, links
 
 
-def _count_part_links(source: Side, target: Side, links: Sequence[NDArray[np.int16]], direction: str) -> LearnedCounts:
-    """Return the counts of links, by words and by stems; a direction that was not sampled has no links."""
+def _count_links(source: Side, target: Side, links: Sequence[NDArray[np.int16]], direction: str) -> LearnedCounts:
+    """Count the links of words and of stems. In a direction that was not sampled, all words are unlinked."""
     if direction == FORWARD:
         links = [*links, np.full(len(source.words), UNLINKED, np.int16)]
     elif direction != BOTH:
@@ -364,7 +365,7 @@ def _sample_jointly(
     report: Steps | None,
     prior: LearnedCounts | None = None,
 ) -> LinkSamples:
-    """Sample from a joint model of both directions. Each chain starts from links sampled by the default model."""
+    """Sample from a joint model of both directions. Chains start from links of the default model."""
     sampler = JOINT_MODELS[options.model].load()(source, target, options, prior[0] if prior else ())
     first_options = model_options(
         DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity, stems=False
@@ -403,15 +404,18 @@ def align_sides(
     known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = POSTERIOR,
 ) -> tuple[Links, AlignedCorpus]:
-    """Align both directions, given counts, initial and `known` links if any; return their links and the alignment."""
+    """Align both directions. Returns the links of each direction and the symmetrized alignment.
+
+    Optional arguments are the counts of other pairs (`prior`), initial `links`, and `known` links by pair index.
+    """
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
-        # Joint models ignore initial links and known links while sampling. Known links are applied to the result.
+        # Apply known links to the result, because joint models ignore them while sampling.
         joined, posterior = decode_links(samples, source, target, implied=True)
         if known:
             joined = _apply_known_links(joined, known, exclusive=True)
             posterior = link_posteriors(samples, joined, source, target)
-            _set_fixed(posterior, joined, known)
+            _set_fixed_posteriors(posterior, joined, known)
         return split_directions(joined, source, target), AlignedCorpus(joined, posterior)
     tasks = make_direction_tasks(source, target, prior, links)
     if known:
@@ -422,7 +426,7 @@ def align_sides(
     if known:
         joined = _apply_known_links(joined, known)
     posterior = mean_posterior(joined, source, target, marginals)
-    _set_fixed(posterior, joined, known or {})
+    _set_fixed_posteriors(posterior, joined, known or {})
     return (decoded[0], decoded[1]), AlignedCorpus(joined, posterior)
 
 
@@ -433,7 +437,7 @@ def _decode_links(
 
 
 def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], exclusive: bool = False) -> LinkList:
-    """Add fixed and remove forbidden links. With `exclusive`, a word with a fixed link keeps only its fixed links."""
+    """Add fixed and remove forbidden links. With `exclusive`, words with fixed links lose other links."""
     sources, targets = [], []
     lengths = np.diff(links.offset)
     copied = 0
@@ -452,7 +456,7 @@ def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], exclusi
     return LinkList(np.concatenate(sources), np.concatenate(targets), offset)
 
 
-def _set_fixed(posterior: NDArray[np.float32], links: LinkList, known: Mapping[int, KnownLinks]) -> None:
+def _set_fixed_posteriors(posterior: NDArray[np.float32], links: LinkList, known: Mapping[int, KnownLinks]) -> None:
     """Set the posteriors of fixed links to 1."""
     for pair, (fixed, _) in known.items():
         for link in range(int(links.offset[pair]), int(links.offset[pair + 1])):
@@ -468,7 +472,7 @@ def run_direction(
     key: int | None = None,
     marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run a direction's chain, numbered from 0, and add its samples to `marginals` of earlier chains if given."""
+    """Run one chain of a direction. Its samples are added to the `marginals` of earlier chains, if given."""
     direction, prior = task.view(options.knows_stems(chain))
     key = chain_seed(options.seed, task.number, chain) if key is None else key
     return run_chain(build(options, direction, prior, task.evidence), key, task.links, report, marginals)
@@ -480,10 +484,10 @@ def _sample(
     threads: int | None,
     report: Steps | None,
 ) -> list[Marginals]:
-    """Run all chains in lanes, in parallel. A lane runs its chains one after another and adds up their samples."""
-    # The number of lanes must not depend on the number of threads. It bounds the memory of counts and samples.
+    """Run all chains in parallel lanes. A lane runs chains one after another and adds up their samples."""
+    # The lanes limit the memory. Their number must not depend on `threads`, because it can change the result.
     words = sum(len(task.direction.sides.emitted) for task in tasks)
-    lanes = min(options.chains, max(1, _WORDS_OF_LANES // max(words, 1)))
+    lanes = min(options.chains, max(1, _MAX_LANE_WORDS // max(words, 1)))
     jobs = [(task, lane) for lane in range(lanes) for task in tasks]
     sweeps = _SweepCounter(len(tasks) * options.chains * options.sweeps, report)
 

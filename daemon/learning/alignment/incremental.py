@@ -1,4 +1,4 @@
-"""Incremental alignment of a store: align new pairs given the aligner's counts, and re-align earlier pairs.
+"""Align new pairs of a store given the aligner's counts, and re-align earlier pairs.
 
 Pairs are also re-aligned when users change their fixed or forbidden links.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hierogram.daemon.learning.alignment.aligning import (
-    INCREMENTAL,
+    INCREMENTAL_OPTIONS,
     AlignedCorpus,
     align_sides,
     corpus_options,
@@ -49,29 +49,30 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 MIN_MATERIAL_CHANGE = 0.1
-"""A change of an alignment is material if more than this share of old and new links differs."""
+"""A changed alignment is material if more than this share of its old and new links differs."""
 
 MIN_ARRIVED_SHARE = 0.25
-"""Pairs are re-aligned once more than this share of all pairs has only been aligned on arrival."""
+"""Pairs are re-aligned while more than this share of all pairs has only been aligned on arrival."""
 
 _SWEEP_ON_ARRIVAL, _SWEEP_IN_BATCH = 1, 2
-"""Initial sweep number of a pair that is aligned given many known pairs, and of a pair aligned with few or no known
-pairs. The latter counts as re-aligned.
+"""Initial sweep number of a pair that is aligned given the counts of many other pairs, and of a
+pair that is aligned in a batch without such counts, which counts as re-aligned.
 """
 _CELLS_PER_BATCH = 30_000_000
+"""Maximum number of cells of a batch. A pair has as many cells as possible links."""
 _MAX_BATCHES, _MAX_PAIRS = 32, 1_000_000
-"""Limits of a round: number of batches and of pairs."""
+"""Maximum number of batches and of pairs in a round."""
 _PAIRS_PER_COMMIT = 8_192
 _STORED_DECIMALS = 2
-"""Decimals of stored link probabilities. More would be noise, since the calibration error is at least 0.02."""
+"""Decimals of stored link probabilities, whose calibration error is at least 0.02."""
 _SEED_STEP = 1_000_003
-_REALIGNMENT: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0, "thinning": 1}
-"""Options for pairs that start from their links, given many others."""
+_REALIGNMENT_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0, "thinning": 1}
+"""Options for re-aligning pairs, which start from their links, given the counts of many other pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RealignReport:
-    """Re-aligned pairs: `changed` is the number of new alignments, `rebuilt` the pairs with derivations among these."""
+    """Re-aligned batch: numbers of pairs and changed alignments, and changed pairs with derivations."""
 
     pairs: int
     changed: int
@@ -80,7 +81,7 @@ class RealignReport:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """Numbers of aligned, training and re-aligned pairs and of changed alignments; time in seconds."""
+    """Numbers of aligned, trained and re-aligned pairs and of changed alignments, and the time in seconds."""
 
     pairs: int
     trained: int
@@ -90,11 +91,11 @@ class AlignReport:
 
 
 class IncrementalAligner:
-    """Aligner of a store's pairs. Only one may write to the store.
+    """Aligner of the pairs in a store. Only one aligner may write to a store at a time.
 
-    Pairs with given alignments keep them and train the aligner. Threads align the batches. The batches of a round use
-    the counts of all other pairs but not of each other, so the result does not depend on threads. Beyond its first
-    batch, a round has no more pairs than the other pairs with links.
+    Pairs with given alignments keep them and train the aligner. A round aligns one or more batches of pairs. Each batch
+    uses the counts of all pairs outside the round, so the result does not depend on the number of threads. A round of
+    several batches has no more pairs than there are linked pairs outside the round.
     """
 
     def __init__(self, store: Store, threads: int | None = None) -> None:
@@ -103,20 +104,20 @@ class IncrementalAligner:
         self._trained_up_to = 0
 
     def align_new(self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1) -> int:
-        """Align up to `limit` pairs without an alignment, in up to `max_batches` batches; return their number."""
+        """Align up to `limit` new pairs in up to `max_batches` batches. Returns the number of pairs."""
         pairs = self._store.unaligned_pairs(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         if not pairs:
             return 0
         self.train()
-        others = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
-        batches = _make_batches(pairs, others, max_batches, realign=False)
+        linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
+        batches = _make_batches(pairs, linked, max_batches, realign=False)
         for changes in self._align_batches(align_new_batch, batches, report):
             for change in changes:
                 self._store.align(change)
         return sum(map(len, batches))
 
     def train(self) -> int:
-        """Train the aligner on given alignments that it has not seen yet; return their number."""
+        """Train the aligner on given alignments that it has not seen yet. Returns the number of alignments."""
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_PER_COMMIT):
             check_alignments(rows)
@@ -131,7 +132,7 @@ class IncrementalAligner:
         return number
 
     def needs_realignment(self) -> bool:
-        """Return True if many pairs were aligned only on arrival, so that all pairs must be realigned."""
+        """Check if too many pairs have only been aligned on arrival."""
         stalest = self._store.stalest_links(1)
         if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:
             return False
@@ -140,7 +141,7 @@ class IncrementalAligner:
     def realign_stale(
         self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1
     ) -> list[RealignReport]:
-        """Re-align up to `limit` pairs, least often aligned first. A learner must apply `rebuilt` to its counts."""
+        """Re-align up to `limit` pairs, least aligned first. A learner must apply `rebuilt` to its counts."""
         pairs = self._store.stalest_links(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
         batches = _make_batches(pairs, linked, max_batches, realign=True) if pairs else []
@@ -154,7 +155,7 @@ class IncrementalAligner:
     def _align_batches(
         self, align: "_AlignBatch", batches: Sequence[list[int]], report: Steps | None
     ) -> Iterator[list[AlignerChange]]:
-        """Align the batches. All are aligned before the first is yielded, since the caller commits each result."""
+        """Align all batches before yielding the first result, because the caller then changes the counts."""
         pairs = sum(map(len, batches))
 
         def report_part(number: int, done: int, total: int) -> None:
@@ -172,10 +173,10 @@ _AlignBatch = Callable[[Store, Sequence[int], int | None, Steps | None], list[Al
 
 
 def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, realign: bool) -> list[list[int]]:
-    """Return the ids of each batch of a round: consecutive pairs from the first on, as many as fit in memory.
+    """Split the first pairs into up to `max_batches` batches. Returns the ids of each batch.
 
-    There are up to `max_batches` batches. Beyond the first one, the round has no more pairs than the other pairs that
-    have links: `linked`, minus the pairs themselves if they are re-aligned.
+    The cells of a batch are limited, because they take memory. A round of several batches must not have more pairs than
+    there are linked pairs outside the round. `linked` pairs are in the store, including pairs to `realign`.
     """
     ends = np.cumsum([pair.cells for pair in pairs])
     batches: list[list[int]] = []
@@ -191,7 +192,7 @@ def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, real
 
 
 def _spool_results(results: Iterable[list[AlignerChange]]) -> Iterator[list[AlignerChange]]:
-    """Yield all results after the last is complete. Until then they are stored in a temporary file."""
+    """Store all results in a temporary file, and yield them when the last result is complete."""
     with tempfile.TemporaryFile() as file:
         number = 0
         for result in results:
@@ -205,7 +206,7 @@ def _spool_results(results: Iterable[list[AlignerChange]]) -> Iterator[list[Alig
 def align_new_batch(
     store: Store, ids: Sequence[int], threads: int | None = None, report: Steps | None = None
 ) -> list[AlignerChange]:
-    """Align pairs without links given the counts of all other pairs. Returns one change per few thousand pairs."""
+    """Align unaligned pairs given the counts of other pairs. Returns a change per few thousand pairs."""
     rows = store.pairs_by_id(ids)
     texts = LinkedTexts.from_rows(rows)
     prior = load_counts(store, texts.units)
@@ -237,7 +238,7 @@ def realign_batch(
     *,
     corrected: bool = False,
 ) -> list[AlignerChange]:
-    """Re-align pairs. Returns the materially changed alignments, or all of them if users have `corrected` links."""
+    """Re-align pairs. Returns material changes, or all alignments if users have `corrected` links."""
     by_id = {row.id: row for row in store.links_by_id(ids)}
     rows = [by_id[pair_id] for pair_id in ids if pair_id in by_id]
     if not rows:
@@ -273,7 +274,7 @@ def _known_links(store: Store, rows: Sequence[PairRow | LinkRow]) -> dict[int, K
 
 
 def align_pending(store: Store, threads: int | None = None, report: Steps | None = None) -> AlignReport:
-    """Align all pairs without an alignment, and re-align others if many have arrived. No learner may run."""
+    """Align unaligned pairs, and re-align pairs if many were only aligned on arrival. Takes the lease."""
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
         total = store.count_pairs([UNALIGNED])
@@ -292,13 +293,13 @@ def align_pending(store: Store, threads: int | None = None, report: Steps | None
             for report_of_batch in aligner.realign_stale(max_batches=_MAX_BATCHES):
                 realigned += report_of_batch.pairs
                 changed += report_of_batch.changed
-    # Return freed memory to the system, because sampling needs it.
+    # Return freed memory to the system, because sampling needs memory next.
     trim_malloc()
     return AlignReport(pairs, trained, realigned, changed, time.perf_counter() - started)
 
 
 def is_material_change(old: str, new: str) -> bool:
-    """Check if two alignments differ materially, so that the derivation must restart."""
+    """Check if two alignments differ so much that the derivation must restart."""
     before, after = set(old.split(" ")), set(new.split(" "))
     return len(before ^ after) > MIN_MATERIAL_CHANGE * len(before | after)
 
@@ -306,7 +307,7 @@ def is_material_change(old: str, new: str) -> bool:
 def _make_pair_links(
     rows: Sequence[LinkRow], texts: LinkedTexts, links: Links, *, swept: bool = True
 ) -> list[PairLinks]:
-    """Return the links in the store's format. The sweep number grows by 1 if they were `swept`."""
+    """Return the links as rows of the store. With `swept`, the sweep number of each pair increases by 1."""
     return [
         PairLinks(row.id, *both, (row.sweep or 0) + swept, row.sweep)
         for row, both in zip(rows, texts.blobs(links), strict=True)
@@ -332,7 +333,7 @@ def _options(
     pairs = len(texts.source.offset) - 1
     options = corpus_options(request, pairs)
     if _is_prior_sufficient(texts, prior):
-        return replace(options, **(_REALIGNMENT if linked else INCREMENTAL))
+        return replace(options, **(_REALIGNMENT_OPTIONS if linked else INCREMENTAL_OPTIONS))
     return options
 
 
@@ -341,7 +342,7 @@ def _replace_counts(change: AlignerChange, texts: LinkedTexts, links: Links, old
 
 
 def _commit(store: Store, change: AlignerChange, changed: Mapping[int, str]) -> RealignedPairs | None:
-    """Store a change and, in the same transaction, restart the derivations of pairs with `changed` alignments."""
+    """Store a change, and restart derivations of pairs with `changed` alignments in one transaction."""
     derived = [row for row in store.pairs_by_id(list(changed)) if row.current is not None]
     if not derived:
         store.align(change)
@@ -351,13 +352,13 @@ def _commit(store: Store, change: AlignerChange, changed: Mapping[int, str]) -> 
     return rebuilt
 
 
-PAIRS_AT_ONCE = 200
+MAX_CORRECTIONS = 200
 
 
 def apply_corrections(
     store: Store, pending: Sequence[LinkCorrection], threads: int | None = None
 ) -> list[RealignedPairs]:
-    """Restore or re-align pairs to follow the current human links. A learner must apply the results to its counts."""
+    """Restore or re-align pairs by their human links. A learner must apply the results to its counts."""
     results = []
     with_input = [correction for correction in pending if correction.input_alignment is not None]
     others = [correction for correction in pending if correction.input_alignment is None]
@@ -377,7 +378,7 @@ def apply_corrections(
 
 
 def _restore_inputs(store: Store, corrections: Sequence[LinkCorrection]) -> AlignerChange:
-    """Return a change with the input alignments of the pairs, to which their human links are applied."""
+    """Return a change that restores the input alignments of pairs and applies their human links."""
     ids = [correction.id for correction in corrections]
     known, rows = store.human_links(ids), store.links_by_id(ids)
     change = AlignerChange()
@@ -396,12 +397,12 @@ def _restore_inputs(store: Store, corrections: Sequence[LinkCorrection]) -> Alig
 
 
 def apply_pending_corrections(store: Store, threads: int | None = None) -> int:
-    """Apply all pending corrections of a store that no learner holds; return the number of pairs."""
+    """Apply all pending corrections of a store without a running learner. Returns the number of pairs."""
     number = 0
     if not store.pending_corrections(1):
         return number
     with holding_lease(store, "hierogram links"):
-        while pending := store.pending_corrections(PAIRS_AT_ONCE):
+        while pending := store.pending_corrections(MAX_CORRECTIONS):
             apply_corrections(store, pending, threads)
             number += len(pending)
     return number

@@ -1,4 +1,4 @@
-"""Options of the aligner. Importing this module imports neither numpy nor numba."""
+"""Options of the aligner. This module imports neither numpy nor numba, so that commands start quickly."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,7 +19,7 @@ DIRECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class AlignOptions:
-    """Options of aligning; None takes the model's default."""
+    """Options of word alignment. None selects the default of the model."""
 
     model: Annotated[str, Option("Model", values={model.name: model.summary for model in ALL_MODELS.values()})] = (
         DEFAULT_MODEL

@@ -1,7 +1,7 @@
-"""Division of a corpus into counted pairs, which train the aligner, and uncounted pairs, which use their counts.
+"""Divide a corpus into counted pairs, which train the aligner, and uncounted pairs, which do not.
 
-A pair with an empty side, or with sides of very different lengths, is rarely a translation, and its many links would
-spoil the counts of all pairs. Only a few copies of a repeated pair are counted; all its copies have the same links.
+A pair with an empty side, or with sides of very different lengths, is rarely a translation, and its links would spoil
+the counts. Only a few copies of a repeated pair are counted, but all copies have the same links.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,15 +17,15 @@ EXTREME_RATIO = 9
 """Maximum ratio of the lengths of both sides, relative to the median ratio of the corpus."""
 
 COUNTED_COPIES = 4
-"""Number of copies of a pair that are all counted. Later copies are counted if their ordinal is a power of two."""
+"""Number of copies that are all counted. A later copy is counted if its ordinal is a power of two."""
 
 
 class Roles(NamedTuple):
     """Roles of the pairs of a corpus.
 
-    `counted` int64[C]: ascending indices of the pairs that are aligned together. `uncounted` int64[U]: ascending
-    indices of the pairs that are aligned with the counts of the counted pairs. `same_as` int64[P]: index of the pair
-    whose links each pair gets; its own index unless it is a surplus copy.
+    `counted` int64[C]: indices of the pairs that are aligned together, ascending. `uncounted` int64[U]: indices of the
+    pairs that are aligned given the counts of the counted pairs, ascending. `same_as` int64[P]: index of the pair whose
+    links a pair gets, which is its own index unless it is a surplus copy.
     """
 
     counted: NDArray[np.int64]
@@ -34,9 +34,9 @@ class Roles(NamedTuple):
 
 
 def assign_roles(source: Side, target: Side) -> Roles:
-    """Assign roles to all pairs. If a pair has n > 4 copies, 2 + log2(n) of them, rounded down, are counted."""
+    """Assign roles to all pairs. Of n > 4 copies of a pair, 2 + log2(n), rounded down, are counted."""
     same_as = _copies(source, target)
-    # Surplus copies must not change the median ratio.
+    # Leave out surplus copies, so that frequent pairs do not determine the median ratio.
     kept = np.flatnonzero(same_as == np.arange(len(same_as)))
     lengths, target_lengths = np.diff(source.offset)[kept], np.diff(target.offset)[kept]
     filled = (lengths > 0) & (target_lengths > 0)
@@ -76,8 +76,8 @@ def empty_pairs(side: Side, pairs: Sequence[int]) -> Side:
     return Side(side.words[np.repeat(is_kept, lengths)], offset, side.vocabulary)
 
 
-def some_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
-    """Return the side of some pairs, given by ascending indices, with the same vocabulary."""
+def select_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
+    """Return the side with only the pairs at some ascending indices. The vocabulary remains complete."""
     if len(pairs) == len(side.offset) - 1:
         return side
     lengths = np.diff(side.offset)

@@ -1,4 +1,4 @@
-"""Alignment of pairs that are not stored, given the counts of a store's aligner. Writes nothing."""
+"""Align pairs that are not stored, given the counts of a store. Nothing is written to the store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,10 +30,10 @@ from hierogram.storage.records.aligner import AlignerCounts, TextAlignerCounts
 from hierogram.storage.records.parts import index_words, join_parts
 from hierogram.storage.store import Store
 
-_DIGITS = 5
+_DECIMALS = 5
 _CHAINS = 6
-"""Number of chains per request: fewer than for stored pairs, since a client waits."""
-_SWEEPS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1, "thinning": 1}
+"""Number of chains per request. It is lower than for stored pairs, because a client waits."""
+_CHAIN_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1, "thinning": 1}
 
 Texts = tuple[str, str]
 """Source and target text."""
@@ -58,13 +58,13 @@ class AlignedPair:
 
     @property
     def posterior(self) -> NDArray[np.float32]:
-        """Mean of both directions, float32[source words, target words]. Calibrated, see docs/alignment.md."""
+        """Mean of both directions, float32[source words, target words]. It is calibrated (docs/alignment.md)."""
         mean: NDArray[np.float32] = (self.forward + self.backward) / np.float32(2)
         return mean
 
 
 class TextAligner:
-    """Aligner of unstored pairs, each separately, given the store's current counts. Thread-safe."""
+    """Aligner of unstored pairs, each given the current counts of the store. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         settings = store.settings()
@@ -74,20 +74,20 @@ class TextAligner:
         self._store = store
         self._seed = settings.seed
         self._max_tokens = settings.max_tokens
-        self._found: TextAlignerCounts | None = None
+        self._cached_counts: TextAlignerCounts | None = None
 
     @property
     def texts(self) -> TextPipeline:
-        """Text pipeline of the store, which learns settings from its first text."""
+        """Text pipeline of the store. It changes once, when the store decides settings from its first text."""
         return make_pipeline(self._store.settings())
 
     def prepare(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
-        """Return the texts as the store's pipeline prepares them; `tokenized` texts may still become subwords."""
+        """Prepare texts with the store's pipeline. `tokenized` texts are only split into word parts."""
         texts = self.texts.of_words() if tokenized else self.texts
         return [texts.pair(source, target) for source, target in pairs]
 
     def advice(self, pairs: Sequence[Texts]) -> str | None:
-        """Return advice if the texts should be tokenized but are not, or are tokenized but should not be; else None."""
+        """Return advice if texts are tokenized but should not be, or the reverse. Otherwise, return None."""
         for side, name, number in ((self.texts.source, "source", 0), (self.texts.target, "target", 1)):
             advice = text_advice(side, name, [pair[number] for pair in pairs], *IN_REQUESTS)
             if advice is not None:
@@ -95,11 +95,11 @@ class TextAligner:
         return None
 
     def align_texts(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AlignedPair]]:
-        """Return the store's position and the links of tokenized pairs given its counts at that position.
+        """Return the store's position, and the links of tokenized pairs given the counts at this position.
 
-        If the store has word parts, so must the pairs, and the results are in words. Human links of a stored pair also
-        apply to the same texts here. Raises `AlignerUntrainedError` if the aligner has seen no pair, and `InputError`
-        if a sentence exceeds the store's word limit.
+        In a store of word parts, the texts must consist of parts, and the results are links of words. Human links of a
+        stored pair also apply to equal texts. Raises `AlignerUntrainedError` if the aligner has not seen any pair, and
+        `InputError` if a sentence exceeds the store's word limit.
         """
         for number, texts in enumerate(pairs, 1):
             for side, text in zip(("source", "target"), texts, strict=True):
@@ -111,7 +111,7 @@ class TextAligner:
         names = [unit_names(pair) for pair in units]
         words, stems = (_distinct_names([by_unit[k] for by_unit in names]) for k in (0, 1))
         stored = [(" ".join(split_tokens(source)), " ".join(split_tokens(target))) for source, target in pairs]
-        counts_read = self._found = self._store.text_aligner_counts((words, stems), stored, self._found)
+        counts_read = self._cached_counts = self._store.text_aligner_counts((words, stems), stored, self._cached_counts)
         if not counts_read.counts.jumps:
             raise AlignerUntrainedError(
                 f"{self._store.url}: the aligner has not seen any pairs yet: it learns from pairs that are added "
@@ -131,7 +131,7 @@ class TextAligner:
 
 
 def _distinct_names(names: Sequence[Names]) -> Names:
-    """Merge the names of several pairs, sorted. Omits names that contain NUL, which Postgres rejects."""
+    """Merge and sort the names of several pairs. Omits names with NUL characters, which Postgres rejects."""
     source_names, target_names = (
         sorted({name for sides in names for name in sides[k] if "\0" not in name}) for k in (0, 1)
     )
@@ -146,9 +146,9 @@ def _align_pair(
     symmetrization: str = POSTERIOR,
     seed: int = 1,
 ) -> AlignedPair:
-    """Sample the links of one pair, by words and stems, given the counts of other pairs and the human links."""
+    """Sample the links of one pair in chains of words and of stems, given the counts of other pairs."""
     (source, target), stems = units
-    options = replace(corpus_options(AlignOptions(seed=seed, chains=_CHAINS), 1), **_SWEEPS)
+    options = replace(corpus_options(AlignOptions(seed=seed, chains=_CHAINS), 1), **_CHAIN_OPTIONS)
     marginals: list[Marginals] = []
     decoded: list[DirectionLinks] = []
     tasks = make_direction_tasks(source, target, prior, stems=stems)
@@ -182,7 +182,7 @@ def _align_pair(
 
 
 def _to_words(pair: AlignedPair) -> AlignedPair:
-    """Return the pair with links between words instead of parts. A word takes its parts' highest probability."""
+    """Return the pair with links between words. A link has the highest probability of its parts."""
     source, target = index_words(pair.source), index_words(pair.target)
     if not (pair.source and pair.target):
         return replace(pair, source=_words(pair.source), target=_words(pair.target))
@@ -220,7 +220,7 @@ def _most_probable(
 
 
 def warm_up() -> None:
-    """Compile or load the kernels for an answer: align a pair in memory, with and without a fixed link."""
+    """Compile or load the kernels that requests use, by aligning a pair with and without a fixed link."""
     texts = ("a b", "x y")
     units = words_and_stems(read_side([texts[0]]), read_side([texts[1]]))
     prior = NamedCounts(AlignerCounts([], [], [])).select(unit_names(units), (2, 2))
@@ -229,7 +229,7 @@ def warm_up() -> None:
 
 
 def as_plain(pair: AlignedPair, min_probability: float | None = None) -> dict[str, object]:
-    """Return a pair as plain values for JSON. With `min_probability`, `links` are all links of at least this one."""
+    """Return a pair as values for JSON. `min_probability` lists all links of at least this probability."""
     posterior = pair.posterior
     links = pair.links
     if min_probability is not None:
@@ -257,4 +257,4 @@ def _plain_word_links(word_links: DirectionLinks) -> list[dict[str, object]]:
 
 
 def _rounded(p: NDArray[np.float32]) -> list[float]:
-    return [round(value, _DIGITS) for value in np.minimum(p, 1).tolist()]
+    return [round(value, _DECIMALS) for value in np.minimum(p, 1).tolist()]

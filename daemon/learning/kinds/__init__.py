@@ -1,1 +1,1 @@
-"""Kinds of grammar that can be learned: loading, initial states, sweeps, counting and display of each."""
+"""Kinds of grammar: how pairs are loaded, sampled, counted and shown."""

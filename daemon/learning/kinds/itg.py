@@ -1,4 +1,4 @@
-"""Inversion transduction grammars of pairs without links, slice-sampled [BC10]."""
+"""Inversion transduction grammars, slice-sampled from pairs without links [BC10]."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -78,7 +78,7 @@ class LoadedRawPairs:
         return train_model1(self.batch)
 
     def encode(self, state: Derivations) -> Blobs:
-        """Return each pair's derivation, one byte per rule."""
+        """Return the derivation of each pair as bytes, one per rule."""
         return encode(state)
 
     def decode(self, blobs: Blobs) -> Derivations:
@@ -97,7 +97,7 @@ class LoadedRawPairs:
         return read_averages(self.batch, records)
 
     def write_averages(self, averages: ItgAverages) -> Blobs:
-        """Return each pair's record."""
+        """Return the averages of each pair as bytes."""
         return write_averages(self.batch, averages)
 
     def average(self, averages: ItgAverages, state: Derivations, due: NDArray[np.bool_]) -> None:
@@ -120,8 +120,8 @@ class LoadedRawPairs:
         averaged = list_record_uses(self.batch, samples.records, first)
         # A chain stays in a mode, so its averages are not more precise than a single draw.
         averaged = averaged._replace(variances=averaged.variances + draw_variances(averaged.sampled))
-        uses_by_source = [list_tree_uses(self.batch, samples.trees, chosen, first), averaged]
-        return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in uses_by_source]
+        all_uses = [list_tree_uses(self.batch, samples.trees, chosen, first), averaged]
+        return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in all_uses]
 
     def _columns(self, uses: RuleUses) -> RuleDeltas:
         """Return the rules as columns for the store. Raises `KeyCollisionError`."""
@@ -151,7 +151,7 @@ class LoadedRawPairs:
         )
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return each rule's index in `BINARY_RULES`, and its source and target words; -1 if it has none."""
+        """Return the index in `BINARY_RULES`, and the source and target words of each rule. -1 means none."""
         batch = self.batch
         ends = np.cumsum([BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
         kind = np.searchsorted(ends, rules, "right")
@@ -195,7 +195,7 @@ class LoadedRawPairs:
         return keys
 
     def occurrences(self, state: Derivations) -> Occurrences:
-        """Return the rules of every pair's derivation, by pair."""
+        """Return the rules in the derivation of each pair, sorted by pair."""
         all_pairs = np.full(self.size, _WITH_RECORD, np.int8)
         uses = list_tree_uses(self.batch, self.encode(state), all_pairs)
         order = np.lexsort((uses.rules, uses.pairs))
@@ -206,7 +206,7 @@ class LoadedRawPairs:
 
 
 def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPairs:
-    """Return the pairs as a batch, ignoring their links. Raises `AlignmentInputError` if a side is too long."""
+    """Load pairs without their links. Raises `AlignmentInputError` if a side is too long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     batch = make_batch(source, source_offset, target, target_offset, stream_names(rows), settings.phrase_words)
@@ -214,21 +214,19 @@ def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPair
 
 
 _ITG_SETTINGS = ItgSettings(sampled_words=False)
-"""P_f and P_e are the relative frequencies of words in the pairs in memory, and Model 1 is trained on these pairs, so
-both can be derived from the store. The strengths of the other processes are sampled and stored.
-"""
+"""P_f and P_e remain relative word frequencies, which follow from the pairs and are not stored."""
 _PROCESSES = STRENGTHS[:3]
 """Processes whose strengths are stored."""
 
 
 class ItgStoreChain(Chain):
-    """Chain over all pairs of a store, which must be in memory because they share Model 1 and the strengths."""
+    """Chain over all pairs of a store, which must be in memory because they share parameters."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = settings = store.settings()
         self._seed, self._method = settings.seed, OF_SLICES[settings.slices]
         self._strengths = {row.label: row.strength for row in store.labels()}
-        # The store's sweep count selects the random streams of the base distributions.
+        # The sweep count selects the random streams of base distributions, so continue the count of the store.
         self._sweeps = store.status().sweeps
         self._loaded: LoadedRawPairs | None = None
         self._kernel: ItgKernel | None = None
@@ -308,7 +306,7 @@ class ItgStoreChain(Chain):
         return self._kernel.log_likelihood(self._state)
 
     def labels(self) -> list[LabelRow]:
-        """Return the strengths of the processes of word pairs and of both sides' nulls."""
+        """Return the strengths of the processes of word pairs, source nulls and target nulls."""
         if self._state is None:
             return []
         strengths = self._state.base.strengths[: len(_PROCESSES)].tolist()
@@ -324,7 +322,7 @@ def _draw_initial_state(
 
 
 def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the pair's derivation. A binary node's children are the next node and the node at its `right`."""
+    """Return the derivation of a pair. A binary node has two children: the next node and node `right`."""
     nodes = list_nodes(load_raw_pairs([row], settings).decode(join_blobs([row.current or b""])), 0)
     source, target = row.source.split(" "), row.target.split(" ")
     uses = []
@@ -346,5 +344,4 @@ KIND = Kind(
     ITG, True, load_raw_pairs, _draw_initial_state, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgStoreChain,
     make_key, _read_derivation, _EXAMPLE, sweeps=74,
 )  # fmt: skip
-"""Kind of inversion transduction grammars, learned from pairs without links at T = 1 from the first sweep.
-"""
+"""Inversion transduction grammars from pairs without links. All sweeps are at T = 1."""

@@ -1,4 +1,4 @@
-"""Compilation of a sweep's kernel in a second process, if the cache does not contain it.
+"""Compile the kernel of sweeps in a second process, if the cache does not contain it.
 
 Half of the compile time is the sweep kernel, and half is the kernels that run before it. A process compiles one kernel
 at a time. So a second process compiles the sweep kernel into the cache while this process reads, builds forests and
@@ -20,7 +20,7 @@ _TIMEOUT = 300.0
 
 
 class BackgroundCompilation:
-    """Compilation of the sweep kernel in a second `process`, which is None if that would save no time."""
+    """Compilation of the sweep kernel in a second `process`, which is None if it would not save time."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -28,7 +28,7 @@ class BackgroundCompilation:
             return
         command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.kernel_compilation"]
         notify_listeners()
-        # If no process can be started, this process compiles the kernel.
+        # If the second process cannot be started, this process compiles the kernel.
         with suppress(OSError):
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -65,7 +65,7 @@ def is_cache_writable() -> bool:
 
 
 def end_with_parent() -> None:
-    """Exit this process at the end of standard input, which the parent closes or which ends with the parent."""
+    """Exit this process when standard input ends, because the parent has closed it or has ended."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)

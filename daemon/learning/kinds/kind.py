@@ -1,6 +1,7 @@
 """Interface of a kind of grammar, so that no other code depends on the kind of a store.
 
-A new kind is a module that implements it, an entry in `registry.KINDS`, and one in `samplers.grammar.kinds.NOTATIONS`.
+A new kind needs a module that implements this interface, an entry in `stored.KINDS`, and an entry in
+`hierogram.samplers.grammar.kinds.NOTATIONS`.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,21 +31,20 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.kinds.pairs import ForestPairs
 
 Key = tuple[int, int]
-"""Key of a rule: its high and low 64 bits, unsigned."""
-
+"""Key of a rule: the high and low 64 bits, unsigned."""
 
 State = Any
-"""Current derivations of pairs in memory, in the format of their kind. `copy()` returns an independent copy."""
+"""Current derivations of pairs in memory, in the format of their kind. It has a method `copy`."""
 Averages = Any
 """Averaged expected uses of pairs in memory, in the format of their kind."""
 KindBatch = Any
-"""Pairs in memory as returned by `load` of the same kind, see `LoadedBatch`."""
-PairSchedules = Schedule | Annealing
+"""Pairs in memory, as returned by `Kind.load`. See `LoadedBatch`."""
+PairSchedule = Schedule | Annealing
 """Schedule of a pair, by the number of its sweeps."""
 
 
 class EmptyCounts:
-    """Initial data of pairs that have never been sampled, with these numbers of source and target words."""
+    """Initial counts for pairs that are not in a store, given the sizes of both vocabularies."""
 
     def __init__(self, settings: Settings, vocabulary: tuple[int, int]) -> None:
         self._settings = settings
@@ -79,8 +79,8 @@ InitialCounts = Store | EmptyCounts
 class StoredSamples(NamedTuple):
     """Stored form of pairs, from which rules are counted.
 
-    `trees`: current derivation of each pair, from `LoadedBatch.trees`. `records`: averages, from
-    `LoadedBatch.write_averages`. `chosen` bool[P]: pairs that have a derivation (None: all).
+    `trees` are the current derivations, from `LoadedBatch.trees`, and `records` the averages, from
+    `LoadedBatch.write_averages`. `chosen` bool[pairs] selects the pairs with a derivation (None for all pairs).
     """
 
     trees: Blobs
@@ -89,11 +89,11 @@ class StoredSamples(NamedTuple):
 
 
 LoadedBatch: TypeAlias = "ForestPairs | LoadedRawPairs"
-"""Pairs in memory: derivations and averages as bytes, and the rules that they use. Add the class of a new kind here."""
+"""Pairs in memory, which encode derivations and averages and count rules. A new kind adds its class."""
 
 
 class SweepRequest(NamedTuple):
-    """Request of a sweep: sweep number of each pair (from 1), sampled pairs, averaged pairs."""
+    """Request of a sweep: sweep number of each pair (from 1), and masks of sampled and averaged pairs."""
 
     sweeps: NDArray[np.int64]
     active: NDArray[np.bool_]
@@ -101,13 +101,13 @@ class SweepRequest(NamedTuple):
 
 
 Sweep = Callable[[State, Averages, SweepRequest, Report], tuple[State, SweepInfo]]
-"""Sweep function: takes state, averages, request and progress callback; returns the new state and statistics. Updates
-the chain's counts and, in place, the averages. Consumes the state.
+"""Sweep function: takes state, averages, request and progress callback, and returns the new state
+and statistics. The old state must not be used again. Averages and chain are updated in place.
 """
 
 
 class Chain(Protocol):
-    """Counts and parameters of a store's grammar in memory. The store must have no other chain or writer."""
+    """Counts and parameters of a grammar in memory. The store must not have another chain or writer."""
 
     @property
     def rule_types(self) -> int:
@@ -118,16 +118,16 @@ class Chain(Protocol):
         """Number of rule uses."""
 
     def add_pairs(self, loaded: KindBatch, state: State, stored: NDArray[np.bool_]) -> None:
-        """Add pairs, counting derivations that are not `stored`. A kind that holds all pairs replaces them."""
+        """Add pairs and count derivations that are not `stored`. Some kinds replace the pairs in memory."""
 
     def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
-        """Add `weight` to the count of each rule in the derivations. A kind that holds all pairs drops them."""
+        """Add `weight` to the count of each rule in the derivations. Some kinds drop the pairs in memory."""
 
     def sweep(self, loaded: KindBatch) -> Sweep:
-        """Return a function that sweeps over these pairs, which must have been added before."""
+        """Return a function that sweeps over these pairs. They must have been added before."""
 
     def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all rule tokens, given the other learned parameters."""
+        """Return the natural log-likelihood of all rule tokens, given the learned parameters."""
 
     def rule_table(self) -> CountTable:
         """Return the counts of all rules."""
@@ -141,7 +141,7 @@ class Chain(Protocol):
         return
 
     def labels(self) -> list[LabelRow]:
-        """Return the learned parameters besides counts, to be stored with them."""
+        """Return the learned parameters that are stored with the counts."""
         return []
 
     def close(self) -> None:
@@ -151,37 +151,39 @@ class Chain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChainConfig:
-    """Threads, which never change results; blocks and schedule, if not the defaults of the kind and settings."""
+    """Configuration of a chain. None selects the default. `threads` does not change results."""
 
     threads: int = 1
     blocks: Blocks | None = None
-    schedule: PairSchedules | None = None
+    schedule: PairSchedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of grammar, with the `name` that notations use.
-
-    `needs_all_pairs`: all pairs of a store must be in memory together, since they share parameters. `load` raises
-    `SamplerError` if a pair is not of this kind. `draw_initial_state` draws the initial state of each due pair from the
-    pair's own random stream, from one of `STARTS` or, if it is None, from the settings' start; the state of other pairs
-    is unspecified. `schedule` returns the schedule of new pairs. `chain` creates a chain from the counts of a store's
-    grammar, without pairs. `key` returns the key of a rule, given its sides and the salt. `read_derivation` returns a
-    pair's derivation, top-down in source order, root rule first, and raises `DerivationError` if the stored bytes do
-    not fit the pair. `example` is a small pair for compiling or loading kernels in advance. `sweeps` is the default
-    number of sweeps over all pairs after the burn-in, over which uses are averaged.
-    """
+    """Kind of grammar."""
 
     name: str
     needs_all_pairs: bool
+    """True if all pairs of a store must be in memory together, because they share parameters."""
     load: Callable[[Sequence[PairRow], Settings], KindBatch]
+    """Loads pairs into memory. Raises `SamplerError` if a pair is not of this kind."""
     draw_initial_state: Callable[[KindBatch, Settings, NDArray[np.bool_], str | None], State]
-    schedule: Callable[[Settings], PairSchedules]
+    """Draws the initial states of the pairs in the mask from the pairs' own random streams.
+
+    The last argument is one of `STARTS`, or None for the start of the settings. Other pairs have unspecified states.
+    """
+    schedule: Callable[[Settings], PairSchedule]
+    """Returns the schedule of new pairs."""
     chain: Callable[[InitialCounts, ChainConfig], Chain]
+    """Creates a chain with the counts of a store, without pairs."""
     key: Callable[[str, str, int], Key]
+    """Returns the key of a rule, given its sides and the salt."""
     read_derivation: Callable[[PairRow, Settings], list[RuleUse]]
+    """Returns a derivation, top-down in source order. Raises `DerivationError` for invalid bytes."""
     example: PairRow
+    """Small pair for compiling or loading kernels in advance."""
     sweeps: int
+    """Default number of sweeps over all pairs after the burn-in, over which uses are averaged."""
 
 
 def make_key(source: str, target: str, salt: int) -> Key:

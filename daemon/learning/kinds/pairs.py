@@ -1,4 +1,4 @@
-"""Pairs with forests: loading for the samplers, derivations as bytes, and rule counts."""
+"""Pairs with forests: load pairs for the samplers, encode derivations, and count rules."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -60,8 +60,9 @@ class ForestPairs(ABC):
 
     batch: Batch
     counts_minimal: ClassVar[bool]
+    """True if rules of minimal derivations are counted."""
     mixes: ClassVar[bool]
-    """Whether chains leave a mode, so that averages are more precise than a single draw."""
+    """True if chains move between modes, so that averages are more precise than a single draw."""
 
     @abstractmethod
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
@@ -73,7 +74,7 @@ class ForestPairs(ABC):
         return self.batch.size
 
     def encode(self, state: State) -> Blobs:
-        """Return each pair's derivation in the store's format, from which sampling can resume exactly."""
+        """Return the derivation of each pair in the store's format, from which sampling can resume exactly."""
         return encode_states(self.batch.forests, state)
 
     def decode(self, blobs: Blobs) -> State:
@@ -81,7 +82,7 @@ class ForestPairs(ABC):
         return decode_states(self.batch.forests, blobs)
 
     def trees(self, state: State) -> Blobs:
-        """Return each pair's derivation as bytes, with the variables needed for counting only."""
+        """Return the derivation of each pair as bytes, with only the variables that counting needs."""
         return encode_trees(self.batch, state)
 
     def check_averages(self, records: Blobs) -> None:
@@ -89,11 +90,11 @@ class ForestPairs(ABC):
         check_records(self.batch, records)
 
     def read_averages(self, records: Blobs) -> Averages:
-        """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair's forest."""
+        """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit the forest."""
         return read_averages(self.batch, records)
 
     def write_averages(self, averages: Averages) -> Blobs:
-        """Return each pair's record, empty if it has no averages. Inverse of `read_averages`."""
+        """Return the averages of each pair as bytes, which are empty for a pair without averages."""
         return write_averages(averages)
 
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
@@ -105,13 +106,13 @@ class ForestPairs(ABC):
     ) -> RuleDeltas:
         """Return the changes of rule counts as columns for the store, without unchanged rules.
 
-        None means no derivations. Pair 0 of `before` and `after` is pair `first` in memory. Raises `DerivationError`,
-        and `KeyCollisionError` if two rules have the same key.
+        None means that pairs have no derivations. Pair 0 of `before` and `after` is pair `first` in memory. Raises
+        `DerivationError`, and `KeyCollisionError` if two rules have the same key.
         """
         changes: list[Change] = []
         for samples, weight in ((after, 1), (before, -1)):
             if samples is not None:
-                # A pair without a record has the expected uses of its current tree.
+                # Without a record, the expected uses of a pair are the uses in its current tree.
                 without_record = np.diff(samples.records.offsets) == 0
                 chosen = np.ones(samples.trees.size, np.bool_) if samples.chosen is None else samples.chosen
                 with_record = select_trees(samples.trees, chosen & ~without_record, first)
@@ -123,7 +124,7 @@ class ForestPairs(ABC):
         fragments = fragment_changes(self._averaged(before), self._averaged(after))
         deltas = count_changes(self.batch, changes, fragments._replace(pairs=first + fragments.pairs))
         if self.counts_minimal:
-            # A forest has one minimal derivation, so it changes only if a pair gets its first derivation or is removed.
+            # A forest has one minimal derivation, which is counted as long as the pair has a derivation.
             derived_before, derived_after = (_derived_pairs(samples) for samples in (before, after))
             for pairs, weight in (
                 (np.setdiff1d(derived_after, derived_before), 1),
@@ -142,12 +143,12 @@ class ForestPairs(ABC):
         return fragments._replace(variances=fragments.variances + draw_variances(fragments.weights))
 
     def occurrences(self, state: State) -> Occurrences:
-        """Return the rules of every pair's derivation, by pair."""
+        """Return the rules in the derivation of each pair, sorted by pair."""
         return rule_occurrences(self.batch, state)
 
 
 def draw_variances(uses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the error variances of a single draw, in units of 1/`ONE_SQUARE`, given uses in units of 1/`ONE_USE`."""
+    """Return error variances (units 1/`ONE_SQUARE`) of a single draw, given uses (units 1/`ONE_USE`)."""
     return VARIANCE_PER_DRAW * ONE_USE * uses
 
 
@@ -163,7 +164,7 @@ def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments)
 
 
 def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
-    """Return a pair's rule uses top-down: head node, cut nodes below it, and their indices in the list."""
+    """Return the rule uses of a pair top-down: head node, cut nodes below, and indices of their uses."""
     state = decode_states(forests, join_blobs([current]))
     expansions = []
     pending = [forests.nodes - 1]
@@ -191,12 +192,12 @@ def list_children(forests: Forests, state: State, node: int) -> list[int]:
 
 
 _ID_BITS = 44
-"""Bits of the pair id in the name of a random stream; the number of restarts is above them."""
+"""Bits of the pair id in the name of a random stream, below the bits of the number of restarts."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPairs(ForestPairs):
-    """A batch, and the spellings of its words in the batch's numbering."""
+    """Pairs in memory, with the spellings of their words by number."""
 
     counts_minimal = True
     mixes = True
@@ -235,7 +236,7 @@ def is_hiero(
     source_terminals: NDArray[np.int32],
     target_terminals: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
-    """Return a mask of rules that meet the constraints of [Chiang 2007]; `adjacent`: adjacent source nonterminals."""
+    """Return a mask of rules that satisfy [Chiang 2007]. `adjacent` counts adjacent nonterminals."""
     admissible: NDArray[np.bool_] = (
         (nonterminals <= HIERO_MAX_NONTERMINALS)
         & (adjacent == 0)
@@ -247,12 +248,12 @@ def is_hiero(
 
 
 def longest_rule(settings: Settings) -> int:
-    """Return an upper bound on rule length: all words or nonterminals of both sides, and a scope of one more."""
+    """Return an upper bound of a rule's length: its terminals on both sides plus its scope."""
     return 2 * settings.max_tokens + 1
 
 
 def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64], list[str]]:
-    """Return the word numbers of all texts, concatenated, the texts' offsets, and the words by number."""
+    """Return the word numbers of all texts, concatenated, their offsets, and the words by number."""
     split_texts = [text.split(" ") for text in texts]
     offsets = np.cumsum([0, *map(len, split_texts)], dtype=np.int64)
     numbers = numbering()
@@ -261,13 +262,13 @@ def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.in
 
 
 def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:
-    """Return source and target positions of all links in canonical Pharaoh lines, and the lines' offsets."""
-    links = [line.count("-") for line in alignments]
-    offsets = np.cumsum([0, *links], dtype=np.int64)
+    """Return the source and target positions of all links in Pharaoh lines, and the offsets of the lines."""
+    link_counts = [line.count("-") for line in alignments]
+    offsets = np.cumsum([0, *link_counts], dtype=np.int64)
     numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)
-    # In a valid line, the number of links equals the number of tokens and of hyphens.
+    # A valid line has as many hyphens as space-separated tokens.
     tokens = [line.count(" ") + (line != "") for line in alignments]
-    if links != tokens or len(numbers) != 2 * offsets[-1]:
+    if link_counts != tokens or len(numbers) != 2 * offsets[-1]:
         raise AlignmentInputError("invalid alignment: expected links such as 0-0 1-2")
     return numbers[0::2].copy(), numbers[1::2].copy(), offsets
 
@@ -278,7 +279,7 @@ def stream_names(rows: Sequence[PairRow]) -> NDArray[np.int64]:
 
 
 def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
-    """Raise `AlignmentInputError` if a link is outside a pair's words, since kernels would write out of bounds."""
+    """Raise `AlignmentInputError` if a link is outside the words, because kernels do not check bounds."""
     links = np.diff(bitext.link_offset)
     out_of_range = bitext.link_source >= np.repeat(np.diff(bitext.source_offset), links)
     out_of_range |= bitext.link_target >= np.repeat(np.diff(bitext.target_offset), links)
@@ -290,7 +291,7 @@ def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
 
 
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-    """Return the pairs with their forests. Raises `AlignmentInputError` if a link is outside the words."""
+    """Load pairs and build their forests. Raises `AlignmentInputError` if a link is outside the words."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])

@@ -1,4 +1,4 @@
-"""Kinds of grammar by name, and stored pairs as arrays for their kernels.
+"""Kinds of grammar by name, and loading of stored pairs.
 
 All stored bytes pass through `load_stored`, which validates them, because kernels do not check indices or the end of a
 derivation. A damaged byte raises an error that names the pair before a kernel runs.
@@ -31,17 +31,16 @@ def find_kind(settings: Settings) -> Kind:
 UNREADABLE = (SamplerError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
 """Errors raised if the bytes or texts of pairs, derivations or links are malformed."""
 _MAX_NAMED = 5
-"""Number of pairs that a message names."""
-
+"""Maximum number of pairs that a message names."""
 
 DERIVATION, LINKS, ALIGNMENT, TEXTS = "derivation", "links", "alignment", "texts"
-"""Parts of a pair that can be damaged: derivation or averages, the aligner's links, the alignment, and the texts. All
-parts except the texts can be recomputed.
+"""Parts of a pair that can be damaged: derivation or averages, links of the aligner, alignment, and
+texts. Only the texts cannot be recomputed.
 """
 
 
 class Damage(NamedTuple):
-    """A pair that cannot be read, the reason, and the damaged part."""
+    """Damaged pair, with the reason why it cannot be read and the damaged part."""
 
     pair_id: int
     reason: str
@@ -52,7 +51,7 @@ class Damage(NamedTuple):
 
 
 class DamagedPairsError(DerivationError):
-    """Stored pairs are damaged; `damaged` lists them by id."""
+    """Raised if stored pairs are damaged. `damaged` lists them by id."""
 
     def __init__(self, damaged: Sequence[Damage]) -> None:
         self.damaged = tuple(damaged)
@@ -68,8 +67,8 @@ class DamagedPairsError(DerivationError):
 class ValidatedPairs(NamedTuple):
     """Pairs in memory with their validated derivations and averages.
 
-    `stored` bool[P]: pairs that have a derivation; the others have an initial state. `records` are the averages as
-    bytes, `averages` their form for the sampler, if requested.
+    `stored` bool[pairs] marks the pairs with a stored derivation. Other pairs have an initial state. `records` are the
+    averages as bytes. `averages` are the averages for the sampler, if requested.
     """
 
     loaded: LoadedBatch
@@ -86,7 +85,7 @@ class ValidatedPairs(NamedTuple):
 def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool = False) -> ValidatedPairs:
     """Load pairs with their derivations and averages. Pairs without a derivation get an initial state.
 
-    With `averages`, averages are also read for sampling; otherwise they are only validated. Raises
+    With `averages`, averages are read for sampling. Otherwise, they are only validated. Raises
     `DamagedPairsError` if a pair cannot be read, and the errors of `Kind.load` if the pairs cannot form a batch.
     """
     try:
@@ -109,7 +108,7 @@ def load_undamaged(rows: Sequence[PairRow], settings: Settings) -> tuple[list[Pa
 
 
 def find_damage(rows: Sequence[PairRow], settings: Settings) -> list[Damage]:
-    """Return the pairs that cannot be read, by id."""
+    """Return the damaged pairs, sorted by id."""
     derived = [row for row in rows if row.current is not None or not row.is_intact()]
     others = [row for row in rows if row.current is None and row.is_intact()]
     return sorted(_find(derived, settings, derivations=True) + _find(others, settings, derivations=False))
@@ -141,7 +140,7 @@ def _check_bytes(rows: Sequence[PairRow]) -> None:
         raise DerivationError(
             f"the derivation of pair {rows[altered[0]].id} does not match its checksum",
             altered,
-            "it or its averages do not match their checksum",
+            "derivation and averages do not match their checksum",
         )
 
 

@@ -1,4 +1,4 @@
-"""Synchronous grammars: rules between two languages, sampled pair by pair given the counts of all pairs [CFGŠ14]."""
+"""Synchronous grammars: rules between two languages, sampled given all other rules [CFGŠ14]."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ from hierogram.daemon.learning.kinds.kind import (
     ChainConfig,
     InitialCounts,
     Kind,
-    PairSchedules,
+    PairSchedule,
     Sweep,
     SweepRequest,
     make_key,
@@ -51,7 +51,7 @@ def make_model(settings: Settings, vocabulary: tuple[int, int]) -> Model:
     )
 
 
-def make_schedule(settings: Settings) -> PairSchedules:
+def make_schedule(settings: Settings) -> PairSchedule:
     """Return the store's schedule."""
     if settings.schedule == PAPER:
         return Schedule(settings.sweeps_per_level, settings.levels)
@@ -62,8 +62,8 @@ def make_schedule(settings: Settings) -> PairSchedules:
     return stratified_schedule(settings.burn_in)
 
 
-def make_plan(request: SweepRequest, schedule: PairSchedules) -> SweepPlan:
-    """Return the plan of a sweep for each pair, by the schedule."""
+def make_plan(request: SweepRequest, schedule: PairSchedule) -> SweepPlan:
+    """Return the plan of a sweep. The schedule determines the stage and the temperature of each pair."""
     stages = schedule.stages(request.sweeps)
     stages[~request.active] = 0
     return SweepPlan(
@@ -72,11 +72,11 @@ def make_plan(request: SweepRequest, schedule: PairSchedules) -> SweepPlan:
 
 
 class PhraseChain(Chain):
-    """Chain with the rule counts of a store. Only one batch of its pairs is in memory."""
+    """Chain with the rule counts of all pairs of a store. Only one batch of pairs is in memory."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = store.settings()
-        # Compile the kernel in a second process while this process reads the store.
+        # Compile the kernel in a second process while this process reads the store, so that sweeps start earlier.
         self._compiling = BackgroundCompilation()
         self._vocabulary = store.vocabulary_sizes()
         self._schedule = config.schedule or make_schedule(self._settings)
@@ -120,7 +120,7 @@ class PhraseChain(Chain):
         self.table = count_rules(loaded.batch, state, self.table, self.model, weight)
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
-        """Return a function that sweeps over these pairs: one after the other, or in blocks if there are many."""
+        """Return a function that sweeps over these pairs one by one, or in blocks if the batch is large."""
         batch = loaded.batch
         kernel = build(
             self.model, batch, blocks=self._blocks or Blocks.suited_to(batch.size),
@@ -146,7 +146,7 @@ class PhraseChain(Chain):
         return run_sweep
 
     def refresh_model(self, store: Store) -> None:
-        """Update the model to the store's vocabulary sizes, which the base distribution depends on."""
+        """Update the base distribution to the vocabulary sizes of the store."""
         sizes = store.vocabulary_sizes()
         if sizes != self._vocabulary:
             self._vocabulary = sizes
@@ -163,9 +163,9 @@ class PhraseChain(Chain):
 
 
 def _draw_initial_state(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_], start: str | None) -> State:
-    """Draw a random edge at each node. Cut every node if the schedule starts from small phrases, else at random."""
-    usual = CUT if settings.schedule in (STRATIFIED, PAPER) else RANDOM
-    return initial_state(settings.seed, loaded.batch, start or usual)
+    """Draw a random edge at each node. Cut all nodes or random nodes, by `start` or the schedule."""
+    default_start = CUT if settings.schedule in (STRATIFIED, PAPER) else RANDOM
+    return initial_state(settings.seed, loaded.batch, start or default_start)
 
 
 def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:

@@ -1,4 +1,4 @@
-"""Tree grammars: fragments of a treebank's trees, sampled given the counts of all other fragments [CGB09]."""
+"""Tree grammars: fragments of trees, sampled given the counts of all other fragments [CGB09]."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ from hierogram.storage.records.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class LoadedTrees(ForestPairs):
-    """Trees in memory: forests, productions, labels and words by number (label 0 is unused), salt of fragment keys."""
+    """Trees in memory: forests, productions, labels and words by number (label 0 is unused), and key salt."""
 
     counts_minimal = False
     mixes = False
@@ -55,20 +55,20 @@ class LoadedTrees(ForestPairs):
     key_salt: int
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Return chosen entries of count deltas as rule columns. A rule's length is its number of expansions."""
+        """Convert the chosen count deltas to columns for the store. A rule's length counts expansions."""
         labels, fragments, expansions = render_fragments(deltas, chosen, self.labels, self.words)
         sides = zip(labels, fragments, strict=True)
-        none = np.zeros(len(chosen), np.int32)
+        zeros = np.zeros(len(chosen), np.int32)
         return RuleDeltas(
             keys=np.array([fragment_key(*both, self.key_salt) for both in sides], np.uint64).reshape(-1, 2),
             source=join_texts(labels),
             target=join_texts(fragments),
             length=np.array(expansions, np.int32),
-            scope=none,
+            scope=zeros,
             nonterminals=deltas.nonterminals[chosen],
-            source_terminals=none,
+            source_terminals=zeros,
             target_terminals=source_terminals_of(deltas.rule_sizes[chosen]).astype(np.int32),
-            hiero=none.astype(np.bool_),
+            hiero=zeros.astype(np.bool_),
             count=deltas.counts[chosen],
             expected_uses=deltas.sampled[chosen] / ONE_USE,
             expected_uses_variance=deltas.variances[chosen] / ONE_SQUARE,
@@ -77,7 +77,7 @@ class LoadedTrees(ForestPairs):
 
 
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
-    """Load trees or packed forests in bracket notation, numbering labels in order; `ids` name random streams."""
+    """Load trees or packed forests in bracket notation. `ids` are the names of random streams."""
     parses = list(map(read_parse, texts))
     labels = {"": 0}
     words: dict[str, int] = {}
@@ -116,9 +116,9 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
         raise BracketError(f"{len(labels) - 1} different labels, the limit is {MAX_LABEL}")
     source = np.array(tokens, np.int32)
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    none = np.zeros(len(offsets), np.int64)
+    zeros = np.zeros(len(offsets), np.int64)
     no_links = np.zeros(0, np.int16)
-    bitext = Bitext(source, offsets, np.zeros(0, np.int32), none, no_links, no_links, none)
+    bitext = Bitext(source, offsets, np.zeros(0, np.int32), zeros, no_links, no_links, zeros)
     hashed = cumulate_hashes(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), keys.ALL_BITS)
     batch = make_batch(bitext, hashed, assemble(pairs), np.asarray(ids, np.int64), longest)
     expansions = Expansions(
@@ -131,13 +131,13 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
 
 
 Prior = tuple[float, float]
-"""Dirichlet process of a root label: strength α_c, and probability β_c that the base expands the label."""
+"""Parameters of a root label: strength α_c, and probability β_c that the base expands the label."""
 FIRST_PRIOR: Prior = (1.0, 0.5)
-"""Parameters of a label before the first sweep."""
+"""Parameters of a root label before the first sweep."""
 
 
 class TreeChain:
-    """Chain over a treebank's derivations and parameters."""
+    """Chain over the derivations and label parameters of trees, which need not be in a store."""
 
     def __init__(
         self, loaded: LoadedTrees, state: State, base: str, seed: int, priors: Mapping[str, Prior] | None = None
@@ -177,7 +177,7 @@ class TreeChain:
         return info
 
     def log_likelihood(self) -> float:
-        """Return ln P of all fragments given the parameters."""
+        """Return the natural log-likelihood of all fragments given the parameters."""
         return self.kernel.log_likelihood(self.chain)
 
 
@@ -186,18 +186,18 @@ _EXAMPLE = PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c
 
 
 def make_annealing(settings: Settings) -> Annealing:
-    """Return the store's schedule."""
+    """Return the annealing schedule of a store."""
     return Annealing(settings.annealing, settings.temperature)
 
 
 class TreebankChain(Chain):
-    """All trees of a treebank in memory, because base distribution and label parameters depend on all of them."""
+    """Chain over all trees of a store, which must be in memory because they share label parameters."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = store.settings()
         self._annealing = make_annealing(self._settings)
         self._priors = {row.label: (row.strength, row.expansion_probability) for row in store.labels()}
-        # The store's sweep count selects the random streams of the parameters.
+        # The sweep count selects the random streams of the parameters, so continue the count of the store.
         self._sweeps = store.status().sweeps
         self._chain: TreeChain | None = None
 
@@ -223,7 +223,7 @@ class TreebankChain(Chain):
         self._chain = TreeChain(loaded, state, self._settings.base, self._settings.seed, self._priors)
 
     def change_counts(self, loaded: LoadedTrees, state: State, weight: int) -> None:
-        """Drop the trees in memory, which no longer match the store. The remaining trees must be entered again."""
+        """Drop the trees in memory, which no longer match the store. The remaining trees must be added again."""
         if self._chain is not None:
             self._priors |= self._chain.priors()
             self._chain = None

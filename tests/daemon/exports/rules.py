@@ -9,7 +9,7 @@ from hierogram.daemon.exports.exporting import resolve_plan, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
-from hierogram.daemon.exports.loading import LINKED, link_rules
+from hierogram.daemon.exports.loading import LINKED_COLUMNS, link_rules
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
 from hierogram.daemon.exports.scratch import load_rules, scratch
@@ -77,23 +77,23 @@ class Source:
 
 
 def write(
-    folder: Path, rules: Sequence[Given], options: ExportOptions, samples: int = 1, name: str = "g",
+    folder: Path, rules: Sequence[Given], options: ExportOptions, units_per_use: int = 1, name: str = "g",
     min_seen: float = 0,
 ) -> tuple[Path, tuple[int, list[ExportedFile]], list[FilterCount]]:  # fmt: skip
     folder.mkdir(exist_ok=True)
     named = FORMATS[options.format or "cdec"]
     plan = resolve_plan(options, next(notation for notation in NOTATIONS.values() if named.supports(notation)))
-    plan = replace(plan, samples=samples, compression=Compression.NONE)
+    plan = replace(plan, units_per_use=units_per_use, compression=Compression.NONE)
     given = Source(rules)
     source = cast(Snapshot, given)
     work = folder / f"work-{name}"
     work.mkdir()
     with scratch(work) as database:
         load_rules(database, source, options.count_kind, plan.shape)
-        database.load("inner_uses", LINKED, given.linked_blocks())
+        database.load("inner_uses", LINKED_COLUMNS, given.linked_blocks())
         link_rules(database)
         test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
-        counts = apply_filters(database, plan.options, samples, test_set)
+        counts = apply_filters(database, plan.options, units_per_use, test_set)
         if plan.lexical:
             load_lexicon(database, given.pair_blocks())
             load_lexical_weights(database)

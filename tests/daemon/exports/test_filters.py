@@ -119,7 +119,9 @@ def test_probabilities_are_relative_to_all_rules(tmp_path: Path) -> None:
 
 def test_averaged_counts_are_filtered_by_the_written_values(tmp_path: Path) -> None:
     rules = [Given("a", "x", 6), Given("a", "y", 2)]
-    path, _, _ = write(tmp_path, rules, ExportOptions(format="tsv", features=("count",), min_count=0.75), samples=8)
+    path, _, _ = write(
+        tmp_path, rules, ExportOptions(format="tsv", features=("count",), min_count=0.75), units_per_use=8
+    )
     assert [line.split("\t")[-1] for line in parsers.lines(path)[1:]] == ["0.75"]
 
 

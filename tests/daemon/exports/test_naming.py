@@ -39,7 +39,7 @@ GZIP, ZSTD, NONE = Compression.GZIP, Compression.ZSTD, Compression.NONE
 )
 def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: tuple[str, Compression, str]) -> None:
     how = resolve_plan(options, PHRASES, None if path is None else Path(path))
-    assert (how.format.name, how.compression, how.ending) == wanted
+    assert (how.format.name, how.compression, how.suffix) == wanted
     assert how.options.format == wanted[0]
 
 
@@ -64,7 +64,7 @@ def test_contradictions_are_refused(path: str, options: ExportOptions, message: 
 
 
 def test_the_default_format_depends_on_the_kind_of_grammar() -> None:
-    assert resolve_plan(ExportOptions(), FRAGMENTS).ending == ".fragments.zst"
+    assert resolve_plan(ExportOptions(), FRAGMENTS).suffix == ".fragments.zst"
     with pytest.raises(ExportError, match=r"a store of trees cannot be exported as moses: use fragments, pcfg"):
         resolve_plan(ExportOptions(format="moses"), FRAGMENTS)
 

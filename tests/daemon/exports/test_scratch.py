@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.daemon.exports.rules import ODD, write
 
 from hierogram.daemon.exports.formats import FORMATS
-from hierogram.daemon.exports.loading import LINKED, link_rules
+from hierogram.daemon.exports.loading import LINKED_COLUMNS, link_rules
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import MEMORY, memory_for, scratch
 from hierogram.samplers.grammar.kinds import NOTATIONS
@@ -80,7 +80,7 @@ def test_without_room_it_works_in_steps(tmp_path: Path, format: str, monkeypatch
     written = []
     for name, room, at_once in (("roomy", 0, 1_000), ("tight", 1 << 60, 2)):
         monkeypatch.setattr("hierogram.daemon.exports.scratch._MEMORY_PER_LOADED_BYTE", room)
-        monkeypatch.setattr("hierogram.daemon.exports.lexicon._RULES_AT_ONCE", at_once)
+        monkeypatch.setattr("hierogram.daemon.exports.lexicon._RULES_PER_QUERY", at_once)
         path, _, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None, per_source=2), name=name)
         written.append(path.read_bytes())
     assert written[0] == written[1]
@@ -110,7 +110,7 @@ def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
         database.run(f"CREATE VIEW rules AS SELECT rowid AS id, *, 'old' AS alignment, {target} FROM loaded")
         for block in (forms[:3], forms[3:]):
             columns = [["\n".join(map(str, column)) for column in zip(*((*form, 0) for form in block), strict=True)]]
-            database.load("inner_uses", LINKED, ((len(block), column) for column in columns))
+            database.load("inner_uses", LINKED_COLUMNS, ((len(block), column) for column in columns))
         link_rules(database)
         [rows] = list(database.row_blocks("SELECT source, alignment, uses FROM rules ORDER BY source"))
     assert rows == [("a b", "0-0 1-1", 7), ("c", "", 7), ("d", "", 7), ("d e", "0-0", 7), ("f", "", 7)]

@@ -55,8 +55,7 @@ def export_heuristic(
     """
     format = FORMATS[options.format or "cdec"]
     compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
-    smoothing = options.smoothing or 0.0
-    plan = ExportPlan(options, format, compression, samples=UNITS, smoothing=smoothing, seen="seen")
+    plan = ExportPlan(options, format, compression, units_per_use=UNITS, seen="seen")
     with store.snapshot() as snapshot, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         source, target = (Numbering(sorted(dict(snapshot.word_counts(side)))) for side in ("source", "target"))
         with HeuristicGrammar() as grammar, scratch(Path(folder), _MEMORY) as rules:

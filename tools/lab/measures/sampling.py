@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import PairSchedules
+from hierogram.daemon.learning.kinds.kind import PairSchedule
 from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.validation import DuplicateCounter, validate
@@ -95,7 +95,7 @@ class PhraseTrial:
         self,
         model: Model,
         batch: Batch,
-        schedule: PairSchedules,
+        schedule: PairSchedule,
         options: TrialOptions,
         resample: Callable[..., Any] = sweep_pairs,
     ) -> None:

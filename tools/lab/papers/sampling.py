@@ -20,7 +20,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import PairSchedules
+from hierogram.daemon.learning.kinds.kind import PairSchedule
 from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.forests.derivations import Batch
@@ -54,7 +54,7 @@ class SamplerSetup:
     """
 
     label: str
-    schedule: PairSchedules
+    schedule: PairSchedule
     model: str = PITMAN_YOR
     strength: float = 5.0
     discount: float = 0.5

@@ -25,7 +25,7 @@ from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
-from hierogram.daemon.learning.learning import ALIGNED, learn
+from hierogram.daemon.learning.learning import ALIGNED_STATES, learn
 from hierogram.daemon.learning.residents import ResidentBatch, read_batches
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
@@ -256,8 +256,8 @@ def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
     """
     sweeps = store.settings().sweeps_per_level
     with holding_lease(store, "table 2"), Learner(store, options) as learner:
-        learner.total = store.count_pairs(ALIGNED) * levels * sweeps
-        for rows in read_batches(store, ALIGNED):
+        learner.total = store.count_pairs(ALIGNED_STATES) * levels * sweeps
+        for rows in read_batches(store, ALIGNED_STATES):
             batch = learner.open(rows)
             if levels:
                 _add_sample(batch)

@@ -10,7 +10,7 @@ from tests.daemon.learning.alignment.languages import invented
 
 from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.daemon.learning.alignment.robust import assign_roles, some_pairs
+from hierogram.daemon.learning.alignment.robust import assign_roles, select_pairs
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.storage.records.pairs import parse_links
 from hierogram.tools.alignment_scores import GoldLinks, evaluate
@@ -55,10 +55,10 @@ def test_copies_of_a_pair_count_less_than_linearly() -> None:
 
 def test_some_pairs_have_only_their_words() -> None:
     side = read_side(["a b", "", "c", "d a"])
-    some = some_pairs(side, np.array([0, 3]))
+    some = select_pairs(side, np.array([0, 3]))
     assert [side.vocabulary[word] for word in some.words] == ["a", "b", "d", "a"]
     assert some.offset.tolist() == [0, 2, 4]
-    assert some_pairs(side, np.arange(4)) is side
+    assert select_pairs(side, np.arange(4)) is side
 
 
 @pytest.fixture(scope="module")
