@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import zstandard
 
 from hierogram.daemon.exceptions import ExportError
@@ -116,8 +117,8 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             # Sum the counts, because some formats write different rules as equal lines.
             database.run(f"""
                 CREATE VIEW {table} AS
-                SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, sum(count) AS count
-                  FROM {table}_lines GROUP BY 1, 2""")
+                SELECT source, target, sum(count) FILTER (WHERE NOT isnan(count)) AS count
+                  FROM {table}_lines GROUP BY source, target""")
         database.run(f"""
             CREATE TABLE joint_rules AS
             SELECT coalesce(a.source, b.source) AS source, coalesce(a.target, b.target) AS target,
@@ -178,8 +179,8 @@ def _blocks(exported: Exported, format: Format, features: FeatureSet) -> Blocks:
             except (IndexError, ValueError, KeyError) as error:
                 raise ExportError(f"{path}, line {number}: not a line of a {format.name} export") from error
         sources, targets, counts = zip(*rules, strict=True)
-        counted = ("" if count is None else repr(count) for count in counts)
-        yield number, ["\n".join(column) for column in (sources, targets, counted)]
+        # A missing count becomes NaN.
+        yield number, ["\n".join(sources), "\n".join(targets), np.array(counts, np.float64)]
 
 
 def _top_rules(database: Scratch, condition: str, value: str, limit: int) -> list[ChangedRule]:

@@ -186,7 +186,7 @@ def apply_filters(
         for rows in scratch.row_blocks("SELECT DISTINCT source FROM rules"):
             if matching := [row for row in rows if test_set.has_match(row[0])]:
                 scratch.insert("matching", matching)
-        candidates = "rules SEMI JOIN (SELECT coalesce(source, '') AS source FROM matching) USING (source)"
+        candidates = "rules SEMI JOIN matching USING (source)"
         assert options.filter_for is not None
         [before] = scratch.row("SELECT count(*) FROM rules")
         [after] = scratch.row(f"SELECT count(*) FROM {candidates}")

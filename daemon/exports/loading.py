@@ -14,7 +14,7 @@ from hierogram.daemon.learning.kinds.pairs import ForestPairs
 from hierogram.daemon.learning.kinds.stored import load_undamaged
 from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
 from hierogram.samplers.counts.occurrences import RuleLinks, fragment_links, rule_links, uses_by_links
-from hierogram.samplers.counts.texts import link_texts, number_texts, take_texts
+from hierogram.samplers.counts.texts import link_texts, take_texts
 from hierogram.samplers.forests.compositions import (
     add_ngrams,
     compositions,
@@ -69,10 +69,7 @@ def _recount(
         if count_kind is CountKind.TRANSLATION:
             uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
         if (uses > 0).any():
-            # Remove the last line end, because a block has line ends only between values.
-            sides = (column.content[:-1].tobytes().decode() for column in (rules.source, rules.target))
-            numbers = [*(getattr(rules, name) for name in shape), uses]
-            yield pairs, [*sides, *("\n".join(map(str, column.tolist())) for column in numbers)]
+            yield pairs, [rules.source, rules.target, *(getattr(rules, name) for name in shape), uses]
 
 
 def load_pair_uses(
@@ -112,16 +109,16 @@ def load_new_rules(
     scratch.load("inner_uses", LINKED_COLUMNS, _pair_uses(snapshot, None, count_kind, None, (), last_pair))
     sides = {}
     for side in SIDE_COLUMNS:
-        rows = scratch.row_blocks(f"SELECT DISTINCT coalesce({side}, '') FROM inner_uses WHERE uses > 0")
+        rows = scratch.row_blocks(f"SELECT DISTINCT {side} FROM inner_uses WHERE uses > 0")
         sides[side] = [text for texts in rows for (text,) in texts]
     columns = (*SIDE_COLUMNS, *shape, f"CASE WHEN id > {last_rule} THEN 1 ELSE 0 END")
     kinds = SIDE_COLUMNS | dict.fromkeys((*shape, "fresh"), "INTEGER") | USES_COLUMN
     scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, count_kind))
     scratch.run("""
         CREATE TABLE fresh AS
-        SELECT coalesce(source, '') AS source, coalesce(target, '') AS target FROM loaded WHERE fresh = 1
+        SELECT source, target FROM loaded WHERE fresh = 1
         INTERSECT
-        SELECT coalesce(source, ''), coalesce(target, '') FROM inner_uses WHERE uses > 0""")
+        SELECT source, target FROM inner_uses WHERE uses > 0""")
     view_loaded(scratch, shape)
     link_rules(scratch)
     scratch.run("DROP TABLE inner_uses")
@@ -159,7 +156,7 @@ class _TextStatistics:
     def delete_rare(self, scratch: Scratch, table: str, rows: str) -> None:
         """Delete rows whose source side is expected less than `min_uses` times. `rows` is the FROM clause."""
         scratch.run("CREATE TABLE rare_rows (row BIGINT)")
-        for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, coalesce(source, '') FROM {rows}"):
+        for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, source FROM {rows}"):
             expected = expected_occurrences(
                 self._ngrams, [source for _, source in rows_of_sources], self._settings.key_salt
             )
@@ -214,11 +211,8 @@ def link_rules(scratch: Scratch, composed: bool = False) -> None:
         WITH used AS (
             SELECT source, target, alignment, uses FROM inner_uses WHERE uses > 0{compositions if composed else ""}
         )
-        SELECT source, target, coalesce(alignment, '') AS alignment FROM (
-            SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, alignment, sum(uses) AS uses
-              FROM used GROUP BY source, target, alignment
-        )
-        QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY uses DESC, coalesce(alignment, '')) = 1""")
+        SELECT source, target, alignment FROM used GROUP BY source, target, alignment
+        QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY sum(uses) DESC, alignment) = 1""")
     scratch.run("""
         CREATE TABLE linked AS
         SELECT rules.* EXCLUDE (id) REPLACE (coalesce(inner_alignments.alignment, '') AS alignment)
@@ -276,14 +270,8 @@ def _pair_uses(
             continue
         shape_numbers = (getattr(rules, name)[links.entries] for name in shape)
         numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *shape_numbers)
-        columns = (
-            take_texts(rules.source, links.entries),
-            take_texts(rules.target, links.entries),
-            link_texts(links),
-            *(number_texts(column.astype(np.int64)) for column in numbers),
-        )
-        # Remove the last line end, because a block has line ends only between values.
-        yield pairs, [column.content[:-1].tobytes().decode() for column in columns]
+        sides = (take_texts(side, links.entries) for side in (rules.source, rules.target))
+        yield pairs, [*sides, link_texts(links), *numbers]
 
 
 def _weighted(links: RuleLinks, weight: int) -> tuple[RuleLinks, NDArray[np.int64]]:

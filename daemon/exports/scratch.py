@@ -7,14 +7,12 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.kernel import Report
-from hierogram.storage.browsing.reader import literal
-from hierogram.storage.exports.snapshot import Block, Snapshot
+from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.grammar import CountKind
 
 if TYPE_CHECKING:
@@ -22,8 +20,12 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
+    from hierogram.daemon.arrow import ArrowTable
+    from hierogram.samplers.grammar.columns import Texts
 
-Blocks = Iterator[Block]
+
+Blocks = Iterator["tuple[int, Sequence[str | Texts | NDArray[Any]]]"]
+"""Blocks of rows, each with the number of rows or pairs up to its end, and its columns. A text has a value per line."""
 
 MEMORY, _MAX_MEMORY = 256_000_000, 1_000_000_000
 """Memory limits of the database in bytes: minimum, for a small store, and maximum, for a large store."""
@@ -31,29 +33,20 @@ _MEMORY_PER_RULE = 1_000
 
 _MEMORY_PER_LOADED_BYTE = 8.0
 """Minimum ratio of the memory limit to the size of the loaded rows at which all queries run in memory."""
-_ROW_BYTES = 40
-"""Approximate bytes of a row without its texts."""
+_NUMBER_BYTES = 15
+"""Approximate bytes of a number in a loaded row, with its share of the row."""
 
 _PART_BYTES = 1 << 23
 _STREAM_ROWS = 20_000
 _STREAM_BYTES = 1 << 20
-
-# Values have no quotes and no escapes. The first line is empty and skipped, because U+FEFF at the beginning of a file
-# would be read as a byte order mark. Hive partitioning would turn `language=zh` in a path into a column.
-_READ_OPTIONS = (
-    "delim='\t', quote='', escape='', comment='', new_line='\\n', header=false, skip=1, auto_detect=false,"
-    " strict_mode=false, max_line_size=16777216, parallel=false, hive_partitioning=false"
-)
-_FIRST_LINE = b"\n"
 _WRITE_OPTIONS = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', USE_TMP_FILE false"
 
 
 class Scratch:
     """Temporary database of one export, opened by `scratch`."""
 
-    def __init__(self, connection: "DuckDBPyConnection", folder: Path, memory: int) -> None:
+    def __init__(self, connection: "DuckDBPyConnection", memory: int) -> None:
         self._connection = connection
-        self._folder = folder
         self._memory = memory
         self._loaded = 0
 
@@ -119,49 +112,48 @@ class Scratch:
     def load(self, table: str, columns: dict[str, str], blocks: Blocks, progress: Report | None = None) -> None:
         """Append blocks to a table. If the table is missing, create it with `columns` (name to type).
 
-        Empty values become NULL. The next block is read from the store while the database loads the current block.
+        The next part is read from the store while the database loads this one.
         """
         definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self.run(f"CREATE TABLE IF NOT EXISTS {table} ({definitions})")
-        with closing(prefetch(self._write_parts(blocks, len(columns)))) as parts:
-            for paths, reached in parts:
-                files = (
-                    f"read_csv({literal(str(path))}, {_READ_OPTIONS}, columns={{'{name}': '{kind}'}})"
-                    for path, (name, kind) in zip(paths, columns.items(), strict=True)
-                )
-                # Each file has one column, so join the files by row number.
-                self.run(f"INSERT INTO {table} SELECT * FROM {' POSITIONAL JOIN '.join(files)}")
-                for path in paths:
-                    path.unlink()
+        with closing(prefetch(_parts(blocks, columns))) as parts:
+            for reached, size, part in parts:
+                self._connection.register("part", part)
+                self.run(f"INSERT INTO {table} SELECT * FROM part")
+                self._loaded += size
                 if progress:
                     progress(reached)
 
-    def _write_parts(self, blocks: Blocks, columns: int) -> Iterator[tuple[list[Path], int]]:
-        """Yield the files of a part, one for each column, and the number of rows or pairs read so far."""
-        for number in count():
-            paths = [self._folder / f"{number}.{column}" for column in range(columns)]
-            size = reached = 0
-            with ExitStack() as stack:
-                files: list[BinaryIO] = [stack.enter_context(path.open("wb")) for path in paths]
-                for file in files:
-                    file.write(_FIRST_LINE)
-                for rows, block in blocks:
-                    reached = rows
-                    for file, column in zip(files, block, strict=True):
-                        size += file.write(column.encode()) + file.write(b"\n")
-                    self._loaded += _ROW_BYTES * (block[0].count("\n") + 1)
-                    if size >= _PART_BYTES:
-                        break
-            if not size:
-                return
-            self._loaded += size
-            yield paths, reached
-
     def insert(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Append a few thousand rows to a table. Values must not contain tabs or line ends."""
+        """Append a few thousand rows to a table. Values must not contain line feeds."""
         kinds = {name: kind for name, kind, *_ in self._connection.execute(f"DESCRIBE {table}").fetchall()}
         block = ["\n".join(map(str, column)) for column in zip(*rows, strict=True)]
         self.load(table, kinds, iter([(len(rows), block)]))
+
+
+def _parts(blocks: Blocks, kinds: dict[str, str]) -> "Iterator[tuple[int, int, ArrowTable]]":
+    """Yield the blocks in parts of a few megabytes: the rows read so far, the size in bytes, and the table."""
+    import numpy as np
+
+    from hierogram.daemon.arrow import ArrowTable, column_from_lines
+
+    size, batches = 0, []
+    for reached, block in blocks:
+        columns: dict[str, Any] = {}
+        for (name, kind), column in zip(kinds.items(), block, strict=True):
+            if not isinstance(column, str):
+                columns[name] = column_from_lines(column.content) if isinstance(column, tuple) else column
+            elif kind == "VARCHAR":
+                columns[name] = column_from_lines(np.frombuffer(f"{column}\n".encode(), np.uint8))
+            else:
+                columns[name] = np.fromstring(column, np.int64, sep="\n")
+            size += len(columns[name].content) if kind == "VARCHAR" else _NUMBER_BYTES * len(columns[name])
+        batches.append(columns)
+        if size >= _PART_BYTES:
+            yield reached, size, ArrowTable(*batches)
+            size, batches = 0, []
+    if batches:
+        yield reached, size, ArrowTable(*batches)
 
 
 def memory_for(rules: int) -> int:
@@ -188,7 +180,7 @@ def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
         },
     )
     try:
-        yield Scratch(connection, folder, memory)
+        yield Scratch(connection, memory)
     finally:
         connection.close()
 
@@ -211,6 +203,5 @@ def view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
     shape_columns = "".join(f"{name}, " for name in shape)
     scratch.run(f"""
         CREATE VIEW rules AS
-        SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
-               {shape_columns}uses
+        SELECT rowid AS id, source, target, '' AS alignment, {shape_columns}uses
           FROM loaded""")

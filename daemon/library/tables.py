@@ -5,11 +5,12 @@ from contextlib import closing
 from dataclasses import fields
 from html import escape
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.arrow import ArrowTable, TextColumn, column_from_lines
 from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.storage.records.columns import RuleDeltas
@@ -24,25 +25,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 """Number of rules in the notebook display."""
-
-
-class _Side(NamedTuple):
-    """Column of texts in Arrow's layout: the bytes of all texts, and offsets int64[N + 1]."""
-
-    content: Any
-    offsets: NDArray[np.int64]
-
-    def text(self, row: int) -> str:
-        return bytes(self.content[self.offsets[row] : self.offsets[row + 1]]).decode()
-
-
-def _to_side(blocks: Sequence[bytes]) -> _Side:
-    """Convert blocks of lines to a column of texts."""
-    lines = b"\n".join(blocks)
-    ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
-    offsets = np.concatenate(([0], ends, [len(lines)] if blocks else []))
-    offsets[1:] -= np.arange(len(offsets) - 1)
-    return _Side(lines.replace(b"\n", b""), offsets.astype(np.int64))
 
 
 COLUMNS = tuple(field.name for field in fields(RuleRow))
@@ -60,7 +42,7 @@ class RuleTable:
     columns = COLUMNS
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Store the columns by name: `_Side` for texts, arrays for numbers."""
+        """Store the columns by name: `TextColumn` for texts, arrays for numbers."""
         self._values = values
 
     def __len__(self) -> int:
@@ -95,24 +77,8 @@ class RuleTable:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the table as an Arrow stream of one batch, without a copy of the columns."""
-        import nanoarrow
-        from nanoarrow import c_array_from_buffers
-        from nanoarrow.c_array_stream import CArrayStream
-
-        kinds = {name: getattr(nanoarrow, kind)(nullable=False) for name, kind in _KINDS.items()}
-        schema = nanoarrow.c_schema(nanoarrow.struct(kinds, nullable=False))
-        children = []
-        for name, kind in kinds.items():
-            column = self._values[name]
-            if name in _TEXTS:
-                buffers = [None, column.offsets, column.content]
-            elif name == "hiero":
-                buffers = [None, np.packbits(column, bitorder="little")]
-            else:
-                buffers = [None, column]
-            children.append(c_array_from_buffers(kind, len(self), buffers, null_count=0))
-        array = c_array_from_buffers(schema, len(self), [None], null_count=0, children=children)
-        return CArrayStream.from_c_arrays([array], schema).__arrow_c_stream__(requested_schema)
+        columns = {name: self._values[name] for name in COLUMNS}
+        return ArrowTable(columns).__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the table as a pandas data frame. Needs pandas, not pyarrow."""
@@ -149,11 +115,10 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 _TEXTS = ("source", "target")
-_KINDS = dict(
-    zip(COLUMNS, ("int64", *["large_string"] * 2, *["int32"] * 3, "bool_", *["float64"] * 2, "int64", *["float64"] * 2),
-        strict=True)
-)  # fmt: skip
-"""Arrow type of each column. Except for texts, numpy has a dtype of the same name."""
+_DTYPES = dict.fromkeys(COLUMNS, "float64") | {
+    "id": "int64", "length": "int32", "scope": "int32", "nonterminals": "int32", "hiero": "bool", "count": "int64",
+}  # fmt: skip
+"""Types of the columns of numbers."""
 
 
 def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
@@ -161,10 +126,15 @@ def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
     return _table({name: [getattr(row, name) for row in rows] for name in COLUMNS})
 
 
+def _join_lines(blocks: Sequence[bytes]) -> TextColumn:
+    """Convert blocks of lines, without a final line feed, to a column of texts."""
+    return column_from_lines(np.frombuffer(b"".join(block + b"\n" for block in blocks), np.uint8))
+
+
 def _table(columns: Mapping[str, Any]) -> RuleTable:
     return RuleTable({
-        name: _to_side([text.encode() for text in column]) if name in _TEXTS
-        else np.asarray(column, _KINDS[name].rstrip("_"))
+        name: _join_lines([text.encode() for text in column]) if name in _TEXTS
+        else np.asarray(column, _DTYPES[name])
         for name, column in columns.items()
     })  # fmt: skip
 
@@ -233,7 +203,7 @@ def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
         np.fromiter(map(hash, chain.from_iterable(block.split(b"\n") for block in side)), np.int64, len(ids))
         for side in sides
     )
-    source, target = map(_to_side, sides)
+    source, target = map(_join_lines, sides)
     return RuleTable({
         "id": ids, "source": source, "target": target, "length": length, "scope": scope, "nonterminals": nonterminals,
         "hiero": hiero.astype(np.bool_), "expected_uses": expected / ONE_USE,

@@ -134,27 +134,6 @@ def link_texts(of_rules: RuleLinks) -> Texts:
     return Texts(buffer[: _put_links(of_rules, buffer, offsets)].copy(), offsets)
 
 
-_MAX_NUMBER_LENGTH = 20
-
-
-@njit
-def _put_numbers(numbers, buffer, offsets):
-    position = 0
-    for k in range(len(numbers)):
-        position = put_number(buffer, position, numbers[k])
-        buffer[position] = _NEWLINE
-        position += 1
-        offsets[k + 1] = position
-    return position
-
-
-def number_texts(numbers: NDArray[np.int64]) -> Texts:
-    """Return nonnegative integers int64[n] as decimal texts."""
-    buffer = np.empty(_MAX_NUMBER_LENGTH * len(numbers), np.uint8)
-    offsets = np.zeros(len(numbers) + 1, np.int64)
-    return Texts(buffer[: _put_numbers(numbers, buffer, offsets)].copy(), offsets)
-
-
 @njit_allocating
 def same_texts(
     first_texts: Texts, rows: NDArray[np.int64], second_texts: Texts, other_rows: NDArray[np.int64]

@@ -256,8 +256,6 @@ def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tupl
 
 
 def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) -> RuleReader:
-    import tempfile
-
     import duckdb
 
     path = literal(str(file))
@@ -267,7 +265,7 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) 
         "tsv": f"read_csv({path}, delim='\t', quote='\"', escape='\"', header=true, all_varchar=true{zstd}, {_PLAIN})",
         "parquet": f"read_parquet({path}, {_PLAIN})",
     }
-    with duckdb.connect(":memory:") as connection, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
+    with duckdb.connect(":memory:") as connection:
         try:
             columns = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {tables[format]}").fetchall()]
             for column in _COLUMNS[:2]:
@@ -279,7 +277,7 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) 
             texts = ", ".join(f"coalesce({name}, '')" if name in columns else "''" for name in _COLUMNS)
             values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
             query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values})) FROM {tables[format]}"
-            for rules in reader.read(Scratch(connection, Path(folder), 1 << 30).lines(query)):
+            for rules in reader.read(Scratch(connection, 1 << 30).lines(query)):
                 bar.update(rules, None, rules)
         except duckdb.Error as error:
             raise InputError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error

@@ -536,7 +536,7 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
     from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.samplers.counts.deltas import Change
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
-    from hierogram.samplers.counts.texts import link_texts, number_texts, take_texts
+    from hierogram.samplers.counts.texts import link_texts, take_texts
     from hierogram.samplers.forests.derivations import select_trees
     from hierogram.samplers.forests.records import check_records, list_fragments
     from hierogram.samplers.grammar.columns import empty_blobs
@@ -551,9 +551,8 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
             fragment_links(deltas, loaded.batch, fragments),
             rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state))),
         ]
-        links, uses = uses_by_links(found, [np.ones(len(of_some.entries), np.int64) for of_some in found])
+        links, _ = uses_by_links(found, [np.ones(len(of_some.entries), np.int64) for of_some in found])
         link_texts(links)
-        number_texts(uses.sum(axis=1))
         take_texts(loaded.rules(deltas, np.arange(deltas.entries)).source, links.entries)
     reader = RuleReader("rules to warm up with", "parquet", ("count",))
     for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\t\nb\ty\t0-0\t\t\n"]):

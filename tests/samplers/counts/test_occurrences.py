@@ -10,7 +10,7 @@ from tests.reference.rules import rules_of
 from tests.samplers.synchronous.kernel_chain import SALT, KernelChain
 
 from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks, rule_occurrences, uses_by_links
-from hierogram.samplers.counts.texts import link_texts, number_texts
+from hierogram.samplers.counts.texts import link_texts
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule
 
@@ -53,8 +53,3 @@ def test_uses_of_a_rule_with_the_same_links_are_merged() -> None:
     assert len(set(keys)) == len(keys) > 20
     assert set(keys) == {key for sums in expected for key, weight in sums.items() if weight}
     assert weights.tolist() == [[sums[key] for sums in expected] for key in keys]
-
-
-def test_integers_are_written_as_text() -> None:
-    numbers = [0, 9, 10, 99, 1 << 62, 7]
-    assert number_texts(np.array(numbers)).strings() == list(map(str, numbers))

@@ -69,7 +69,7 @@ def export_heuristic(
             # Number the rules as in exports.
             rules.run("""
                 CREATE VIEW rules AS
-                SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
+                SELECT rowid AS id, source, target, '' AS alignment,
                        0 AS minimal_uses, * EXCLUDE (source, target)
                   FROM loaded""")
             apply_filters(rules, plan.options, UNITS, test_set)
