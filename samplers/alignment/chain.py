@@ -1,4 +1,4 @@
-"""State of an aligner's chain (links, collocations, counts), and operations shared by the sweeps of all models."""
+"""State of an aligner's chain, and operations shared by the sweeps of all models."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -13,16 +13,15 @@ from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.grammar.known_links import KnownLinks
 
 FREE, EXCEPT, ONLY = 0, 1, 2
-"""Meaning of a word's listed positions: no constraint, forbidden links, the only allowed links."""
+"""Kinds of constraints: all links are allowed, all except the listed ones, or only the listed ones."""
 
 
 class LinkEvidence(NamedTuple):
-    """Link constraints of emitted positions, or empty arrays without constraints.
+    """Constraints on the links of emitted positions. All arrays are empty without constraints."""
 
-    `meaning` uint8[N]; `positions` int16[K], grouped by `offset` int64[N + 1].
-    """
-
-    meaning: NDArray[np.uint8]
+    # uint8[N]: kind of constraint.
+    kind: NDArray[np.uint8]
+    # int64[N + 1], int16[K]: conditioning positions that are listed for each emitted position.
     offset: NDArray[np.int64]
     positions: NDArray[np.int16]
 
@@ -31,16 +30,12 @@ NO_EVIDENCE = LinkEvidence(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zero
 
 
 def make_evidence(sides: Sides, known_links: Mapping[int, KnownLinks], emitted_is_target: bool) -> LinkEvidence:
-    """Return the link constraints of pairs, by index in the batch, for one direction.
-
-    A word with fixed links must have one of them. Any other word may be unlinked or have any link that is not
-    forbidden.
-    """
+    """Return the link constraints of one direction, given the known links of pairs by their index."""
     if not known_links:
         return NO_EVIDENCE
     words = len(sides.emitted)
-    meaning = np.zeros(words, np.uint8)
-    of_word: dict[int, list[int]] = {}
+    kinds = np.zeros(words, np.uint8)
+    listed: dict[int, list[int]] = {}
     for pair, evidence in known_links.items():
         start = int(sides.emitted_offset[pair])
         for kind, links in ((EXCEPT, evidence.forbidden), (ONLY, evidence.fixed)):
@@ -48,24 +43,24 @@ def make_evidence(sides: Sides, known_links: Mapping[int, KnownLinks], emitted_i
             for source, target in links:
                 emitted, conditioning = (target, source) if emitted_is_target else (source, target)
                 constraints.setdefault(start + emitted, []).append(conditioning)
-            # Process fixed links last, since they override forbidden ones.
+            # Fixed links come last, since they override forbidden ones: the word must have one of them.
             for word, positions in constraints.items():
-                meaning[word] = kind
-                of_word[word] = sorted(positions)
+                kinds[word] = kind
+                listed[word] = sorted(positions)
     offset = np.zeros(words + 1, np.int64)
-    for word, positions in of_word.items():
+    for word, positions in listed.items():
         offset[word + 1] = len(positions)
     np.cumsum(offset, out=offset)
-    flat = [position for word in sorted(of_word) for position in of_word[word]]
-    return LinkEvidence(meaning, offset, np.array(flat, np.int16))
+    flat = [position for word in sorted(listed) for position in listed[word]]
+    return LinkEvidence(kinds, offset, np.array(flat, np.int16))
 
 
 @njit_inline
 def apply_evidence(evidence, g, length, weight):
-    """Set weights to 0 that constraints exclude: `weight[0]` is for unlinked, `weight[i + 1]` for position i."""
-    if len(evidence.meaning) == 0 or evidence.meaning[g] == FREE:
+    """Set the weights of excluded links to 0: `weight[0]` is for no link, `weight[i + 1]` for position i."""
+    if len(evidence.kind) == 0 or evidence.kind[g] == FREE:
         return
-    only = evidence.meaning[g] == ONLY
+    only = evidence.kind[g] == ONLY
     if only:
         weight[0] = 0.0
     for i in range(length):
@@ -77,7 +72,7 @@ def apply_evidence(evidence, g, length, weight):
 
 
 SINGLE_WIDTHS = 100
-"""Jumps of up to this width have an event each. Wider ones share events: 101 to 200, 201 to 400, and so on."""
+"""Each width up to this has its own event. Wider jumps share events: 101 to 200, 201 to 400, …."""
 
 
 def jump_events(widths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -89,7 +84,7 @@ def jump_events(widths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def first_width(event: int) -> int:
-    """Return the jump width of an event that is nearest to 0."""
+    """Return the smallest jump width of an event, with its sign."""
     further = abs(event) - SINGLE_WIDTHS - 1
     if further < 0:
         return event
@@ -97,18 +92,18 @@ def first_width(event: int) -> int:
 
 
 def furthest_event(longest: int) -> int:
-    """Return the largest event of jumps over conditioning sentences of up to `longest` words."""
+    """Return the largest event of jumps in conditioning sentences of up to `longest` words."""
     if longest < SINGLE_WIDTHS:
         return max(1, longest)
-    # The longest jump leads from before the first position to the end of the sentence.
+    # Add 1, because the longest jump is from before the first position to the end of the sentence.
     return int(jump_events(np.array([longest + 1]))[0])
 
 
 UNLINKED = -1
-"""Link of an emitted word without a conditioning word."""
+"""Value of a link if the emitted word has no conditioning word."""
 
 MAX_FERTILITY = 7
-"""Fertilities above this are counted as this."""
+"""Fertilities (numbers of links of a conditioning word) above this are counted as this."""
 
 SETTINGS = np.dtype(
     [
@@ -123,25 +118,26 @@ SETTINGS = np.dtype(
         ("candidates", np.int64),
     ]
 )
-"""Hyperparameters as named in the paper: lexical β, jump α, collocation γ, Beta(s, r).
+"""Hyperparameters of [SA16], lexical β, jump α, collocation γ, Beta(s, r), and four of our own.
 
-Then the strength of the fertility prior, the prior probability of an unlinked word, the size of the emitted vocabulary,
-and the number of candidate positions per draw (0: all).
+`fertility` is the strength of the fertility prior, `unlinked` the prior probability of an unlinked word,
+`emitted_words` the size of the emitted vocabulary, `candidates` the number of positions per draw (0 for all).
 """
 
-BEFORE = np.dtype([("plain", np.int64), ("collocated", np.int64)])
-"""Counts of the words that follow an emitted word: those emitted by their link, and those emitted by this word."""
+FOLLOWERS = np.dtype([("plain", np.int64), ("collocated", np.int64)])
+"""Number of words after an emitted word that are generated by their link, and by this word."""
 
 
 class Tokens(NamedTuple):
-    """Occurrences of each emitted word: `position` int32[N] sorted, grouped by word from `offset` int64[W + 1]."""
+    """Positions of each emitted word, which only bhmm uses."""
 
+    # int64[W + 1], int32[N]: emitted positions, grouped by word.
     offset: NDArray[np.int64]
     position: NDArray[np.int32]
     # int32[N]: pair of each emitted position.
     pair: NDArray[np.int32]
-    # int16[N] stores links temporarily. Empty for other models.
-    aside: NDArray[np.int16]
+    # int16[N]: links that joint moves exchange with the current ones.
+    saved_links: NDArray[np.int16]
 
 
 def group_tokens(sides: Sides, words: int) -> Tokens:
@@ -161,7 +157,7 @@ NO_TOKENS = Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.
 
 
 class AlignmentChain(NamedTuple):
-    """State of one chain."""
+    """State of one chain: links and collocations, their counts, and settings."""
 
     # int16[N]: conditioning position, or UNLINKED.
     links: NDArray[np.int16]
@@ -169,20 +165,20 @@ class AlignmentChain(NamedTuple):
     collocated: NDArray[np.uint8]
     # Counts of linked word pairs.
     pairs: WordPairs
-    # CONDITIONING[V + 1]; the last row is the empty word.
+    # CONDITIONING[V + 1]: counts by conditioning word, the empty word last.
     conditioning: NDArray[np.void]
-    # float64[2L + 4], integral: events -L to L (`jump_events`), jumps to and from the empty word, total.
+    # float64[2L + 4]: counts of events -L to L (`jump_events`), of jumps to and from the empty word, and of all jumps.
     jumps: NDArray[np.float64]
     # int32[V, MAX_FERTILITY + 1]: tokens of each conditioning word by number of links.
     fertility: NDArray[np.int32]
     # int32[N], int32[B]: bigram of each position, and collocations per bigram.
     bigram: NDArray[np.int32]
     bigram_count: NDArray[np.int32]
-    # BEFORE[W + 1].
-    before: NDArray[np.void]
+    # FOLLOWERS[W + 1]: counts by emitted word, the start of a sentence last.
+    followers: NDArray[np.void]
     # SETTINGS[1].
     settings: NDArray[np.void]
-    # float64[MAX_FERTILITY + 1].
+    # float64[MAX_FERTILITY + 1]: prior probability of each fertility.
     fertility_prior: NDArray[np.float64]
     # Link constraints (bhmm-f).
     evidence: LinkEvidence
@@ -193,38 +189,38 @@ class AlignmentChain(NamedTuple):
 class AlignmentScratch(NamedTuple):
     """Scratch memory of one worker."""
 
-    # Indexed by candidate.
+    # Indexed by candidate: conditioning position, and cumulative weight.
     candidate: NDArray[np.int16]
     weight: NDArray[np.float64]
-    # Indexed by conditioning position.
+    # Indexed by conditioning position: number of links.
     fertility: NDArray[np.int32]
-    # Indexed by emitted position.
+    # Indexed by emitted position: conditioning position of the next link.
     after: NDArray[np.int16]
-    # Indexed by conditioning position.
+    # Indexed by conditioning position: weight by the conditioning word alone, and hash of the word.
     factor: NDArray[np.float64]
     hashed: NDArray[np.uint64]
-    # Indexed by candidate.
+    # Positions whose word pairs may have a row.
     seen: NDArray[np.int16]
-    # Indexed by conditioning position: next position with the same conditioning word in the sentence, cyclically.
-    alike: NDArray[np.int16]
+    # Indexed by conditioning position: next position of the same word, in a cycle.
+    next_equal: NDArray[np.int16]
 
 
 @njit_inline
 def link_equal_words(words, start, length, scratch):
-    """Fill `alike` for the conditioning sentence of `length` words from `start`, given the hashes of its words."""
-    alike = scratch.alike
-    # Most words do not occur twice, which a filter of 64 bits shows.
-    met = np.uint64(0)
+    """Fill `next_equal` for a conditioning sentence of `length` words from `start`. Reads `hashed`."""
+    next_equal = scratch.next_equal
+    # A filter of 64 bits saves the search for most words, which occur only once.
+    seen_bits = np.uint64(0)
     for i in range(length):
         bit = np.uint64(1) << (scratch.hashed[i] >> np.uint64(58))
-        before = i - 1 if met & bit else -1
-        met |= bit
+        before = i - 1 if seen_bits & bit else -1
+        seen_bits |= bit
         while before >= 0 and words[start + before] != words[start + i]:
             before -= 1
-        # The last position points to the first.
-        alike[i] = i if before < 0 else alike[before]
+        # Point the last position to the first one, so that the positions form a cycle.
+        next_equal[i] = i if before < 0 else next_equal[before]
         if before >= 0:
-            alike[before] = i
+            next_equal[before] = i
 
 
 def make_scratch(sides: Sides) -> AlignmentScratch:
@@ -244,7 +240,7 @@ def make_scratch(sides: Sides) -> AlignmentScratch:
 
 @njit_inline
 def jump_event(jumps, start, stop):
-    """Return the index of a jump between two positions (-1: before the first), at most the widest in the table."""
+    """Return the index of the event of a jump (-1 is before the first position), at most the widest event."""
     middle = (len(jumps) - 4) // 2
     width = stop - start
     distance = abs(width)
@@ -260,10 +256,10 @@ def jump_event(jumps, start, stop):
 
 @njit_inline
 def jump_share(jumps, event):
-    """Return the share of an event's probability that each of its widths has; widths of a bin are equally likely."""
+    """Return the probability of a jump width given its event: all widths of an event are equally likely."""
     middle = (len(jumps) - 4) // 2
     further = abs(event - middle) - SINGLE_WIDTHS
-    # The events after the widths are jumps to and from the empty word.
+    # Exclude jumps to and from the empty word, which come after the widths.
     if further <= 0 or event > 2 * middle:
         return 1.0
     return 1.0 / (SINGLE_WIDTHS << (further - 1))
@@ -271,10 +267,10 @@ def jump_share(jumps, event):
 
 @njit_inline
 def choose_candidates(first, present, stop, candidates, state, scratch):
-    """Fill `candidate` with positions from `first` to `stop` - 1; returns their number and the stream state.
+    """Fill `candidate` with positions in [first, stop). Returns their number and the stream state.
 
-    All positions in order, or, if there are more than `candidates`, the current one and others drawn uniformly without
-    replacement: the auxiliary variable K of [SA16 §4.3].
+    If there are more than `candidates` positions (unless that is 0), the candidates are the current position and
+    others drawn uniformly without replacement: the auxiliary variable K of [SA16 §4.3].
     """
     number = stop - first
     if candidates == 0 or candidates >= number:
@@ -297,7 +293,7 @@ def choose_candidates(first, present, stop, candidates, state, scratch):
 
 @njit_inline
 def pick(scratch, number, state):
-    """Draw a candidate by cumulative weights (linear); returns its index and the stream state."""
+    """Draw a candidate by its cumulative weights, linear. Returns its index."""
     threshold = uniform(state) * scratch.weight[number - 1]
     for k in range(number - 1):
         if scratch.weight[k] > threshold:

@@ -1,8 +1,7 @@
-"""Sparse counts of linked word pairs: open addressing with (conditioning, emitted) keys.
+"""Sparse counts of linked word pairs: a hash table with open addressing.
 
-Pairs have a row if they are linked somewhere or favored by the prior. A row whose count falls to 0 is removed at once
-by shifting the following rows back. One byte per row, in an array that fits the processor's cache, identifies most
-pairs without a row.
+A word pair has a row if it is linked somewhere or favored by the prior. When its count falls to 0, the row is removed
+and the following rows shift back. A Bloom filter that fits the processor's cache rules out most pairs without a row.
 """
 
 from typing import NamedTuple
@@ -15,13 +14,13 @@ from hierogram.samplers.compiled.probing import close_gap, probe
 from hierogram.samplers.compiled.streams import GOLDEN
 
 ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
-"""Word pair: key (0: free row), number of links, and the prior's addition to the symmetric one."""
+"""Row of a word pair: key (0 if free), number of links, and prior beyond the symmetric prior."""
 
 CONDITIONING = np.dtype([("links", np.int64), ("prior", np.float64)])
-"""Conditioning word: number of links, and the sum of the prior over all emitted words."""
+"""Conditioning word: number of links, and sum of the prior over all emitted words."""
 
 TAKEN, SHIFT = 0, 1
-"""Registers: number of used rows, and 64 - log2 of the capacity."""
+"""Indices into `registers`: number of used rows, and 64 - log2 of the capacity."""
 
 _SMALLEST = 1 << 10
 _FREE = np.uint64(0)
@@ -31,20 +30,19 @@ _ONE, _IN_BYTE = np.uint64(1), np.uint64(7)
 
 
 class WordPairs(NamedTuple):
-    """Counts of linked word pairs: `rows` ROW[capacity] (a power of two), `registers` int64[2].
+    """Counts of linked word pairs."""
 
-    `signs` uint8[capacity] is a Bloom filter with one byte per row: it has the bit `_sign_bit` of every pair whose
-    search starts at the row.
-    """
-
+    # ROW[capacity]: hash table with open addressing. The capacity is a power of two.
     rows: NDArray[np.void]
+    # int64[2]: see `TAKEN`.
     registers: NDArray[np.int64]
-    signs: NDArray[np.uint8]
+    # uint8[capacity]: Bloom filter. A byte has the bit `_filter_bit` of every pair whose search starts at the row.
+    filter_bytes: NDArray[np.uint8]
 
 
 @njit_inline
 def pair_key(conditioning, emitted):
-    """Return the key of a word pair; never 0."""
+    """Return the key of a word pair, which is never 0."""
     return np.uint64(conditioning + 1) << _32 | np.uint64(emitted)
 
 
@@ -55,14 +53,14 @@ def home_row(key, shift):
 
 
 @njit_inline
-def may_have_row(signs, hashed, shift):
-    """Return 0 if the pair has no row, 1 if it may have one; `hashed` is its key times `GOLDEN`."""
+def may_have_row(filter_bytes, hashed, shift):
+    """Return 1 if a pair may have a row, otherwise 0. `hashed` is the key of the pair times `GOLDEN`."""
     bit = (hashed >> (np.uint64(shift) - _BITS)) & _IN_BYTE
-    return (np.uint64(signs[hashed >> np.uint64(shift)]) >> bit) & _ONE
+    return (np.uint64(filter_bytes[hashed >> np.uint64(shift)]) >> bit) & _ONE
 
 
 @njit_inline
-def _sign_bit(key, shift):
+def _filter_bit(key, shift):
     return np.uint8(_ONE << (((key * GOLDEN) >> (np.uint64(shift) - _BITS)) & _IN_BYTE))
 
 
@@ -80,14 +78,14 @@ def find_pair(rows, shift, key):
 
 @njit_inline
 def take_row(pairs, row, key):
-    """Assign a free row to the key; does nothing if the row has the key already."""
+    """Assign a free row to the key, or do nothing if the row already has the key."""
     if pairs.rows[row]["key"] == _FREE:
         pairs.rows[row]["key"] = key
         pairs.rows[row]["count"] = 0
         pairs.rows[row]["prior"] = 0.0
         pairs.registers[TAKEN] += 1
         shift = pairs.registers[SHIFT]
-        pairs.signs[home_row(key, shift)] |= _sign_bit(key, shift)
+        pairs.filter_bytes[home_row(key, shift)] |= _filter_bit(key, shift)
 
 
 @njit_inline
@@ -106,32 +104,32 @@ def _move(pairs, row, to):
 
 @njit
 def free_row(pairs, row):
-    """Remove a row; following rows of the same probe sequence move back."""
+    """Remove a row, and move the following rows of the probe sequence back."""
     shift = pairs.registers[SHIFT]
     mask = np.uint64(len(pairs.rows) - 1)
     begin = home_row(pairs.rows[row]["key"], shift)
     hole = close_gap(np.uint64(row), mask, _home_of, _move, pairs)
     pairs.rows[hole]["key"] = _FREE
     pairs.registers[TAKEN] -= 1
-    # Recompute the filter byte: other pairs of the row may share the bit.
-    signs = np.uint8(0)
+    # Recompute the filter byte, because other pairs whose search starts at the same row may share the bit.
+    filter_bytes = np.uint8(0)
     at = begin
     while pairs.rows[at]["key"] != _FREE:
         key = pairs.rows[at]["key"]
         if home_row(key, shift) == begin:
-            signs |= _sign_bit(key, shift)
+            filter_bytes |= _filter_bit(key, shift)
         at = (at + _ONE) & mask
-    pairs.signs[begin] = signs
+    pairs.filter_bytes[begin] = filter_bytes
 
 
 @njit_inline
 def copy_pairs(pairs, to):
-    """Copy the table into `to`, which has the same capacity."""
+    """Copy the table into `to`, a table of the same capacity."""
     for row in range(len(pairs.rows)):
         to.rows[row]["key"] = pairs.rows[row]["key"]
         to.rows[row]["count"] = pairs.rows[row]["count"]
         to.rows[row]["prior"] = pairs.rows[row]["prior"]
-        to.signs[row] = pairs.signs[row]
+        to.filter_bytes[row] = pairs.filter_bytes[row]
     to.registers[TAKEN] = pairs.registers[TAKEN]
 
 
@@ -143,7 +141,7 @@ def has_room(pairs, extra):
 
 @njit_inline
 def link_pair(pairs, conditioning, conditioning_word, key):
-    """Add a link of the word pair; the caller ensures capacity."""
+    """Add a link of the word pair. The table must have room for a new row."""
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
     take_row(pairs, row, key)
     pairs.rows[row]["count"] += 1
@@ -152,7 +150,7 @@ def link_pair(pairs, conditioning, conditioning_word, key):
 
 @njit_inline
 def unlink_pair(pairs, conditioning, conditioning_word, key):
-    """Remove a link and return its row, which remains even if its count is 0."""
+    """Remove a link of the word pair and return the row, which is kept even if its count is 0."""
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
     pairs.rows[row]["count"] -= 1
     conditioning[conditioning_word]["links"] -= 1
@@ -160,7 +158,7 @@ def unlink_pair(pairs, conditioning, conditioning_word, key):
 
 
 @njit_inline
-def tidy(pairs, row):
+def free_if_unused(pairs, row):
     """Remove the row if it has neither a link nor a prior."""
     if pairs.rows[row]["count"] == 0 and pairs.rows[row]["prior"] == 0.0:
         free_row(pairs, row)
@@ -168,29 +166,29 @@ def tidy(pairs, row):
 
 @njit_inline
 def conditioning_mass(conditioning, conditioning_word):
-    """Return the denominator of `lexical`: a conditioning word's links and prior."""
+    """Return the denominator of `lexical`: number of links of the conditioning word plus its prior."""
     return conditioning[conditioning_word]["links"] + conditioning[conditioning_word]["prior"]
 
 
 @njit_inline
 def known_weight(pairs, key):
-    """Return the links of the word pair plus its prior; 0 without a row."""
+    """Return the number of links of the word pair plus its prior, or 0 if it has no row."""
     row = pairs.rows[find_pair(pairs.rows, pairs.registers[SHIFT], key)]
-    # Compare keys: the row may be free or belong to another pair.
+    # The row is free if the pair has no row. Multiply by the comparison, which needs no branch.
     return np.float64(row["key"] == key) * (row["count"] + np.float64(row["prior"]))
 
 
 @njit_inline
 def pair_weight(pairs, key):
-    """Return `known_weight`. Checks the filter first, which is faster for pairs that often have no row."""
-    if may_have_row(pairs.signs, key * GOLDEN, pairs.registers[SHIFT]) == 0:
+    """Return `known_weight`, but check the filter first, which is faster if most pairs have no row."""
+    if may_have_row(pairs.filter_bytes, key * GOLDEN, pairs.registers[SHIFT]) == 0:
         return 0.0
     return known_weight(pairs, key)
 
 
 @njit_inline
 def lexical(pairs, conditioning, conditioning_word, key, symmetric):
-    """Return P(emitted word | conditioning word, links), linear: predictive probability [SA16 eqs. 2, 3, 5]."""
+    """Return the predictive P(emitted word | conditioning word, links), linear [SA16 eqs. 2, 3, 5]."""
     return (pair_weight(pairs, key) + symmetric) / conditioning_mass(conditioning, conditioning_word)
 
 
@@ -214,12 +212,12 @@ def empty_pairs(expected: int = 0) -> WordPairs:
 
 
 def larger_pairs(pairs: WordPairs, extra: int = 0) -> WordPairs:
-    """Return the counts in a table of at least twice the capacity, with room for `extra` further rows."""
+    """Return a copy with at least twice the capacity and room for `extra` more rows."""
     return _resized(pairs, max(len(pairs.rows), int(pairs.registers[TAKEN]) + extra))
 
 
 def smaller_pairs(pairs: WordPairs) -> WordPairs:
-    """Return the counts in a smaller table if less than 1/8 of the rows are used."""
+    """Return a smaller copy if less than 1/8 of the rows are used, otherwise the table."""
     taken = int(pairs.registers[TAKEN])
     return _resized(pairs, 2 * taken) if len(pairs.rows) > _SMALLEST and 8 * taken < len(pairs.rows) else pairs
 

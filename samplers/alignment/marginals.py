@@ -1,4 +1,4 @@
-"""Posteriors of sampled links, of one direction or of both, and the links decoded from them [SA16 §4.5].
+"""Posterior probabilities of sampled links, and decoding [SA16 §4.5].
 
 Both directions are combined by averaging their posteriors (Liang, Taskar & Klein 2006) or by symmetrization.
 """
@@ -17,45 +17,45 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 
 CELL = np.float32
 WHOLE = 65520
-"""Stored form of probability 1. It is divisible by 1 to 10, so frequencies among few samples are exact."""
-_SLOTS_OF_ALL = 8_000_000
+"""Integer that stands for probability 1: divisible by 1 to 10, so shares of few samples are exact."""
+_MAX_ENTRIES = 8_000_000
 _MIN_SLOTS, _MAX_SLOTS = 2, 8
-"""Number of stored probabilities per emitted word: it falls as a corpus grows, since posteriors become sharper."""
+"""Limits of entries per emitted word. Larger corpora need fewer, since their posteriors are sharper."""
 _NEGLIGIBLE = 0.001
-"""Probabilities below this are dropped first if not all of a pair fit."""
+"""Probabilities below this are dropped first if a pair has more than fit."""
 LIKELY = 0.5
-"""Decoding threshold for one-to-one links: no two links above it share a word."""
+"""Decoding threshold of one-to-one links: links above it share no word."""
 LIKELY_IN_MEAN = 0.35
-"""Decoding threshold for the mean posterior of both directions: half of an F-score of .7 [Lewis 1995]."""
+"""Decoding threshold of mean posteriors: half of an F-score of 0.7 [Lewis 1995]."""
 LIKELY_BESIDE = 0.2
-"""Lower threshold for a word without a decoded link, next to a decoded link."""
+"""Decoding threshold of links of unlinked words next to a decoded link."""
 BESIDE = 0.8
-"""Expected F-score: factor on the posterior of links next to a decoded one, which are right less often."""
+"""Ratio of the threshold next to a decoded link to the threshold that maximizes the F-score."""
 _STEPS = 1000
 """Number of thresholds among which the expected F-score is maximized."""
 _MIN_LIKELY = 0.1
 
 
 class Marginals(NamedTuple):
-    """Mean posterior probabilities of links over samples (linear). Only the largest of each pair are stored.
+    """Mean posteriors of links over samples, linear. Only the largest of each pair are stored.
 
-    `cells` are float32 scratch memory for one pair, as large as the longest pair needs. An emitted word has a row: the
-    probability that the word is unlinked or collocated, then the probability of each link by conditioning position.
+    `cells` is scratch memory for one pair. An emitted word has a row: the probability that the word is unlinked or
+    collocated, then the probability of each conditioning position.
     """
 
-    # uint32[slots * N]: the pair's entries from slots * its first emitted position, up to the first 0. An entry has the
-    # distance from the previous entry's cell in its high half, and the probability times WHOLE in its low half.
+    # uint32[slots * N]: the entries of a pair begin at slots * the first emitted position and end at the first 0. The
+    # high half of an entry is the distance from the cell of the previous entry, the low half the probability * WHOLE.
     entries: NDArray[np.uint32]
-    # int64[1].
+    # int64[1]: number of samples.
     samples: NDArray[np.int64]
     cells: NDArray[np.float32]
-    # int32 scratch memory, indexed like `cells`.
+    # Scratch memory: cells to store.
     kept: NDArray[np.int32]
     slots: int
 
 
 class DirectionLinks(NamedTuple):
-    """Links of one direction: `links` int16[N] (conditioning position, or -1), and their posteriors float32[N]."""
+    """Links of one direction: conditioning positions or -1, int16[N], and posteriors float32[N]."""
 
     links: NDArray[np.int16]
     posterior: NDArray[np.float32]
@@ -64,7 +64,7 @@ class DirectionLinks(NamedTuple):
 def empty_marginals(sides: Sides) -> Marginals:
     """Return marginals without samples."""
     words = len(sides.emitted)
-    slots = min(max(_SLOTS_OF_ALL // max(words, 1), _MIN_SLOTS), _MAX_SLOTS)
+    slots = min(max(_MAX_ENTRIES // max(words, 1), _MIN_SLOTS), _MAX_SLOTS)
     largest = int((np.diff(sides.emitted_offset) * (np.diff(sides.conditioning_offset) + 1)).max(initial=0))
     entries = np.zeros(slots * words, np.uint32)
     return Marginals(entries, np.zeros(1, np.int64), np.zeros(largest, CELL), np.zeros(largest, np.int32), slots)
@@ -72,7 +72,7 @@ def empty_marginals(sides: Sides) -> Marginals:
 
 @njit
 def load_pair(emitted_offset, conditioning_offset, pair, factor, marginals):
-    """Set `cells` to the mean probabilities of a pair, times `factor`."""
+    """Set `cells` to the mean probabilities of a pair times `factor`."""
     start, stop = emitted_offset[pair], emitted_offset[pair + 1]
     for k in range((stop - start) * (conditioning_offset[pair + 1] - conditioning_offset[pair] + 1)):
         marginals.cells[k] = CELL(0.0)
@@ -94,7 +94,7 @@ def load_sums(sides, pair, marginals):
 
 @njit
 def store_sums(sides, pair, samples, marginals):
-    """Store the sums over `samples` that are in `cells`; if there are too many, only the largest."""
+    """Store `cells`, sums over `samples`, as means. If they do not fit, store only the largest."""
     start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
     size = (stop - start) * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair] + 1)
     first, end = marginals.slots * start, marginals.slots * stop
@@ -128,7 +128,7 @@ def store_sums(sides, pair, samples, marginals):
 
 @njit
 def add_marginals(sides: Sides, total: Marginals, added: Marginals) -> None:
-    """Add the samples of other chains, in place. Add chains in a fixed order, since rounding depends on it."""
+    """Add the samples of other chains in place. Rounding depends on the order of chains, so keep it fixed."""
     samples = total.samples[0] + added.samples[0]
     for pair in range(len(sides.emitted_offset) - 1):
         load_sums(sides, pair, total)
@@ -142,13 +142,13 @@ def add_marginals(sides: Sides, total: Marginals, added: Marginals) -> None:
 
 @njit_inline
 def add_sample(marginals, row, i):
-    """Count the current link of the emitted word whose cells start at `row`: position i or UNLINKED."""
+    """Count the current link i (position or UNLINKED) of the emitted word with cells from `row`."""
     marginals.cells[row + 1 + i] += CELL(1.0)
 
 
 @njit_inline
 def add_conditional(marginals, row, scratch, number):
-    """Add the conditional distribution of a link, which has less variance than the draw [Rao-Blackwell]."""
+    """Add the conditional distribution of a link, which has less variance than the draw (Rao-Blackwell)."""
     total = scratch.weight[number - 1]
     below = 0.0
     for k in range(number):
@@ -157,7 +157,7 @@ def add_conditional(marginals, row, scratch, number):
 
 
 def pair_posteriors(sides: Sides, pair: int, marginals: Marginals) -> NDArray[np.float32]:
-    """Return the posteriors of a pair's links, float32[emitted words, conditioning words]."""
+    """Return the link posteriors of a pair, float32[emitted words, conditioning words]."""
     load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
     words = sides.emitted_offset[pair + 1] - sides.emitted_offset[pair]
     length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
@@ -189,7 +189,7 @@ def _decode(sides, marginals, by_half, links, posterior):
 
 
 def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
-    """Return the most probable position of each word, or -1; with `by_half`, -1 if it is unlinked in most samples."""
+    """Return the most probable link of each word. With `by_half`, -1 requires a posterior above 1/2."""
     links = np.zeros(len(sides.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
     _decode(sides, marginals, by_half, links, posterior)
@@ -204,7 +204,7 @@ def _load_both(source_offset, target_offset, pair, forward, backward):
 
 @njit_inline
 def _mean_at(forward, backward, height, width, s, t):
-    # Each direction's cells are ordered by its emitted words.
+    # Cells are ordered by emitted word: by target word in `forward`, by source word in `backward`.
     target_probability = forward.cells[t * (height + 1) + s + 1]
     source_probability = backward.cells[s * (width + 1) + t + 1]
     return np.float32((target_probability + source_probability) / 2)
@@ -222,21 +222,21 @@ def _link_means(source_offset, target_offset, forward, backward, links, means):
 
 
 def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Sequence[Marginals]) -> NDArray[np.float32]:
-    """Return each link's posterior, float32[L]: the mean over both directions."""
+    """Return the mean of both directions' posteriors for each link, float32[L]."""
     means = np.zeros(len(links.source), np.float32)
     _link_means(source.offset, target.offset, marginals[0], marginals[1], links, means)
     return means
 
 
 class Thresholds(NamedTuple):
-    """Thresholds of mean posteriors: for any link, and for a link next to a decoded link."""
+    """Thresholds of mean posteriors for any link (`likely`) and for a link next to a decoded link."""
 
     likely: float
     beside: float
 
 
 FIXED = Thresholds(LIKELY_IN_MEAN, LIKELY_BESIDE)
-"""Default thresholds of stores. They keep more links than human annotators; grammars were measured with them."""
+"""Default thresholds of stores. They keep more links than human annotators do."""
 
 
 @njit_inline
@@ -269,13 +269,13 @@ def _sum_by_mean(source_offset, target_offset, forward, backward, number, total)
 
 
 def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginals]) -> Thresholds:
-    """Return the threshold that maximizes the expected F-score of all pairs' links, if each mean is a probability."""
+    """Return thresholds that maximize the expected F-score, taking mean posteriors as probabilities."""
     number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
     min_step = round(_MIN_LIKELY * _STEPS)
-    # Number of links above each threshold, and the expected number of correct ones.
-    above, right = np.cumsum(number[::-1])[::-1][min_step:], np.cumsum(total[::-1])[::-1][min_step:]
-    likely = (min_step + int(np.argmax(2 * right / np.maximum(above + total.sum(), 1e-9)))) / _STEPS
+    # Number of links above each threshold, and expected number of correct links among them.
+    above, correct = np.cumsum(number[::-1])[::-1][min_step:], np.cumsum(total[::-1])[::-1][min_step:]
+    likely = (min_step + int(np.argmax(2 * correct / np.maximum(above + total.sum(), 1e-9)))) / _STEPS
     return Thresholds(likely, BESIDE * likely)
 
 
@@ -305,8 +305,8 @@ def _decode_mean(source_offset, target_offset, forward, backward, likely, beside
 
 
 def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED) -> LinkList:
-    """Decode links that are likely in the mean, and adjacent links of words without a likely link."""
-    # A word's posteriors sum to at most 1 in either direction, except for rounding, which bounds the number of links.
+    """Decode links with a likely mean posterior, then less likely links next to them for unlinked words."""
+    # The posteriors of a word sum to at most 1 in each direction, up to rounding. This bounds the number of links.
     max_links = int((len(source.words) + len(target.words)) / (1.9 * thresholds.beside)) + 1
     output = LinkList(
         np.zeros(max_links, np.int16), np.zeros(max_links, np.int16), np.zeros(len(source.offset), np.int64)
@@ -324,7 +324,7 @@ def join_directions(
     target: Side,
     thresholds: Thresholds | None = None,
 ) -> LinkList:
-    """Combine both directions' links. Default `thresholds` maximize the expected F-score of these pairs."""
+    """Combine both directions. Default `thresholds` of `EXPECTED` maximize the expected F-score."""
     if symmetrization == EXPECTED:
         return decode_mean(source, target, marginals, thresholds or expected_thresholds(source, target, marginals))
     if symmetrization == POSTERIOR:
@@ -333,24 +333,23 @@ def join_directions(
 
 
 class LinkSamples(NamedTuple):
-    """Number of samples with a link at each (source, target) position, row by row.
+    """Numbers of samples with a link, by (source, target) cell of each pair, in row-major order."""
 
-    `links` float32[C]; `implied` float32[C] counts links of unlinked words that their neighbors imply.
-    """
-
+    # float32[C]: sampled links.
     links: NDArray[np.float32]
+    # float32[C]: links of unlinked words, inferred from their neighbors.
     implied: NDArray[np.float32]
     samples: int
 
     def joined(self, other: "LinkSamples") -> "LinkSamples":
-        """Return the samples of both chains."""
+        """Return the sum of the samples of both chains."""
         return LinkSamples(self.links + other.links, self.implied + other.implied, self.samples + other.samples)
 
 
 def decode_links(
     samples: LinkSamples, source: Side, target: Side, *, implied: bool
 ) -> tuple[LinkList, NDArray[np.float32]]:
-    """Return the likely links and their posteriors float32[L]; with `implied`, also links implied by chunks."""
+    """Return likely links and their posteriors, float32[L]. `implied` adds links in `samples.implied`."""
     posterior = samples.links + samples.implied if implied else samples.links
     posterior = posterior / np.float32(max(samples.samples, 1))
     heights, widths = np.diff(source.offset), np.diff(target.offset)
@@ -363,7 +362,7 @@ def decode_links(
 
 
 def link_posteriors(samples: LinkSamples, links: LinkList, source: Side, target: Side) -> NDArray[np.float32]:
-    """Return the posteriors float32[L] of links, including links implied by chunks."""
+    """Return the posteriors of links, float32[L], including implied links."""
     widths = np.diff(target.offset)
     cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(source.offset) * widths)])
     pairs = np.repeat(np.arange(len(widths)), np.diff(links.offset))

@@ -1,6 +1,6 @@
-"""IBM Model 1: expectation maximization, and its Viterbi links as a chain's initial state.
+"""IBM Model 1 by expectation maximization. Its Viterbi links initialize chains.
 
-Probabilities are stored for co-occurring word pairs, by open addressing as in the link counts.
+Probabilities of co-occurring word pairs are stored in a hash table with open addressing.
 """
 
 import numpy as np
@@ -21,13 +21,12 @@ _FREE = np.uint64(0)
 
 @njit_inline
 def _conditioning_word(sides, pair, k, empty_word):
-    """Return the k-th conditioning word of a pair; the empty word precedes the first one."""
     return empty_word if k < 0 else np.int64(sides.conditioning[sides.conditioning_offset[pair] + k])
 
 
 @njit
-def _enter(first, sides, lowest, empty_word, rows, shift, rows_used):
-    """Add a row for each word pair of the sentence pairs from `first`; returns the pair that lacks room, or the end."""
+def _add_pairs(first, sides, lowest, empty_word, rows, shift, rows_used):
+    """Add a row for each co-occurring word pair. Returns the pair where `rows` is full, or the end."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
@@ -112,8 +111,8 @@ def model1_links(
 ) -> NDArray[np.int16]:
     """Return the Viterbi alignment of Model 1, int16[N].
 
-    Each emitted word gets its most probable conditioning position, the first of ties, or UNLINKED. With
-    `with_empty_word`, the empty word is a conditioning word.
+    A link is the most probable conditioning position, the first of ties. With `with_empty_word`, the empty word is
+    also a conditioning word, and links to it are `UNLINKED`.
     """
     lowest = UNLINKED if with_empty_word else 0
     capacity = _SMALLEST
@@ -122,7 +121,7 @@ def model1_links(
     position = 0
     while True:
         shift = 65 - capacity.bit_length()
-        position = _enter(position, sides, lowest, conditioning_words, rows, shift, rows_used)
+        position = _add_pairs(position, sides, lowest, conditioning_words, rows, shift, rows_used)
         if position == sides.pairs:
             break
         while 3 * capacity < 4 * (int(rows_used[0]) + sides.longest_conditioning + 1) * 3 // 2:
@@ -139,7 +138,7 @@ def model1_links(
 
 
 def random_links(sides: Sides, seed: np.uint64, unlinked: float) -> NDArray[np.int16]:
-    """Return uniformly random links, int16[N]; a word is unlinked with probability `unlinked`."""
+    """Return uniformly random links, int16[N]. A word is unlinked with probability `unlinked`."""
     links = np.zeros(len(sides.emitted), np.int16)
     _random_links(sides, seed, unlinked, links)
     return links

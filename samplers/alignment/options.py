@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hierogram.samplers.exceptions import AlignmentInputError
 
 ALL_POSITIONS = 0
-"""Number of candidates that means all positions."""
+"""Value of `candidates` for all positions."""
 
 EXPECTED, POSTERIOR, GDFA = "expected", "posterior", "gdfa"
 SYMMETRIZATIONS = {
@@ -18,11 +18,11 @@ SYMMETRIZATIONS = {
     "gdf": "grow-diag-final",
     GDFA: "grow-diag-final-and",
 }
-"""Symmetrizations and their meanings; all names except the first two are established (Koehn et al. 2003)."""
+"""Symmetrizations and their meanings. All names but the first two are as in Koehn et al. (2003)."""
 
 
 class AlignmentPlan(NamedTuple):
-    """Plan of one sweep: its number from 1, its warm-up stage 1 to 3 (3: none), and True if it is sampled."""
+    """Number of a sweep from 1, stage of the warm-up (3 after the warm-up), and True for a sampled sweep."""
 
     sweep: int
     stage: int
@@ -31,14 +31,16 @@ class AlignmentPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlignerOptions:
-    """All options of a run of one direction. Raises `AlignmentInputError` if no sample would be taken.
+    """Options of an aligner run. Raises `AlignmentInputError` if no sweep would be sampled.
 
-    A sample is taken every `thinning` sweeps after `burn_in`. `candidates`: number of positions that a link is drawn
-    from (0: all). `lexical`, `jump`, `collocation`, `fertility`: strengths of the Dirichlet priors β, α, γ, and of
-    fertilities. `similarity`: prior for words with the same spelling, and proportionally for similar ones. `warming`:
-    for bhmm-f, sweeps with words only, then as many with words and jumps; for bhmm, sweeps in which β and α fall to
-    their values. `unlinked`: prior probability of an unlinked word (bhmm-f). With `stems`, two of three chains use
-    stems instead of words.
+    - `burn_in`, `thinning`: every `thinning`-th sweep after `burn_in` is sampled.
+    - `candidates`: number of positions that a link is drawn from, 0 for all.
+    - `lexical`, `jump`, `collocation`, `fertility`: strengths β, α, γ of Dirichlet priors, and of fertility priors.
+    - `similarity`: prior count of two words with the same spelling, and proportionally of similar words.
+    - `warming`: for bhmm-f, number of sweeps with words only, then again with words and jumps. For bhmm, number of
+      sweeps in which β and α fall to their values.
+    - `unlinked`: prior probability of an unlinked word (bhmm-f).
+    - `stems`: two of three chains use stems instead of words.
     """
 
     model: str
@@ -70,14 +72,14 @@ class AlignerOptions:
             )
 
     def is_sampled(self, sweep: int) -> bool:
-        """Check if a sample is taken at the sweep, numbered from 1."""
+        """Check if a sweep, numbered from 1, is sampled."""
         return sweep > self.burn_in and sweep % self.thinning == 0
 
-    def knows_stems(self, chain: int) -> bool:
-        """Check if the chain, numbered from 0, uses stems instead of words."""
+    def uses_stems(self, chain: int) -> bool:
+        """Check if a chain, numbered from 0, uses stems instead of words."""
         return self.stems and chain % 3 > 0
 
     def plan(self, sweep: int) -> AlignmentPlan:
-        """Return the plan of the sweep, numbered from 1."""
+        """Return the plan of a sweep, numbered from 1."""
         stage = 1 + (sweep > self.warming) + (sweep > 2 * self.warming)
         return AlignmentPlan(sweep, stage, self.is_sampled(sweep))

@@ -1,7 +1,8 @@
-"""Orthographic similarity: words with similar spelling are likely translations, such as names, numbers and cognates.
+"""Orthographic similarity: names, numbers and cognates are likely translations of each other.
 
-The prior of a co-occurring word pair grows with its similarity: 1 for the same spelling, the squared share of the
-common prefix if both words are long enough, otherwise 0. Words of different scripts are compared in Latin letters.
+The similarity of two words is 1 for the same spelling, the squared share of the common prefix if both words are long
+enough, otherwise 0. The prior of a co-occurring word pair is proportional to it. Words of different scripts are
+compared in Latin letters.
 """
 
 from functools import lru_cache
@@ -24,13 +25,13 @@ from hierogram.samplers.alignment.romanization import find_script, romanize
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 MIN_LENGTH = 4
-"""Minimum length of similar words; shorter words must be equal."""
+"""Minimum length of similar words. Shorter words must be equal."""
 MIN_COMMON_LETTERS = 3
 """Minimum length of a common prefix."""
 
 
 class Letters(NamedTuple):
-    """Letters of a vocabulary: `code` int32, code points of all words in a row; `offset` int64[V + 1]."""
+    """Letters of a vocabulary: concatenated code points int32, and `offset` of each word, int64[V + 1]."""
 
     code: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -38,8 +39,8 @@ class Letters(NamedTuple):
 
 @lru_cache(maxsize=4)
 def letters(vocabulary: tuple[str, ...], other_vocabulary: tuple[str, ...]) -> Letters:
-    """Return the letters of all words, romanized if the other vocabulary has another script. Cached: used twice."""
-    # Letters of one script are compared as they are, because romanized letters such as sh count twice.
+    """Return the letters of a vocabulary, romanized if the other vocabulary has another script."""
+    # Romanize only if scripts differ, because a letter such as sh would count twice.
     is_foreign = find_script(vocabulary) != find_script(other_vocabulary)
     spellings = list(map(romanize, vocabulary)) if is_foreign else vocabulary
     offset = np.zeros(len(vocabulary) + 1, np.int64)
@@ -49,7 +50,7 @@ def letters(vocabulary: tuple[str, ...], other_vocabulary: tuple[str, ...]) -> L
 
 @njit_inline
 def similarity(letters, word, other_letters, other_word):
-    """Return the orthographic similarity of two words of two vocabularies, 0 to 1."""
+    """Return the orthographic similarity of two words from two vocabularies, 0 to 1."""
     start, other_start = letters.offset[word], other_letters.offset[other_word]
     length, other_length = letters.offset[word + 1] - start, other_letters.offset[other_word + 1] - other_start
     shorter = min(length, other_length)
@@ -85,13 +86,13 @@ def similarities(
 
 
 @njit
-def _favor(first, sides, emitted, others, strength, pairs, conditioning):
-    """Add the similar word pairs from pair `first`; returns the pair where the table lacks room, or the end."""
+def _add_similar(first, sides, emitted, others, strength, pairs, conditioning):
+    """Add the similar word pairs from pair `first`. Returns the pair where the table is full, or the end."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         j_start, j_stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         i_start, i_stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
         for j in range(j_start, j_stop):
-            # Pairs that were added before the table grew are found again unchanged.
+            # After the table has grown, this pair starts again. Word pairs that it added before are left unchanged.
             if not has_room(pairs, i_stop - i_start):
                 return pair
             f = np.int64(sides.emitted[j])
@@ -112,13 +113,13 @@ def _favor(first, sides, emitted, others, strength, pairs, conditioning):
 
 
 def favor_similar(direction: Direction, strength: float, pairs: WordPairs, conditioning: NDArray[np.void]) -> WordPairs:
-    """Add every similar word pair to an empty table, with `strength` times its similarity as prior."""
+    """Add all similar word pairs to an empty table. Their prior is `strength` times their similarity."""
     sides = direction.sides
     both = direction.emitted.vocabulary, direction.conditioning.vocabulary
     emitted, conditioning_letters = letters(*both), letters(*both[::-1])
     position = 0
     while True:
-        position = _favor(position, sides, emitted, conditioning_letters, strength, pairs, conditioning)
+        position = _add_similar(position, sides, emitted, conditioning_letters, strength, pairs, conditioning)
         if position == sides.pairs:
             return pairs
         pairs = larger_pairs(pairs, sides.longest_conditioning)

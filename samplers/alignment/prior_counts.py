@@ -1,6 +1,6 @@
-"""Counts of other pairs that a chain starts from, and the counts of given links.
+"""Counts of links of other pairs, which are prior counts of a chain.
 
-Words are numbered as in the direction; the number after the last conditioning word is the empty word.
+Words are numbered as in the direction. The number after the last conditioning word is the empty word.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import AlignmentInputError
 
 MAX_EVENTS = furthest_event(MAX_WORDS)
-"""Largest event of a jump in any sentence."""
+"""Largest event of jumps in the longest possible sentence."""
 _WORDS_AT_ONCE = 1_000_000
 
 
 class PriorCounts(NamedTuple):
-    """Counts of one direction."""
+    """Counts of links, fertilities and jumps of one direction."""
 
     # int32[K], int32[K], int64[K]: distinct linked word pairs and their counts.
     conditioning: NDArray[np.int32]
@@ -39,12 +39,12 @@ class PriorCounts(NamedTuple):
 
 
 LearnedCounts = Sequence[Sequence[PriorCounts]]
-"""Counts of words and of stems, each of the forward and the backward direction."""
+"""Counts of words, then of stems, each for the forward and the backward direction."""
 
 
 @njit
 def enter_pairs(conditioning, emitted, count, pairs):
-    """Add counts of word pairs, in place; the table must have room for them."""
+    """Add counts of word pairs to a table, which must have room for new rows."""
     for k in range(len(count)):
         key = pair_key(np.int64(conditioning[k]), np.int64(emitted[k]))
         row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
@@ -55,10 +55,10 @@ def enter_pairs(conditioning, emitted, count, pairs):
 def count_direction_links(
     sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_words: int
 ) -> PriorCounts:
-    """Return the counts of links, times each pair's `weight` int64[P]; sorted word pairs, without counts of 0."""
+    """Return the counts of links int16[N] of pairs with `weight` int64[P], without word pairs of count 0."""
     middle = sides.pairs // 2
     if middle and len(links) > _WORDS_AT_ONCE:
-        # Counting needs about 100 bytes of memory per word, so the two halves are counted separately.
+        # Count both halves separately to save memory, since counting needs about 100 bytes per word.
         halves = []
         for first, last in ((0, middle), (middle, sides.pairs)):
             emitted = sides.emitted_offset[first : last + 1]
@@ -76,9 +76,9 @@ def count_direction_links(
     conditioning_row = sides.conditioning_offset[pair] + links
     conditioning = np.full(len(links), conditioning_words, np.int64)
     conditioning[linked] = sides.conditioning[conditioning_row[linked]]
-    keys, which = np.unique(conditioning << 32 | sides.emitted, return_inverse=True)
+    keys, inverse = np.unique(conditioning << 32 | sides.emitted, return_inverse=True)
     count = np.zeros(len(keys), np.int64)
-    np.add.at(count, which, weight[pair])
+    np.add.at(count, inverse, weight[pair])
     of_word = np.zeros(conditioning_words + 1, np.int64)
     np.add.at(of_word, conditioning, weight[pair])
 
@@ -99,11 +99,11 @@ def count_direction_links(
 
 
 def add_counts(first: PriorCounts, second: PriorCounts, sign: int = 1) -> PriorCounts:
-    """Return the sum of counts, or with `sign` -1 their difference, without word pairs whose count is 0."""
+    """Return `first` + `sign` * `second`, without word pairs of count 0."""
     keys = [counts.conditioning.astype(np.int64) << 32 | counts.emitted for counts in (first, second)]
-    distinct, which = np.unique(np.concatenate(keys), return_inverse=True)
+    distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
     count = np.zeros(len(distinct), np.int64)
-    np.add.at(count, which, np.concatenate([first.counts, sign * second.counts]))
+    np.add.at(count, inverse, np.concatenate([first.counts, sign * second.counts]))
     nonzero = count != 0
     return PriorCounts(
         (distinct[nonzero] >> 32).astype(np.int32),
@@ -123,12 +123,12 @@ def _count_jumps(
     lengths: NDArray[np.int64],
     weight: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Count the jumps to each link from the previous link or the start, and from the last link to the end."""
+    """Count jumps to each link from the previous link or the start, and from the last link to the end."""
     before = np.full(len(position), -1, np.int64)
     follows = pair[1:] == pair[:-1]
     before[1:][follows] = position[:-1][follows]
     last = np.full(sides.pairs, -1, np.int64)
-    # If several values are assigned to one index, the last one remains.
+    # Assign all links of a pair: numpy keeps the last value, which is the last link.
     last[pair] = position
     with_words = lengths > 0
     widths = np.concatenate([position - before, (np.diff(sides.conditioning_offset) - last)[with_words]])
@@ -139,7 +139,7 @@ def _count_jumps(
 
 
 def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
-    """Return the counts without a part of them. Raises `AlignmentInputError` if they do not contain the part."""
+    """Return `counts` - `own`. Raises `AlignmentInputError` if a word pair would have a negative count."""
     others = add_counts(counts, own, -1)
     if (others.counts < 0).any():
         raise AlignmentInputError("the counts of the aligner do not match its links: run `hierogram verify`")
@@ -147,10 +147,10 @@ def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
 
 
 def split_directions(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """Return both directions of an alignment: one partner of each word, the nearest to the diagonal, or -1."""
+    """Return the links of both directions, int16[N]: a word keeps its link nearest to the diagonal, or -1."""
     pair = np.repeat(np.arange(len(links.offset) - 1), np.diff(links.offset))
     s, t = links.source.astype(np.int64), links.target.astype(np.int64)
-    # Distance between relative positions in exact integers: both sides are scaled by the lengths.
+    # Scale relative positions by both lengths, so that distances are exact integers.
     distance = np.abs((2 * s + 1) * np.diff(target.offset)[pair] - (2 * t + 1) * np.diff(source.offset)[pair])
     directions = []
     for words, partners, offset in ((t, s, target.offset), (s, t, source.offset)):

@@ -1,7 +1,8 @@
-"""Romanization: Latin letters for the letters of other scripts, by their Unicode names.
+"""Romanization: Latin letters for letters of other scripts, from their Unicode names.
 
-Names of letters begin with the sound of the letter, such as GREEK SMALL LETTER SIGMA. Names of syllables, vowel signs
-and kana are the sound. Unicode never changes a name. Chinese characters have no such names and stay as they are.
+A name such as GREEK SMALL LETTER SIGMA contains a word that begins with the sound of the letter. For syllables, vowel
+signs and kana, the whole word is the sound. Unicode never changes a name. Chinese characters have no such names and
+remain unchanged.
 """
 
 import re
@@ -12,16 +13,16 @@ from functools import cache
 from itertools import chain
 
 _FIRST = "\u0370"
-"""First letter of another script. Latin text has later characters, but few letters, whose names contain LATIN."""
+"""First letter of a script other than Latin. Later Latin letters have LATIN in their names."""
 _NAME = re.compile(
     r"(?P<script>\S+) (?:\S+ )*?(?P<kind>LETTER|SYLLABLE|VOWEL SIGN|CHARACTER(?: SARA)?) "
     r"(?:(?:FINAL|SHORT|SMALL|FARSI|UKRAINIAN|BYELORUSSIAN-UKRAINIAN) )*(?P<sound>\S+)"
 )
 _WHOLE_SOUNDS = {"SYLLABLE", "VOWEL SIGN", "CHARACTER SARA", "HIRAGANA", "KATAKANA"}
-"""Kinds and scripts of characters whose names are the whole sound."""
+"""Kinds and scripts of characters whose sound is a whole word of the name."""
 _VOWEL_MARKS = {"VOWEL SIGN", "CHARACTER SARA"}
 _WORDS = 1_000
-"""Number of words by which the script of a vocabulary is determined."""
+"""Number of words that determine the script of a vocabulary."""
 _IRREGULAR = {
     "GREEK RHO": "r",
     "CYRILLIC GHE": "g",
@@ -41,7 +42,7 @@ _IRREGULAR = {
 
 
 def find_script(words: Sequence[str]) -> str:
-    """Return the script of most letters in the first words, as in Unicode names, such as CYRILLIC."""
+    """Return the script of most letters in the first words, such as CYRILLIC, as in Unicode names."""
     letters = Counter(chain.from_iterable(words[:_WORDS]))
     scripts = Counter[str]()
     for letter, number in letters.items():
@@ -54,7 +55,7 @@ def romanize(word: str) -> str:
     """Return a word in Latin letters and digits. Words in Latin letters are unchanged."""
     if max(word, default="") < _FIRST:
         return word
-    # A word of soft signs alone has no sound.
+    # Keep a word without any sound, such as a soft sign alone, since words must not be empty.
     return "".join(map(_romanize, word)) or word
 
 
@@ -68,15 +69,15 @@ def _romanize(character: str) -> str:
         return str(unicodedata.decimal(character))
     found = _NAME.match(name)
     if category[0] == "M" and (found is None or found["kind"] not in _VOWEL_MARKS):
-        # Tones, points and the like, which transcriptions leave out.
+        # Drop marks such as tones and points, since transcriptions omit them.
         return ""
     if found is None:
         return character
     sound = _IRREGULAR.get(f"{found['script']} {found['sound']}")
     if sound is None and not _WHOLE_SOUNDS.isdisjoint((found["script"], found["kind"])):
-        # Names have long vowels twice, such as AA.
+        # Shorten long vowels, which names spell with two letters, such as AA.
         sound = re.sub(r"(.)\1", r"\1", found["sound"]).lower()
     elif sound is None:
-        # The consonants at the start, otherwise the first vowel.
+        # Take the consonants at the start, otherwise the first vowel.
         sound = (re.match("[BCDFGHJKLMNPQRSTVWXYZ]+|.", found["sound"]) or found)[0].lower()
     return sound.capitalize() if character.isupper() else sound

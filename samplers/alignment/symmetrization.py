@@ -1,4 +1,4 @@
-"""Symmetrization of both directions' links: intersection, union, and the grow-diag family (Koehn et al. 2003)."""
+"""Symmetrization of both directions: intersection, union, and grow-diag (Koehn et al. 2003)."""
 
 from typing import Any, NamedTuple
 
@@ -13,14 +13,14 @@ INTERSECTION, UNION, GROW_DIAG, GROW_DIAG_FINAL, GROW_DIAG_FINAL_AND = range(5)
 METHODS = {
     name: number for number, name in enumerate(name for name in SYMMETRIZATIONS if name not in (EXPECTED, POSTERIOR))
 }
-"""Numbers of the symmetrizations that need links only, by name."""
+"""Numbers of the symmetrizations that need only links, by name."""
 
 _FORWARD, _BACKWARD, _KEPT = 1, 2, 4
 _NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 class LinkList(NamedTuple):
-    """Links of many pairs, sorted: `source`, `target` int16[L], `offset` int64[P + 1]."""
+    """Sorted links of pairs: positions `source` and `target` int16[L], `offset` of pairs int64[P + 1]."""
 
     source: NDArray[np.int16]
     target: NDArray[np.int16]
@@ -28,7 +28,7 @@ class LinkList(NamedTuple):
 
 
 class LinkGrid(NamedTuple):
-    """One pair's `cells` of source words x target words, and each side's unlinked words, uint8."""
+    """Cells of a pair (source by target positions), and flags of unlinked words on each side, uint8."""
 
     cells: NDArray[Any]
     source_free: NDArray[np.uint8]
@@ -36,7 +36,7 @@ class LinkGrid(NamedTuple):
 
 
 def make_link_grid(source_offset: NDArray[np.int64], target_offset: NDArray[np.int64], dtype: type[Any]) -> LinkGrid:
-    """Allocate memory for the largest pair."""
+    """Allocate a grid for the largest pair."""
     heights, widths = np.diff(source_offset), np.diff(target_offset)
     return LinkGrid(
         np.zeros(int((heights * widths).max(initial=0)), dtype),
@@ -54,7 +54,7 @@ def _keep(s, t, width, work):
 
 @njit_inline
 def _grow(height, width, work):
-    """Add links of the union next to existing ones if a word is unlinked, until no more can be added."""
+    """Add links of the union next to kept links if a word is unlinked, until no more can be added."""
     grown = True
     while grown:
         grown = False
@@ -73,8 +73,8 @@ def _grow(height, width, work):
 
 
 @njit_inline
-def _finish(direction, both_free, height, width, work):
-    """Add a direction's links if a word (`both_free`: both words) is unlinked."""
+def _add_final_links(direction, both_free, height, width, work):
+    """Add links of a direction if one of their words (with `both_free`, both words) is unlinked."""
     for s in range(height):
         for t in range(width):
             cell = work.cells[s * width + t]
@@ -110,8 +110,8 @@ def _symmetrize(method, forward, backward, source_offset, target_offset, work, l
             _grow(height, width, work)
         if method >= GROW_DIAG_FINAL:
             both_free = method == GROW_DIAG_FINAL_AND
-            _finish(_FORWARD, both_free, height, width, work)
-            _finish(_BACKWARD, both_free, height, width, work)
+            _add_final_links(_FORWARD, both_free, height, width, work)
+            _add_final_links(_BACKWARD, both_free, height, width, work)
         for s in range(height):
             for t in range(width):
                 if work.cells[s * width + t] & _KEPT:
@@ -128,7 +128,7 @@ def symmetrize(
     source_offset: NDArray[np.int64],
     target_offset: NDArray[np.int64],
 ) -> LinkList:
-    """Combine the positions int16 linked to each target and to each source word. Raises `AlignmentInputError`."""
+    """Combine the links of target words and of source words, int16. Raises `AlignmentInputError`."""
     if method not in METHODS:
         raise AlignmentInputError(f"unknown symmetrization {method!r}: expected {', '.join(METHODS)}")
     max_links = len(forward) + len(backward)
@@ -141,7 +141,7 @@ def symmetrize(
 
 
 def trim(padded: LinkList) -> LinkList:
-    """Return the list without unused capacity. Its arrays are resized in place, so that no copy takes memory."""
+    """Resize the arrays of a list in place to their used part. Returns the list."""
     for positions in (padded.source, padded.target):
         positions.resize(padded.offset[-1], refcheck=False)
     return padded

@@ -1,11 +1,10 @@
 """Hypergraph of all derivations of a sentence pair under a synchronous grammar and a mask.
 
-Rules have one nonterminal symbol, any mixture of words and nonterminals, and any number of nonterminals. An item is a
-bispan; an edge is a rule with a position for each of its symbols on both sides. b adjacent nonterminals create
-O(p^(b+1) q^(b+1)) edges [BPK09 §4]. Edges whose rule emits words against the mask are omitted.
+The grammar has one nonterminal symbol. Rules mix words and any number of nonterminals. An item is a bispan. An edge is
+a rule with a position for each symbol on both sides. Rules of b adjacent nonterminals create O(p^(b+1) q^(b+1)) edges
+[BPK09 §4]. Edges that emit words against the mask are omitted.
 
-The source side of each rule is matched to a source span (words at their positions, nonterminals over the gaps), and
-after it the target side.
+For each source span, the source side of each rule is matched first (a *segmentation*), then the target side.
 """
 
 from typing import NamedTuple
@@ -23,30 +22,30 @@ from hierogram.samplers.charts.hypergraph import (
     make_hypergraph,
     max_derivation_edges,
 )
-from hierogram.samplers.charts.pairs import ANY, PairTask, has_words, lay_cells, make_cells, span_of
+from hierogram.samplers.charts.pairs import ANY, PairTask, has_words, make_cells, number_items, span_of
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.exceptions import SamplerError
 
 
 class Segments(NamedTuple):
-    """Segmentations of one source span, and scratch memory to match the target side."""
+    """Segmentations of one source span, and scratch memory to match both sides."""
 
     # int32[S]: rule of each segmentation.
     rule: NDArray[np.int32]
-    # int32[S, W]: numbers of the nonterminals' source spans.
+    # int32[S, W]: source span of each nonterminal.
     spans: NDArray[np.int32]
     # int32[S]: number of nonterminals.
     arity: NDArray[np.int32]
-    # int32[S, W], int32[S]: positions of the words that the rule emits, and their number.
+    # int32[S, W], int32[S]: source positions of emitted words, and their number.
     words: NDArray[np.int32]
     emitted: NDArray[np.int32]
-    # int32[S]: position matched by `ANY`, or -1.
+    # int32[S]: source position matched by `ANY`, or -1.
     wild: NDArray[np.int32]
-    # int64[W]: start and end of each symbol during matching.
+    # int64[W]: scratch memory, start and end of each symbol.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    # int32[W]: items and target words during matching.
+    # int32[W]: scratch memory, items of nonterminals and positions of target words.
     tails: NDArray[np.int32]
     positions: NDArray[np.int32]
 
@@ -69,9 +68,9 @@ def make_segments(size: int, longest: int) -> Segments:
 
 @njit_inline
 def next_end(symbol, start, end, room, last, words):
-    """Return the smallest end of a symbol greater than `end` (-1: the first end), or -1 if none is left.
+    """Return the next end of a symbol after `end` (-1 for the first end), or -1 after the last end.
 
-    Ends are limited to `room`; the last symbol must end there.
+    Ends are at most `room`, and the last symbol must end there.
     """
     if symbol >= 0 or symbol == ANY:
         if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
@@ -84,7 +83,7 @@ def next_end(symbol, start, end, room, last, words):
 
 
 @njit
-def _keep(rule, first, depth, rules, segments, number):
+def _keep_segmentation(rule, first, depth, rules, segments, number):
     arity, emitted = 0, 0
     segments.rule[number] = rule
     segments.wild[number] = -1
@@ -104,7 +103,7 @@ def _keep(rule, first, depth, rules, segments, number):
 
 @njit
 def _segment_rule(rule, i, j, task, filled, segments, number):
-    """Write the segmentations of one rule from index `number`. Returns the next index, or -1 if out of room."""
+    """Write the segmentations of a rule from index `number`. Returns the next index, or -1 if full."""
     rules, words = task.rules, task.words.source
     first, last = np.int64(rules.source_first[rule]), np.int64(rules.source_first[rule + 1])
     length = last - first
@@ -113,7 +112,7 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
             return number
         if number == len(segments.rule):
             return np.int64(-1)
-        _keep(rule, first, 0, rules, segments, number)
+        _keep_segmentation(rule, first, 0, rules, segments, number)
         return number + 1
     if rules.source_rest[first] > j - i:
         return number
@@ -134,7 +133,7 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
         if final:
             if number == len(segments.rule):
                 return np.int64(-1)
-            _keep(rule, first, length, rules, segments, number)
+            _keep_segmentation(rule, first, length, rules, segments, number)
             number += 1
         else:
             depth += 1
@@ -143,46 +142,33 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
     return number
 
 
-@njit
-def segment_span(i, j, task, filled, segments):
-    """Write all segmentations of source span [i, j) into nonempty nonterminals; returns their number, or -1."""
-    number = np.int64(0)
-    for rule in range(len(task.rules.weight)):
-        number = _segment_rule(rule, i, j, task, filled, segments, number)
-        if number < 0:
-            break
-    return number
-
-
 _NOTHING, _SEGMENTS, _EDGES = range(3)
-"""Reason for a restart: the array that ran out of room."""
+"""Reasons for a restart: the array that is too small."""
 _EDGES_AT_FIRST = 1 << 18
-"""Initial capacity in edges without a limit. It is large, because unused memory is free and a restart is not."""
+"""Initial number of edges without a limit: large, because unused memory costs less than a restart."""
 
 
 class PairGraph(NamedTuple):
-    """A pair's hypergraph, and the bispan (i, j, x, y) of each item, int32[I, 4]."""
+    """Hypergraph of a pair, and bispan (i, j, x, y) of each item, int32[I, 4]."""
 
     graph: Hypergraph
-    place: NDArray[np.int32]
+    bispan: NDArray[np.int32]
 
 
 class Emissions(NamedTuple):
-    """Expected emissions: `links` float64[n, m] of word pairs, `source_nulls` float64[n], `target_nulls` float64[m].
+    """Expected emissions of word pairs and null words."""
 
-    A rule that emits several words of a side emits each of them with all words of the other side.
-    """
-
+    # float64[n, m]: a rule emits each of its source words with each of its target words.
     links: NDArray[np.float64]
+    # float64[n], float64[m]: words of rules with words on one side only.
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
 
 
 class PairBuilder:
-    """Builder of pairs' hypergraphs; each one overwrites the previous one."""
+    """Builder of hypergraphs of pairs, up to `max_edges` edges. Each one overwrites the previous one."""
 
     def __init__(self, max_edges: int | None = None) -> None:
-        """Limit hypergraphs to `max_edges` edges and twice as many tails, if given."""
         self._most = max_edges
         self._cells = make_cells(0, 0, 1 << 12)
         self._segments = make_segments(1 << 10, 4)
@@ -190,24 +176,24 @@ class PairBuilder:
         self._graph = make_hypergraph(1 << 12, edges)
 
     def build(self, task: PairTask) -> PairGraph:
-        """Return the hypergraph that the mask keeps; its root may have no edge. Raises `SamplerError`."""
+        """Return the hypergraph under the mask, which may be empty. Raises `SamplerError` if it is too large."""
         n, m = len(task.words.source), len(task.words.target)
         if self._cells.covered.shape != (n + 1, m):
-            self._cells = make_cells(n, m, len(self._cells.place))
-        items = lay_cells(task.fixed, task.empty_sides, self._cells)
-        if items > len(self._cells.place):
+            self._cells = make_cells(n, m, len(self._cells.bispan))
+        items = number_items(task.fixed, task.empty_sides, self._cells)
+        if items > len(self._cells.bispan):
             self._cells = make_cells(n, m, 2 * items)
-            lay_cells(task.fixed, task.empty_sides, self._cells)
+            number_items(task.fixed, task.empty_sides, self._cells)
         if task.rules.longest > self._segments.spans.shape[1]:
             self._segments = make_segments(len(self._segments.rule), task.rules.longest)
         if items >= len(self._graph.first):
             self._graph = self._graph._replace(first=np.zeros(2 * items + 1, np.int64))
         while True:
             self._graph.size[ITEMS] = items
-            lacking = write_edges(task, self._cells, self._segments, self._graph)
-            if lacking == _NOTHING:
-                return PairGraph(self._graph, self._cells.place[:items])
-            if lacking == _SEGMENTS:
+            full = write_edges(task, self._cells, self._segments, self._graph)
+            if full == _NOTHING:
+                return PairGraph(self._graph, self._cells.bispan[:items])
+            if full == _SEGMENTS:
                 self._segments = make_segments(4 * len(self._segments.rule), self._segments.spans.shape[1])
             else:
                 edges = 4 * len(self._graph.weight)
@@ -219,7 +205,7 @@ class PairBuilder:
 
 
 def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: PairTask) -> Emissions:
-    """Return the expected emissions, given the expected uses of all edges."""
+    """Return the expected emissions, given the expected uses of edges float64[E]."""
     rules, uses = task.rules, expected > 0
     uses &= (has_words(rules.source, rules.source_first) | has_words(rules.target, rules.target_first))[
         bitext.graph.rule[: len(expected)]
@@ -233,18 +219,17 @@ def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: P
 
 @njit_allocating
 def _add_emissions(bitext, edges, amount, emissions):
-    """Add the emissions of edges `edges[k]`, weighted by `amount[k]`."""
     n, m = emissions.links.shape
     room = np.empty(n, np.int32), np.empty(m, np.int32)
     for number in range(len(edges)):
-        _add_edge(bitext, edges[number], amount[number], emissions, room)
+        _add_edge_emissions(bitext, edges[number], amount[number], emissions, room)
 
 
 @njit_allocating
 def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
-    """Sample derivations. Returns a mask of the `links` int32[V, 2] that one rule emits, bool[draws, V]."""
+    """Sample derivations. Returns which `links` int32[V, 2] one rule emits, bool[draws, V]."""
     n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
@@ -256,28 +241,28 @@ def drawn_links(
         number, random = draw(bitext.graph, inside, random, stack, edges)
         found.links[:] = 0.0
         for at in range(number):
-            _add_edge(bitext, edges[at], 1.0, found, room)
+            _add_edge_emissions(bitext, edges[at], 1.0, found, room)
         for v in range(len(links)):
             values[k, v] = found.links[links[v, 0], links[v, 1]] > 0.0
     return values
 
 
 @njit
-def _add_edge(bitext, e, amount, emissions, room):
-    """Add the emissions of an edge: the words of its head that no tail covers."""
-    graph, place = bitext.graph, bitext.place
+def _add_edge_emissions(bitext, e, amount, emissions, room):
+    """Add the emissions of an edge, which are the words of its head outside its tails."""
+    graph, bispan = bitext.graph, bitext.bispan
     source, target = room
-    i, j, x, y = place[graph.head[e]]
+    i, j, x, y = bispan[graph.head[e]]
     sources = j - i
     targets = y - x
     for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
-        tail = place[graph.tails[t]]
+        tail = bispan[graph.tails[t]]
         sources -= tail[1] - tail[0]
         targets -= tail[3] - tail[2]
     if sources + targets == 0:
         return
-    a = _uncovered(graph, place, e, 0, source)
-    b = _uncovered(graph, place, e, 2, target)
+    a = _uncovered(graph, bispan, e, 0, source)
+    b = _uncovered(graph, bispan, e, 2, target)
     for k in range(a):
         if b == 0:
             emissions.source_nulls[source[k]] += amount
@@ -289,15 +274,15 @@ def _add_edge(bitext, e, amount, emissions, room):
 
 
 @njit
-def _uncovered(graph, place, e, side, positions):
-    """Write the positions of an edge's words on a side (0: source, 2: target); returns their number."""
-    head = place[graph.head[e]]
+def _uncovered(graph, bispan, e, side, positions):
+    """Write the positions of words of an edge on a side (0 source, 2 target). Returns their number."""
+    head = bispan[graph.head[e]]
     number = 0
     position = np.int64(head[side])
     while position < head[side + 1]:
         next_position = position
         for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
-            tail = place[graph.tails[t]]
+            tail = bispan[graph.tails[t]]
             if tail[side] == position and tail[side + 1] > position:
                 next_position = np.int64(tail[side + 1])
         if next_position == position:
@@ -338,7 +323,7 @@ def _agrees(fixed, cells, segments, number, targets):
 
 @njit
 def _weigh(task, segments, number, targets, wild):
-    """Return the weight of a rule including its words; `wild` is the target position matched by `ANY`, or -1."""
+    """Return the weight of a rule with its words. `wild` is the target position of `ANY`, or -1."""
     words = task.words
     weight = task.rules.weight[segments.rule[number]]
     for k in range(segments.emitted[number]):
@@ -356,8 +341,7 @@ def _weigh(task, segments, number, targets, wild):
 
 
 @njit
-def _write(item, number, weight, segments, graph):
-    """Write an edge. Returns False if out of room."""
+def _write_edge(item, number, weight, segments, graph):
     size = graph.size
     edge = size[EDGES]
     arity = segments.arity[number]
@@ -376,7 +360,7 @@ def _write(item, number, weight, segments, graph):
 
 @njit
 def _next_item(span, start, end, room, last, cells, graph):
-    """Return the next end and item of a nonterminal's target span that has a derivation; (-1, -1) for none."""
+    """Return the next end and item of a nonterminal that has a derivation, (-1, -1) after the last."""
     low, high = np.int64(cells.low[span, start]), min(np.int64(cells.high[span, start]), room)
     if last:
         if end >= 0 or room < low or room > high:
@@ -392,28 +376,25 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 
 @njit
-def _finish(item, number, emits, task, cells, segments, graph):
-    """Write an edge if the mask keeps it. Returns False if out of room.
-
-    `emits`: number of target words, and the target position matched by `ANY`, or -1.
-    """
+def _write_allowed(item, number, emits, task, cells, segments, graph):
+    """Write an edge if the mask allows it. `emits` is the number of target words and position of `ANY`."""
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):
         return True
     weight = _weigh(task, segments, number, targets, wild)
-    return weight <= 0.0 or _write(item, number, weight, segments, graph)
+    return weight <= 0.0 or _write_edge(item, number, weight, segments, graph)
 
 
 @njit
-def _lay_target(item, number, task, cells, segments, graph):
-    """Write the edges of an item for one segmentation of its source span. Returns False if out of room."""
+def _match_target(item, number, task, cells, segments, graph):
+    """Write the edges of an item with one segmentation. Returns False if memory is too small."""
     rules, words = task.rules, task.words.target
     rule = segments.rule[number]
     first = np.int64(rules.target_first[rule])
     length = rules.target_first[rule + 1] - first
-    x, y = np.int64(cells.place[item, 2]), np.int64(cells.place[item, 3])
+    x, y = np.int64(cells.bispan[item, 2]), np.int64(cells.bispan[item, 3])
     if length == 0:
-        return x < y or _finish(item, number, (0, np.int64(-1)), task, cells, segments, graph)
+        return x < y or _write_allowed(item, number, (0, np.int64(-1)), task, cells, segments, graph)
     if rules.target_rest[first] > y - x:
         return True
     depth, targets, wild = 0, 0, np.int64(-1)
@@ -445,14 +426,14 @@ def _lay_target(item, number, task, cells, segments, graph):
             depth += 1
             segments.start[depth] = end
             segments.end[depth] = -1
-        elif not _finish(item, number, (targets, wild), task, cells, segments, graph):
+        elif not _write_allowed(item, number, (targets, wild), task, cells, segments, graph):
             return False
     return True
 
 
 @njit
 def write_edges(task, cells, segments, graph):
-    """Write the edges of all items. Returns the array that is too small (`_SEGMENTS`, `_EDGES`), or `_NOTHING`."""
+    """Write the edges of all items. Returns `_SEGMENTS` or `_EDGES` if too small, otherwise `_NOTHING`."""
     n, m = task.fixed.shape
     kept = task.kept
     graph.size[EDGES] = 0
@@ -464,15 +445,17 @@ def write_edges(task, cells, segments, graph):
             span = span_of(i, i + width)
             if not cells.filled[span]:
                 continue
-            number = segment_span(i, i + width, task, cells.filled, segments)
-            if number < 0:
-                return _SEGMENTS
-            while item < graph.size[ITEMS] and cells.place[item, 0] == i and cells.place[item, 1] == i + width:
+            number = np.int64(0)
+            for rule in range(len(task.rules.weight)):
+                number = _segment_rule(rule, i, i + width, task, cells.filled, segments, number)
+                if number < 0:
+                    return _SEGMENTS
+            while item < graph.size[ITEMS] and cells.bispan[item, 0] == i and cells.bispan[item, 1] == i + width:
                 graph.first[item] = graph.size[EDGES]
                 graph.first[item + 1] = graph.size[EDGES]
-                if len(kept) == 0 or kept[span, cells.place[item, 2] * (m + 1) + cells.place[item, 3]]:
+                if len(kept) == 0 or kept[span, cells.bispan[item, 2] * (m + 1) + cells.bispan[item, 3]]:
                     for segment in range(number):
-                        if not _lay_target(item, segment, task, cells, segments, graph):
+                        if not _match_target(item, segment, task, cells, segments, graph):
                             return _EDGES
                 graph.first[item + 1] = graph.size[EDGES]
                 item += 1

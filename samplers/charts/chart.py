@@ -1,8 +1,8 @@
 """Inside charts of a sentence, filled by CKY.
 
-The right side of a rule is two symbols, one symbol, or a word. The first symbols are *labels*; only they have unary
-rules, so chains of unary rules are summed by the closure of a small matrix, including cycles. Other symbols are
-internal to a fragment and have exactly one rule of weight 1.
+The right side of a rule is two symbols, one symbol, or a word. Symbols are *labels*, which are numbered first, or
+internal to a fragment. Only labels have unary rules, so chains of unary rules, including cycles, are summed by the
+closure of a small matrix. An internal symbol has exactly one rule, of weight 1.
 """
 
 from typing import NamedTuple
@@ -21,72 +21,72 @@ _SMALLEST_CLOSURE = 1e-12
 
 
 class ChartGrammar(NamedTuple):
-    """Grammar for charts; weights are linear."""
+    """Grammar for charts, with linear weights."""
 
-    # Numbers of labels and symbols. Internal symbols are numbered after the symbols of their rule's right side.
+    # Number of labels, and of all symbols. An internal symbol has a higher number than the right side of its rule.
     labels: int
     symbols: int
-    # BINARY[B], LEXICAL[W], UNARY[U] rules; both symbols of a unary rule are labels.
+    # BINARY[B], LEXICAL[W], UNARY[U] rules. Both symbols of a unary rule are labels.
     binary: NDArray[np.void]
     lexical: NDArray[np.void]
     unary: NDArray[np.void]
-    # float64[L, L]: total weight of all unary chains from row to column, and weight of the best one; at least 1 on the
-    # diagonal.
+    # float64[L, L]: total weight of all unary chains from row to column, and weight of the best chain. The empty chain
+    # has weight 1.
     closure: NDArray[np.float64]
     best_closure: NDArray[np.float64]
 
 
 class SentenceGrammar(NamedTuple):
-    """Rules that a sentence of n words can use, in the orders in which kernels read them."""
+    """Rules that a sentence of n words can use, sorted as kernels read them."""
 
-    # Numbers of words and labels.
+    # Number of words, and of labels.
     words: int
     labels: int
-    # int32[S]: number in the grammar of each remaining symbol; labels keep theirs.
+    # int32[S]: number of each remaining symbol in the grammar. Labels keep their number.
     symbol: NDArray[np.int32]
-    # Rules by left symbol: int64[S+1] into int32[P], int64[P+1] into int32[R] and float64[R].
+    # Rules by left symbol: starts int64[S+1] of pairs int32[P], and starts int64[P+1] of rules int32[R], float64[R].
     left_start: NDArray[np.int64]
     pair_right: NDArray[np.int32]
     pair_start: NDArray[np.int64]
     pair_parent: NDArray[np.int32]
     pair_weight: NDArray[np.float64]
-    # Rules by parent: int64[S+1] into int32[R] and float64[R].
+    # Rules by parent: starts int64[S+1] of rules int32[R], float64[R].
     parent_start: NDArray[np.int64]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     rule: NDArray[np.int32]
     weight: NDArray[np.float64]
-    # Lexical rules by position: int64[n+1] into int32 and float64.
+    # Lexical rules by position: starts int64[n+1] of rules int32, float64.
     word_start: NDArray[np.int64]
     word_parent: NDArray[np.int32]
     word_rule: NDArray[np.int32]
     word_weight: NDArray[np.float64]
-    # Unary rules by parent: int64[L+1] into int32 and float64.
+    # Unary rules by parent: starts int64[L+1] of rules int32, float64.
     unary_start: NDArray[np.int64]
     unary_rule: NDArray[np.int32]
     unary_child: NDArray[np.int32]
     unary_weight: NDArray[np.float64]
-    # Closure by child: int64[L+1] into int32 and float64.
+    # Closure by child: starts int64[L+1] of parents int32 and weights float64.
     closure_start: NDArray[np.int64]
     closure_parent: NDArray[np.int32]
     closure_weight: NDArray[np.float64]
-    # Whether a chart holds the weight of the best derivation instead of the sum.
+    # True if a chart has the weight of the best derivation instead of the sum.
     best: bool
 
 
 class Chart(NamedTuple):
-    """Filled chart of n words; span [i, j) is cell j(j-1)/2 + i."""
+    """Filled chart of n words. Span [i, j) is cell j(j-1)/2 + i."""
 
-    # float64[cells, S]: linear, the maximum of a cell is 1.
+    # float64[cells, S]: linear weights, scaled to a maximum of 1 in each cell.
     value: NDArray[np.float64]
-    # float64[cells]: natural log of the maximum before scaling; -inf if nothing covers the span.
+    # float64[cells]: natural log of the maximum before scaling, -inf for a cell without symbols.
     scale: NDArray[np.float64]
-    # int32[cells, S], int64[cells]: symbols with a weight > 0, and their number.
+    # int32[cells, S], int64[cells]: symbols of weight > 0, and their number.
     active: NDArray[np.int32]
     number: NDArray[np.int64]
 
     def log_weight(self, symbol: int, start: int, end: int) -> float:
-        """Return the natural log of a symbol's weight over a span."""
+        """Return the natural log of the weight of a symbol over a span."""
         cell = cell_of(start, end)
         value = float(self.value[cell, symbol])
         return float(np.log(value) + self.scale[cell]) if value > 0 else -np.inf
@@ -95,7 +95,7 @@ class Chart(NamedTuple):
 def make_grammar(
     labels: int, symbols: int, binary: NDArray[np.void], lexical: NDArray[np.void], unary: NDArray[np.void]
 ) -> ChartGrammar:
-    """Return the grammar with its closures. Raises `GrammarError` if cycles of unary rules do not lose weight."""
+    """Return a grammar with its closures. Raises `GrammarError` for a unary cycle of weight >= 1."""
     once = np.zeros((labels, labels))
     np.add.at(once, (unary["parent"], unary["child"]), unary["weight"])
     if labels and np.abs(np.linalg.eigvals(once)).max() > 1 - 1e-9:
@@ -106,7 +106,7 @@ def make_grammar(
     np.maximum.at(single, (unary["parent"], unary["child"]), unary["weight"])
     best = np.eye(labels)
     while True:
-        # Extend the best chains by one rule until none improves.
+        # Extend the best chains by one rule until no chain improves.
         longer = np.maximum(best, (single[:, :, None] * best[None, :, :]).max(axis=1, initial=0))
         if np.array_equal(longer, best):
             break
@@ -116,7 +116,7 @@ def make_grammar(
 
 
 class SortedRules(NamedTuple):
-    """Rules in the orders that restriction preserves: indices by (left, right), by parent, and by word."""
+    """Grammar, and rule indices sorted by (left, right), by parent, and by word."""
 
     grammar: ChartGrammar
     by_left: NDArray[np.int64]
@@ -126,7 +126,7 @@ class SortedRules(NamedTuple):
 
 
 def sort_rules(grammar: ChartGrammar, words: int) -> SortedRules:
-    """Sort the rules of a grammar for `restricted`; `words` is the size of its vocabulary."""
+    """Sort the rules of a grammar for `restricted`. `words` is the size of the vocabulary."""
     binary, lexical = grammar.binary, grammar.lexical
     by_word = np.argsort(lexical["word"], kind="stable")
     return SortedRules(
@@ -139,7 +139,7 @@ def sort_rules(grammar: ChartGrammar, words: int) -> SortedRules:
 
 
 def restricted(rules: SortedRules, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
-    """Return the rules whose words all occur in a sentence; `words` int32[n] are vocabulary numbers."""
+    """Return the rules whose words all occur in a sentence of word numbers int32[n]."""
     grammar = rules.grammar
     live = np.zeros(grammar.symbols, np.bool_)
     live[: grammar.labels] = True
@@ -199,7 +199,7 @@ def _starts(sorted_keys: NDArray[np.generic], size: int) -> NDArray[np.int64]:
 
 @njit
 def mark_live(labels, binary, by_parent, live):
-    """Mark the internal symbols whose rule leads to marked symbols only; `by_parent` sorts the rules."""
+    """Mark internal symbols if the right side of their rule is marked. `by_parent` sorts the rules."""
     for r in by_parent:
         parent = binary[r]["parent"]
         if parent >= labels and live[binary[r]["left"]] and live[binary[r]["right"]]:
@@ -213,7 +213,7 @@ def cell_of(i, j):
 
 
 def fill_chart(grammar: SentenceGrammar) -> Chart:
-    """Return the chart of a sentence."""
+    """Return the filled chart of a sentence."""
     cells = grammar.words * (grammar.words + 1) // 2
     symbols = len(grammar.symbol)
     chart = Chart(
@@ -228,7 +228,7 @@ def fill_chart(grammar: SentenceGrammar) -> Chart:
 
 @njit_inline
 def _enter(value, active, number, symbol, weight, best):
-    """Add a derivation of a symbol to a cell; returns the cell's number of symbols."""
+    """Add a derivation of a symbol to a cell. Returns the number of symbols in the cell."""
     if weight <= 0.0:
         return number
     old = value[symbol]
@@ -245,7 +245,7 @@ def _enter(value, active, number, symbol, weight, best):
 
 @njit_inline
 def _close(grammar, value, active, number, before):
-    """Add unary chains to the derivations of a cell; `before` float64[L] is scratch memory."""
+    """Add unary chains to the derivations of a cell. Returns the number of symbols in the cell."""
     found = number
     for a in range(found):
         if active[a] < grammar.labels:

@@ -1,14 +1,18 @@
-"""Complete charts of sentence pairs without edges: one matrix of sums per source span, for learned rules and a base.
+"""Complete charts of pairs without edges: a matrix of sums per source span, for rules and a base.
 
-The base joins two nonterminals in either order, and has a rule for each word pair and for one word beside a
-nonterminal. So each bispan has a derivation, and there would be as many edges as pairs of bispans. They are summed and
-never stored: joins of nonterminals are products of triangular matrices, and the target side of a learned rule is
-matched by vectors over positions, once for each match of its source side (a *seat*). A rule without source words that
-puts target words around or between its nonterminals is a *frame*: it changes one factor of a product and needs no
-seats. If the target side of a rule begins with the nonterminal that its source side begins or ends with, only its
-*rest* is matched: a factor of products that are computed anyway, with all adjacent spans at once. Outside sums use the
-same steps in reverse. The total is exact and equals that of `hierogram.samplers.charts.bitexts` up to rounding;
-expectations omit bispans of probability below 1e-10.
+The base is a set of simple rules: two nonterminals in either order, each word pair, and one word beside a nonterminal.
+With it every bispan has a derivation, so there would be an edge for every pair of bispans. Edges are summed, but never
+stored:
+
+- A *join* of two nonterminals is a product of triangular matrices.
+- A *match* is a match of a learned rule's source side. For each match, vectors over positions match the target side.
+- A *frame* is a rule without source words that puts target words around or between its nonterminals. It changes one
+  factor of a product and needs no matches.
+- A *rest* remains of a rule whose target side begins with the nonterminal at the start or end of its source side. Only
+  the rest is matched. It is a factor of the joins, which combine it with all adjacent spans at once.
+
+Outside sums reverse these steps. The total equals the total of `hierogram.samplers.charts.bitexts` up to rounding.
+Expectations omit bispans of probability below 1e-10.
 
 Nonterminals have words on both sides. Rules have words or two nonterminals.
 """
@@ -29,28 +33,30 @@ from hierogram.samplers.compiled.intrinsics import (
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
-"""Columns that are summed at once; rows are padded to multiples of it."""
+"""Number of columns that are summed at once. Rows are padded to a multiple of it."""
 MIN_TOTAL, MAX_TOTAL = 1e-280, 1e280
-"""Range of sums in which doubles are precise."""
+"""Range of sums that doubles represent precisely."""
 _NEGLIGIBLE = 1e-10
-"""Probability below which bispans are omitted from expectations."""
-_UPPER, _ABOVE, _BEFORE = range(3)
-"""Shape of a product: both factors above the diagonal; the right one below it; the left one below it."""
+"""Bispans of lower probability are omitted from expectations."""
+_UPPER_UPPER, _UPPER_LOWER, _LOWER_UPPER = range(3)
+"""Shapes of the factors of a product: upper or lower triangular."""
 _PLAIN, _REAR, _REAR_INVERTED, _FRONT, _FRONT_INVERTED = range(5)
-"""Sections of sums: the spans themselves.
+"""Sections of sums: spans, then factors of joins.
 
-The second factor of a straight and of an inverted join, with the base's weight and words between and after; the first
-factor, with words before and between.
+`_REAR` and `_REAR_INVERTED` are the second factor of a straight and an inverted join, with the weight of the base and
+words between and after the nonterminals. `_FRONT` and `_FRONT_INVERTED` are the first factor, with words before and
+between them.
 """
-_ALONE = 0
-"""Kind of frames of rules with one nonterminal; all other kinds are section numbers."""
+_SINGLE = 0
+"""Kind of frames with one nonterminal. All other kinds are section numbers."""
 _SECTIONS = 5
 
 
 class RuleSides(NamedTuple):
-    """Sides of rules, all symbols in one int32 array: words by number, nonterminal k (from 1) as -k.
+    """Symbols of rules: word numbers, and -k for nonterminal k, numbered from 1.
 
-    Rule r has `source[source_first[r] : source_first[r + 1]]`, and likewise `target`; firsts are int64[R + 1].
+    Rule r has the source side `source[source_first[r] : source_first[r + 1]]`, int32 and int64[R + 1]. Target sides are
+    stored likewise.
     """
 
     source: NDArray[np.int32]
@@ -60,14 +66,14 @@ class RuleSides(NamedTuple):
 
 
 class ChosenRules(NamedTuple):
-    """Rules that a pair can use: numbers `rule` int64[C], linear `weight` float64[C]."""
+    """Rules that a pair can use: `rule` numbers int64[C] and linear `weight` float64[C]."""
 
     rule: NDArray[np.int64]
     weight: NDArray[np.float64]
 
 
 class BaseWeights(NamedTuple):
-    """Weights of the base's rules: a word pair, a word beside a nonterminal, and two nonterminals."""
+    """Linear weights of the base: a word pair, a word beside a nonterminal, and two nonterminals."""
 
     pair: float
     null: float
@@ -87,79 +93,76 @@ class PairPiece(NamedTuple):
 class DenseScratch(NamedTuple):
     """Scratch memory of one thread."""
 
-    # float64: five sections with one matrix per source span; `across` is transposed.
+    # float64: five sections with one matrix per source span. The matrices of `transposed` are transposed.
     inside: NDArray[np.float64]
-    across: NDArray[np.float64]
-    # float64: one section, and one matrix for each other section.
+    transposed: NDArray[np.float64]
+    # float64: a section for spans, and one matrix for each other section.
     outside: NDArray[np.float64]
-    # Per seat s: index of the rule among the chosen ones, weight including source words, source span of nonterminal k
-    # at s·arity + k - 1.
-    seat_rule: NDArray[np.int32]
-    seat_weight: NDArray[np.float64]
-    seat_span: NDArray[np.int32]
-    # Span of each seat, numbered across sections. Seats are sorted by head; the first seat of head p is `first[p]`.
+    # Of match s: index of the chosen rule, weight including source words, and source span of nonterminal k at index
+    # s * arity + k - 1.
+    match_rule: NDArray[np.int32]
+    match_weight: NDArray[np.float64]
+    match_span: NDArray[np.int32]
+    # Head of each match: section and source span. `order` sorts matches by head, from `first[p]` for head p.
     head: NDArray[np.int32]
     order: NDArray[np.int32]
     first: NDArray[np.int32]
-    # int64[C, 4]: the symbols of a chosen rule that seats match, start and end on both sides.
+    # int64[C, 4]: part of a chosen rule that is matched, as start and end on the source and the target side.
     part: NDArray[np.int64]
-    # int16: earliest end of the target side of a chosen rule from each position.
-    reach: NDArray[np.int16]
-    # Rows of positions (float64), and the range of positions in each row (int64).
+    # int16: earliest end of the target side of a chosen rule that begins at each position.
+    earliest_end: NDArray[np.int16]
+    # A row per symbol of a target side: inside and outside sums by position (float64), and range of positions (int64).
     values: NDArray[np.float64]
     back: NDArray[np.float64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
-    # Matrices to multiply (int64), and first and last row and summand (int64[…, 4]).
+    # Offsets of matrices to multiply (int64), and first and last row and summand of each product (int64[…, 4]).
     lefts: NDArray[np.int64]
     rights: NDArray[np.int64]
     limits: NDArray[np.int64]
-    # int64[F, 4]: kind of a frame, number of words before and after, and a frame of the current row; float64: weights
-    # of its words at each position; bool[size]: rows that words of front frames begin.
+    # int64[F, 4]: kind of a frame, number of words before and after. The last column lists the frames of the current
+    # row. float64: weights of the words of a frame at each position. bool[size]: rows where front frames begin.
     frame: NDArray[np.int64]
     begins: NDArray[np.float64]
     ends: NDArray[np.float64]
     front: NDArray[np.bool_]
-    # int64[spans, 4]: first and last row and column of a span that are not negligible; bool[size]: such rows.
+    # int64[spans, 4]: first and last row and column of a span that are not negligible. bool[size]: rows that are not.
     bounds: NDArray[np.int64]
     live: NDArray[np.bool_]
-    # int64: positions of a rule's symbols.
+    # int64: start and end of each symbol of a rule.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    # int64[5]: numbers in use, see the constants below.
+    # int64[5]: see the constants below.
     sizes: NDArray[np.int64]
 
 
-_SEATS, _ARITY, _FRAMES, _FRONTS, NEEDED = range(5)
-"""Indices of `DenseScratch.sizes`: seats, nonterminals per seat, frames, front frames, and seats needed."""
+_MATCHES, _ARITY, _FRAMES, _FRONTS, NEEDED = range(5)
+"""Indices of `sizes`: matches, nonterminals per match, frames, front frames, and matches needed."""
 
 
 def matrices_size(n: int, m: int) -> int:
-    """Return the size of the matrices of a piece of n by m words, in numbers."""
-    return n * (n + 1) // 2 * (m + 1) * int(_row(m + 1))
+    """Return the number of values in a section of a piece of n by m words."""
+    return n * (n + 1) // 2 * (m + 1) * int(_padded(m + 1))
 
 
-def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longest: int, seats: int) -> DenseScratch:
-    """Allocate scratch memory for pieces of up to `words` words and `rules` chosen rules of up to `longest` symbols.
-
-    `matrices` comes from `matrices_size`. Unused memory, such as free `seats`, costs nothing.
-    """
+def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longest: int, matches: int) -> DenseScratch:
+    """Allocate scratch memory for the given maximum sizes. `matrices` comes from `matrices_size`."""
     n, size = words[0], words[1] + 1
     spans = (n + 1) * (n + 2) // 2
     return DenseScratch(
         np.empty(_SECTIONS * matrices),
         np.empty(_SECTIONS * matrices),
         np.empty(_SECTIONS * matrices),
-        np.empty(seats, np.int32),
-        np.empty(seats),
-        np.empty(seats * 3, np.int32),
-        np.empty(seats, np.int32),
-        np.empty(seats, np.int32),
+        np.empty(matches, np.int32),
+        np.empty(matches),
+        np.empty(matches * 3, np.int32),
+        np.empty(matches, np.int32),
+        np.empty(matches, np.int32),
         np.empty(_FRONT * spans + 1, np.int32),
         np.empty((rules, 4), np.int64),
         np.empty(rules * size, np.int16),
-        np.empty((longest + 1) * _row(size)),
-        np.empty((longest + 1) * _row(size)),
+        np.empty((longest + 1) * _padded(size)),
+        np.empty((longest + 1) * _padded(size)),
         np.empty(longest + 1, np.int64),
         np.empty(longest + 1, np.int64),
         np.empty(4 * n + 4, np.int64),
@@ -178,7 +181,7 @@ def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longes
 
 
 @njit
-def _row(size):
+def _padded(size):
     return (size + _BLOCK - 1) // _BLOCK * _BLOCK
 
 
@@ -188,28 +191,25 @@ def _span(i, j):
 
 
 @njit
-def _add_products(left, right, room, number, out, offset, size, kind, front):
-    """Add the products of `number` pairs of matrices to the matrix at `offset`, above its diagonal.
-
-    Computes four rows of one block of columns at once. `front`: only rows of front frames.
-    """
-    stride = _row(size)
-    lefts, rights, limits = room.lefts, room.rights, room.limits
+def _add_products(left, right, work, number, out, offset, size, kind, front):
+    """Add the products of `number` pairs of matrices to the matrix at `offset`, above the diagonal."""
+    stride = _padded(size)
+    lefts, rights, limits = work.lefts, work.rights, work.limits
     for p in range(0, size - 1, 4):
         last_row = min(p + 3, size - 2)
         if front:
             none = True
             for row in range(p, last_row + 1):
-                none = none and not room.front[row]
+                none = none and not work.front[row]
             if none:
                 continue
         second = min(p + 1, last_row) * stride
         third = min(p + 2, last_row) * stride
         fourth = last_row * stride
         for q in range((p + 1) // _BLOCK * _BLOCK, size, _BLOCK):
-            if kind == _UPPER:
+            if kind == _UPPER_UPPER:
                 first, last = np.int64(p + 1), min(size, np.int64(q + _BLOCK - 1))
-            elif kind == _ABOVE:
+            elif kind == _UPPER_LOWER:
                 first, last = np.int64(max(p, q) + 1), size
             else:
                 first, last = np.int64(0), np.int64(last_row)
@@ -241,15 +241,15 @@ def _add_products(left, right, room, number, out, offset, size, kind, front):
 
 
 @njit
-def _note_reach(c, sides, target, piece, room):
-    """Compute the earliest end of a chosen rule's target side; returns True if it can match anywhere."""
+def _find_earliest_ends(c, sides, target, piece, work):
+    """Fill `earliest_end` for a chosen rule. Returns True if the target side can match anywhere."""
     m = piece.y - piece.x
     size = m + 1
     can_match = False
     for start in range(size):
         end = np.int64(start)
         gap = False
-        for k in range(room.part[c, 2], room.part[c, 3]):
+        for k in range(work.part[c, 2], work.part[c, 3]):
             symbol = sides.target[k]
             if symbol < 0:
                 end += 1
@@ -261,14 +261,14 @@ def _note_reach(c, sides, target, piece, room):
             if end > m:
                 end = np.int64(size)
                 break
-        room.reach[c * size + start] = end
+        work.earliest_end[c * size + start] = end
         can_match = can_match or end <= m
     return can_match
 
 
 @njit
 def _shape(rule, sides):
-    """Return a rule's number of nonterminals and the lengths of its sides."""
+    """Return the number of nonterminals of a rule, and the lengths of both sides."""
     first, last = sides.source_first[rule], sides.source_first[rule + 1]
     arity = 0
     for k in range(first, last):
@@ -279,7 +279,7 @@ def _shape(rule, sides):
 
 @njit
 def _is_join(rule, sides):
-    """Return 1 for a rule of two nonterminals in the same order, -1 if inverted, 0 for other rules."""
+    """Return 1 for a rule of two straight nonterminals, -1 for inverted ones, 0 for other rules."""
     arity, source, target = _shape(rule, sides)
     if arity != 2 or source != 2 or target != 2:
         return 0
@@ -288,7 +288,7 @@ def _is_join(rule, sides):
 
 @njit
 def add_joins(chosen, number, sides, base):
-    """Return the base with the weights of chosen rules that join two nonterminals added."""
+    """Return the base, with added weights of chosen rules that join two nonterminals."""
     straight, inverted = base.straight, base.inverted
     for c in range(number):
         join = _is_join(chosen.rule[c], sides)
@@ -301,7 +301,7 @@ def add_joins(chosen, number, sides, base):
 
 @njit
 def _frame_kind(rule, sides):
-    """Return the kind of frame of a rule without source words, or -1, and its first and last target nonterminals."""
+    """Return the kind of a frame (-1 for other rules), and its first and last target nonterminal."""
     arity, source, _ = _shape(rule, sides)
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
     if arity != source or arity > 2:
@@ -310,7 +310,7 @@ def _frame_kind(rule, sides):
     while sides.target[first_tail] >= 0:
         first_tail += 1
     if arity == 1:
-        return _ALONE, first_tail, first_tail
+        return _SINGLE, first_tail, first_tail
     last_tail = last - 1
     while sides.target[last_tail] >= 0:
         last_tail -= 1
@@ -324,7 +324,7 @@ def _frame_kind(rule, sides):
 
 @njit
 def _weigh_words(first, number, x, sides, words, piece):
-    """Return the weight of words at target position x; 0 if they do not match."""
+    """Return the weight of words at target position x, 0 if they do not match."""
     if x < 0 or x + number > piece.y - piece.x:
         return 0.0
     product = 1.0
@@ -335,66 +335,65 @@ def _weigh_words(first, number, x, sides, words, piece):
 
 
 @njit
-def _note_frame(kind, first_tail, last_tail, rule, weight, sides, words, piece, room):
-    """Compute the weight of a frame's target words at each position."""
+def _weigh_frame(kind, first_tail, last_tail, rule, weight, sides, words, piece, work):
     size = piece.y - piece.x + 1
-    number = room.sizes[_FRAMES]
+    number = work.sizes[_FRAMES]
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
-    # Nonterminal with words around it: the second one of rear frames, otherwise the first.
+    # The words are around the second nonterminal of rear frames, and around the first of other frames.
     front = kind >= _FRONT
-    rear = kind > _ALONE and not front
+    rear = kind > _SINGLE and not front
     begin = first_tail + 1 if rear else first
     middle = last_tail if rear else first_tail
     end = last_tail if front else last
     before, after = middle - begin, end - middle - 1
     for x in range(size):
-        room.begins[number * size + x] = weight * _weigh_words(begin, before, x, sides, words, piece)
-        room.ends[number * size + x] = _weigh_words(middle + 1, after, x - after, sides, words, piece)
+        work.begins[number * size + x] = weight * _weigh_words(begin, before, x, sides, words, piece)
+        work.ends[number * size + x] = _weigh_words(middle + 1, after, x - after, sides, words, piece)
         if front:
-            room.front[x] = room.front[x] or room.begins[number * size + x] > 0.0
+            work.front[x] = work.front[x] or work.begins[number * size + x] > 0.0
     if front:
-        room.sizes[_FRONTS] += 1
-    room.frame[number, 0] = kind
-    room.frame[number, 1] = before
-    room.frame[number, 2] = after
-    room.sizes[_FRAMES] = number + 1
+        work.sizes[_FRONTS] += 1
+    work.frame[number, 0] = kind
+    work.frame[number, 1] = before
+    work.frame[number, 2] = after
+    work.sizes[_FRAMES] = number + 1
 
 
 @njit
-def _keep_seat(c, head, symbols, first, length, weight, scale, begin, room):
-    number = room.sizes[_SEATS]
-    arity = room.sizes[_ARITY]
-    room.sizes[_SEATS] = number + 1
-    if number >= len(room.seat_rule) or (number + 1) * arity > len(room.seat_span):
+def _keep_match(c, head, symbols, first, length, weight, scale, begin, work):
+    number = work.sizes[_MATCHES]
+    arity = work.sizes[_ARITY]
+    work.sizes[_MATCHES] = number + 1
+    if number >= len(work.match_rule) or (number + 1) * arity > len(work.match_span):
         return
     for d in range(length):
         symbol = symbols[first + d]
         if symbol < 0:
-            room.seat_span[number * arity - 1 - symbol] = _span(room.start[d], room.end[d])
+            work.match_span[number * arity - 1 - symbol] = _span(work.start[d], work.end[d])
         else:
-            weight *= scale[begin + room.start[d]]
-    room.seat_rule[number] = c
-    room.seat_weight[number] = weight
-    room.head[number] = head
+            weight *= scale[begin + work.start[d]]
+    work.match_rule[number] = c
+    work.match_weight[number] = weight
+    work.head[number] = head
 
 
 @njit
-def _seat_rule(c, kind, weight, sides, words, piece, room):
-    """Write all seats of a rule or of its rest: all matches of its source side, for one section."""
-    symbols, first = sides.source, room.part[c, 0]
-    length = room.part[c, 1] - first
+def _match_rule(c, kind, weight, sides, words, piece, work):
+    """Write all matches of the source side of a rule, or of its rest, for one section."""
+    symbols, first = sides.source, work.part[c, 0]
+    length = work.part[c, 1] - first
     n = piece.j - piece.i
     heads = kind * _span(0, n + 1)
-    # At least one word precedes a straight rest, and follows an inverted one.
+    # Leave at least one word before a straight rest, and after an inverted rest.
     if kind == _REAR_INVERTED:
         n -= 1
     for i in range(1 if kind == _REAR else 0, n - length + 1):
         depth = np.int64(0)
-        room.start[0] = i
-        room.end[0] = -1
+        work.start[0] = i
+        work.end[0] = -1
         while depth >= 0:
             symbol = symbols[first + depth]
-            start, end = room.start[depth], room.end[depth]
+            start, end = work.start[depth], work.end[depth]
             if symbol >= 0:
                 if end >= 0 or words.source[piece.i + start] != symbol:
                     depth -= 1
@@ -402,23 +401,22 @@ def _seat_rule(c, kind, weight, sides, words, piece, room):
                 end = start + 1
             else:
                 end = start + 1 if end < 0 else end + 1
-                # Each remaining symbol needs at least one word.
+                # Leave at least one word for each remaining symbol.
                 if end > n - (length - 1 - depth):
                     depth -= 1
                     continue
-            room.end[depth] = end
+            work.end[depth] = end
             if depth == length - 1:
                 head = heads + _span(i, end)
-                _keep_seat(c, head, symbols, first, length, weight, words.source_scale, piece.i, room)
+                _keep_match(c, head, symbols, first, length, weight, words.source_scale, piece.i, work)
             else:
                 depth += 1
-                room.start[depth] = end
-                room.end[depth] = -1
+                work.start[depth] = end
+                work.end[depth] = -1
 
 
 @njit
 def _has_words(symbols, first, last, words, begin, end):
-    """Check if all words of a side occur in [begin, end)."""
     for k in range(first, last):
         if symbols[k] >= 0:
             position = begin
@@ -430,12 +428,12 @@ def _has_words(symbols, first, last, words, begin, end):
 
 
 @njit
-def _part_rule(c, rule, sides, room):
-    """Choose the part of a rule that seats match, all of it or its rest; returns the section of the spans.
+def _choose_part(c, rule, sides, work):
+    """Choose the part of a rule to match: the whole rule or its rest. Returns the section of its sums.
 
-    A span precedes a straight rest on both sides, and follows an inverted rest on the source side.
+    The omitted nonterminal precedes a straight rest on both sides, and follows an inverted rest on the source side.
     """
-    part = room.part[c]
+    part = work.part[c]
     part[0] = sides.source_first[rule]
     part[1] = sides.source_first[rule + 1]
     part[2] = sides.target_first[rule]
@@ -454,14 +452,14 @@ def _part_rule(c, rule, sides, room):
 
 
 @njit
-def _seat_all(chosen, number, sides, words, piece, room):
-    """Write the seats of all chosen rules, sorted by head. Returns False if out of room."""
-    room.sizes[:] = 0
+def _match_all(chosen, number, sides, words, piece, work):
+    """Write the matches of all chosen rules, sorted by head. Returns False if memory is too small."""
+    work.sizes[:] = 0
     for x in range(piece.y - piece.x + 1):
-        room.front[x] = False
+        work.front[x] = False
     n = piece.j - piece.i
     for c in range(number):
-        room.sizes[_ARITY] = max(room.sizes[_ARITY], _shape(chosen.rule[c], sides)[0])
+        work.sizes[_ARITY] = max(work.sizes[_ARITY], _shape(chosen.rule[c], sides)[0])
     for c in range(number):
         rule = chosen.rule[c]
         _, source, target = _shape(rule, sides)
@@ -476,48 +474,48 @@ def _seat_all(chosen, number, sides, words, piece, room):
             continue
         kind, first_tail, last_tail = _frame_kind(rule, sides)
         if kind >= 0:
-            _note_frame(kind, first_tail, last_tail, rule, chosen.weight[c], sides, words, piece, room)
+            _weigh_frame(kind, first_tail, last_tail, rule, chosen.weight[c], sides, words, piece, work)
             continue
-        kind = _part_rule(c, rule, sides, room)
-        if _note_reach(c, sides, words.target, piece, room):
-            _seat_rule(c, kind, chosen.weight[c], sides, words, piece, room)
-    seats = room.sizes[_SEATS]
-    if seats > len(room.seat_rule) or seats * room.sizes[_ARITY] > len(room.seat_span):
-        room.sizes[NEEDED] = seats
+        kind = _choose_part(c, rule, sides, work)
+        if _find_earliest_ends(c, sides, words.target, piece, work):
+            _match_rule(c, kind, chosen.weight[c], sides, words, piece, work)
+    matches = work.sizes[_MATCHES]
+    if matches > len(work.match_rule) or matches * work.sizes[_ARITY] > len(work.match_span):
+        work.sizes[NEEDED] = matches
         return False
     heads = _FRONT * _span(0, n + 1)
     for p in range(heads + 1):
-        room.first[p] = 0
-    for s in range(seats):
-        room.first[room.head[s] + 1] += 1
+        work.first[p] = 0
+    for s in range(matches):
+        work.first[work.head[s] + 1] += 1
     for p in range(heads):
-        room.first[p + 1] += room.first[p]
-    for s in range(seats - 1, -1, -1):
-        slot = room.first[room.head[s] + 1] - 1
-        room.first[room.head[s] + 1] = slot
-        room.order[slot] = s
-    # Each offset has moved to the end of its head, which is the start of the next one: shift them back.
+        work.first[p + 1] += work.first[p]
+    for s in range(matches - 1, -1, -1):
+        slot = work.first[work.head[s] + 1] - 1
+        work.first[work.head[s] + 1] = slot
+        work.order[slot] = s
+    # Shift the offsets by one head, since `first[p + 1]` is now the first match of head p.
     for p in range(heads):
-        room.first[p] = room.first[p + 1]
-    room.first[heads] = seats
+        work.first[p] = work.first[p + 1]
+    work.first[heads] = matches
     return True
 
 
 @njit
-def _lay(seat, c, x, sides, words, piece, room):
-    """Fill row t with the weight of a seat's first t target symbols from x to each end; returns False for no match."""
+def _match_target(match, c, x, sides, words, piece, work):
+    """Fill row t with sums of the first t target symbols from x to each end. Returns False for no match."""
     m = piece.y - piece.x
     size = m + 1
-    stride = _row(size)
-    first = room.part[c, 2]
-    length = room.part[c, 3] - first
-    values, low, high = room.values, room.low, room.high
+    stride = _padded(size)
+    first = work.part[c, 2]
+    length = work.part[c, 3] - first
+    values, low, high = work.values, work.low, work.high
     low[0] = x
     high[0] = x
     values[x] = 1.0
     for t in range(length):
         symbol = sides.target[first + t]
-        # Each remaining symbol needs at least one word.
+        # Leave at least one word for each remaining symbol.
         limit = m - (length - 1 - t)
         row_offset, next_offset = t * stride, (t + 1) * stride
         begin, end = low[t], high[t]
@@ -539,13 +537,13 @@ def _lay(seat, c, x, sides, words, piece, room):
         else:
             if begin + 1 > limit:
                 return False
-            matrix = room.seat_span[seat * room.sizes[_ARITY] - 1 - symbol] * size * stride
+            matrix = work.match_span[match * work.sizes[_ARITY] - 1 - symbol] * size * stride
             for block in range((begin + 1) // _BLOCK * _BLOCK, limit + 1, _BLOCK):
                 total = zero_eight()
                 for p in range(begin, min(end + 1, limit, block + _BLOCK - 1)):
                     value = values[row_offset + p]
                     if value != 0.0:
-                        total = add_eight(total, value, load_eight(room.inside, matrix + p * stride + block))
+                        total = add_eight(total, value, load_eight(work.inside, matrix + p * stride + block))
                 for q in range(next_offset + block, next_offset + block + _BLOCK):
                     values[q] = 0.0
                 store_eight(values, next_offset + block, total, 0)
@@ -555,149 +553,146 @@ def _lay(seat, c, x, sides, words, piece, room):
 
 
 @njit
-def _lay_seats(head, sides, words, piece, room):
-    """Add the sums of all seats over a source span of a section."""
+def _add_matches(head, sides, words, piece, work):
     m = piece.y - piece.x
     size = m + 1
-    stride = _row(size)
+    stride = _padded(size)
     offset = head * size * stride
-    for k in range(room.first[head], room.first[head + 1]):
-        seat = room.order[k]
-        c = room.seat_rule[seat]
-        weight = room.seat_weight[seat]
-        length = room.part[c, 3] - room.part[c, 2]
+    for k in range(work.first[head], work.first[head + 1]):
+        match = work.order[k]
+        c = work.match_rule[match]
+        weight = work.match_weight[match]
+        length = work.part[c, 3] - work.part[c, 2]
         for x in range(m - length + 1):
-            if room.reach[c * size + x] <= m and _lay(seat, c, x, sides, words, piece, room):
-                for y in range(room.low[length], room.high[length] + 1):
-                    room.inside[offset + x * stride + y] += weight * room.values[length * stride + y]
+            if work.earliest_end[c * size + x] <= m and _match_target(match, c, x, sides, words, piece, work):
+                for y in range(work.low[length], work.high[length] + 1):
+                    work.inside[offset + x * stride + y] += weight * work.values[length * stride + y]
 
 
 @njit
-def _list_alone(x, size, room):
-    """List the frames with one nonterminal that can begin at target position x; returns their number."""
+def _list_single_frames(x, size, work):
+    """List the frames with one nonterminal that can begin at target position x. Returns their number."""
     number = 0
-    for k in range(room.sizes[_FRAMES]):
-        if room.frame[k, 0] == _ALONE and room.begins[k * size + x] > 0.0:
-            room.frame[number, 3] = k
+    for k in range(work.sizes[_FRAMES]):
+        if work.frame[k, 0] == _SINGLE and work.begins[k * size + x] > 0.0:
+            work.frame[number, 3] = k
             number += 1
     return number
 
 
 @njit
-def _widen(offset, size, null, room):
-    """Add rules with one nonterminal and no source words, by increasing target span."""
-    stride = _row(size)
-    inside = room.inside
+def _add_target_only(offset, size, null, work):
+    """Add sums of rules with one nonterminal and no source words, by increasing target span."""
+    stride = _padded(size)
+    inside = work.inside
     for x in range(size - 2, -1, -1):
         row = offset + x * stride
-        frames = _list_alone(x, size, room)
+        frames = _list_single_frames(x, size, work)
         for y in range(x + 2, size):
             inside[row + y] += null[x] * inside[row + stride + y] + null[y - 1] * inside[row + y - 1]
             for f in range(frames):
-                k = room.frame[f, 3]
-                i, j = x + room.frame[k, 1], y - room.frame[k, 2]
+                k = work.frame[f, 3]
+                i, j = x + work.frame[k, 1], y - work.frame[k, 2]
                 if i < j:
-                    weight = room.begins[k * size + x] * room.ends[k * size + y]
+                    weight = work.begins[k * size + x] * work.ends[k * size + y]
                     if weight > 0.0:
                         inside[row + y] += weight * inside[offset + i * stride + j]
 
 
 @njit
-def _add_frames(head, section, base, sides, words, piece, room):
-    """Fill the other sections of a span, its values as a factor of joins, and transpose all of them."""
+def _add_frames(head, section, base, sides, words, piece, work):
+    """Fill the other sections of a span, which are factors of joins, and transpose all sections."""
     size = piece.y - piece.x + 1
-    stride = _row(size)
+    stride = _padded(size)
     matrix = size * stride
     offset = head * matrix
     spans = section // matrix
-    inside, across = room.inside, room.across
-    for kind in range(_REAR, _SECTIONS if room.sizes[_FRONTS] > 0 else _FRONT):
+    inside, transposed = work.inside, work.transposed
+    for kind in range(_REAR, _SECTIONS if work.sizes[_FRONTS] > 0 else _FRONT):
         weight = base.straight if kind == _REAR else base.inverted if kind == _REAR_INVERTED else 0.0
         factor_offset = kind * section + offset
         for k in range(matrix):
             inside[factor_offset + k] = weight * inside[offset + k]
-    for k in range(room.sizes[_FRAMES]):
-        kind, before, after = room.frame[k, 0], room.frame[k, 1], room.frame[k, 2]
-        if kind == _ALONE:
+    for k in range(work.sizes[_FRAMES]):
+        kind, before, after = work.frame[k, 0], work.frame[k, 1], work.frame[k, 2]
+        if kind == _SINGLE:
             continue
         factor_offset = kind * section + offset
         for x in range(size - 1 - before):
-            begins = room.begins[k * size + x]
+            begins = work.begins[k * size + x]
             if begins > 0.0:
                 row, inner = factor_offset + x * stride, offset + (x + before) * stride - after
                 for y in range(x + before + after + 1, size):
-                    inside[row + y] += begins * room.ends[k * size + y] * inside[inner + y]
+                    inside[row + y] += begins * work.ends[k * size + y] * inside[inner + y]
     for kind in range(_REAR, _FRONT):
-        _lay_seats(kind * spans + head, sides, words, piece, room)
-    for kind in range(_SECTIONS if room.sizes[_FRONTS] > 0 else _FRONT):
+        _add_matches(kind * spans + head, sides, words, piece, work)
+    for kind in range(_SECTIONS if work.sizes[_FRONTS] > 0 else _FRONT):
         factor_offset = kind * section + offset
         for x in range(size):
             for y in range(size):
-                across[factor_offset + y * stride + x] = inside[factor_offset + x * stride + y]
+                transposed[factor_offset + y * stride + x] = inside[factor_offset + x * stride + y]
             for y in range(size, stride):
-                across[factor_offset + x * stride + y] = 0.0
+                transposed[factor_offset + x * stride + y] = 0.0
 
 
 @njit
-def _take_frames(offset, section, size, base, room):
-    """Reverse `_add_frames`: add the outside sums of a span's factors, stored from `section` on, to the span's."""
-    stride = _row(size)
+def _reverse_frames(offset, section, size, base, work):
+    """Reverse `_add_frames`: add outside sums of the factors, stored from `section` on, to the span."""
+    stride = _padded(size)
     matrix = size * stride
-    outside = room.outside
+    outside = work.outside
     for k in range(matrix):
         outside[offset + k] += base.straight * outside[section + k] + base.inverted * outside[section + matrix + k]
-    for k in range(room.sizes[_FRAMES]):
-        kind, before, after = room.frame[k, 0], room.frame[k, 1], room.frame[k, 2]
-        if kind == _ALONE:
+    for k in range(work.sizes[_FRAMES]):
+        kind, before, after = work.frame[k, 0], work.frame[k, 1], work.frame[k, 2]
+        if kind == _SINGLE:
             continue
         factor_offset = section + (kind - 1) * matrix
         for x in range(size - 1 - before):
-            begins = room.begins[k * size + x]
+            begins = work.begins[k * size + x]
             if begins > 0.0:
                 row, inner = factor_offset + x * stride, offset + (x + before) * stride - after
                 for y in range(x + before + after + 1, size):
-                    outside[inner + y] += begins * room.ends[k * size + y] * outside[row + y]
+                    outside[inner + y] += begins * work.ends[k * size + y] * outside[row + y]
 
 
 @njit
-def _list_product(number, left, right, room):
-    """Add a product of whole matrices to the list."""
-    room.lefts[number] = left
-    room.rights[number] = right
-    room.limits[number, 0] = 0
-    room.limits[number, 1] = len(room.front)
-    room.limits[number, 2] = 0
-    room.limits[number, 3] = len(room.front)
+def _list_product(number, left, right, work):
+    work.lefts[number] = left
+    work.rights[number] = right
+    work.limits[number, 0] = 0
+    work.limits[number, 1] = len(work.front)
+    work.limits[number, 2] = 0
+    work.limits[number, 3] = len(work.front)
 
 
 @njit
-def _join(i, j, section, size, room):
-    """Add the sums of two nonterminals that cover source span [i, j)."""
-    matrix = size * _row(size)
+def _join(i, j, section, size, work):
+    """Add the joins of two nonterminals that cover source span [i, j)."""
+    matrix = size * _padded(size)
     offset = _span(i, j) * matrix
-    for front in range(2 if room.sizes[_FRONTS] > 0 else 1):
+    for front in range(2 if work.sizes[_FRONTS] > 0 else 1):
         number = 0
         for k in range(i + 1, j):
             left, right = _span(i, k) * matrix, _span(k, j) * matrix
             if front == 0:
-                _list_product(number, left, _REAR * section + right, room)
-                _list_product(number + 1, right, _REAR_INVERTED * section + left, room)
+                _list_product(number, left, _REAR * section + right, work)
+                _list_product(number + 1, right, _REAR_INVERTED * section + left, work)
             else:
-                _list_product(number, _FRONT * section + left, right, room)
-                _list_product(number + 1, _FRONT_INVERTED * section + right, left, room)
+                _list_product(number, _FRONT * section + left, right, work)
+                _list_product(number + 1, _FRONT_INVERTED * section + right, left, work)
             number += 2
-        _add_products(room.inside, room.inside, room, number, room.inside, offset, size, _UPPER, front == 1)
+        _add_products(work.inside, work.inside, work, number, work.inside, offset, size, _UPPER_UPPER, front == 1)
 
 
 @njit
-def _fill_inside(sides, words, piece, base, null, room):
-    """Compute the inside sums of all source spans."""
+def _fill_inside(sides, words, piece, base, null, work):
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
-    stride = _row(size)
+    stride = _padded(size)
     matrix = size * stride
     section = _span(0, n + 1) * matrix
-    inside = room.inside
+    inside = work.inside
     for width in range(1, n + 1):
         for i in range(n + 1 - width):
             j = i + width
@@ -710,117 +705,119 @@ def _fill_inside(sides, words, piece, base, null, room):
                     scale = words.source_scale[piece.i + i] * words.target_scale[piece.x + x]
                     inside[offset + x * stride + x + 1] = base.pair * words.pairs[piece.i + i, piece.x + x] * scale
             else:
-                _join(i, j, section, size, room)
+                _join(i, j, section, size, work)
                 first, last = piece.i + i, piece.i + j - 1
                 left = base.null * words.source_nulls[first] * words.source_scale[first]
                 right = base.null * words.source_nulls[last] * words.source_scale[last]
                 without_first, without_last = _span(i + 1, j) * matrix, _span(i, j - 1) * matrix
                 for k in range(matrix):
                     inside[offset + k] += left * inside[without_first + k] + right * inside[without_last + k]
-            _lay_seats(head, sides, words, piece, room)
-            _widen(offset, size, null, room)
+            _add_matches(head, sides, words, piece, work)
+            _add_target_only(offset, size, null, work)
             if width < n:
-                _add_frames(head, section, base, sides, words, piece, room)
+                _add_frames(head, section, base, sides, words, piece, work)
 
 
 _LEFT_PART, _RIGHT_PART, _EITHER = range(3)
-_GATHERED = (
-    (_PLAIN, _EITHER, _REAR, _REAR_INVERTED, _ABOVE),
-    (_REAR, _RIGHT_PART, _PLAIN, _PLAIN, _BEFORE),
-    (_REAR_INVERTED, _LEFT_PART, _PLAIN, _PLAIN, _BEFORE),
-    (_PLAIN, _EITHER, _FRONT_INVERTED, _FRONT, _BEFORE),
-    (_FRONT, _LEFT_PART, _PLAIN, _PLAIN, _ABOVE),
-    (_FRONT_INVERTED, _RIGHT_PART, _PLAIN, _PLAIN, _ABOVE),
+_CONTRIBUTIONS = (
+    (_PLAIN, _EITHER, _REAR, _REAR_INVERTED, _UPPER_LOWER),
+    (_REAR, _RIGHT_PART, _PLAIN, _PLAIN, _LOWER_UPPER),
+    (_REAR_INVERTED, _LEFT_PART, _PLAIN, _PLAIN, _LOWER_UPPER),
+    (_PLAIN, _EITHER, _FRONT_INVERTED, _FRONT, _LOWER_UPPER),
+    (_FRONT, _LEFT_PART, _PLAIN, _PLAIN, _UPPER_LOWER),
+    (_FRONT_INVERTED, _RIGHT_PART, _PLAIN, _PLAIN, _UPPER_LOWER),
 )
-"""Contributions to outside sums: section, role of the span in the larger span, section of the sibling if it is on the
-right and on the left, and whether the larger span is the left factor.
+"""Contributions of larger spans to outside sums.
+
+Each has a section, the part of the larger span that the span may be, sections of a right and a left sibling, and shapes
+of the factors.
 """
 
 
 @njit
-def _list_heads(i, j, n, contribution, section, matrix, room):
-    """List the products of larger spans' outside sums with the siblings of [i, j); returns their number."""
+def _list_heads(i, j, n, contribution, section, matrix, work):
+    """List products of outside sums of larger spans with siblings of [i, j). Returns their number."""
     _, part, right, left, kind = contribution
     number = 0
     for k in range(j + 1, n + 1):
         if part != _RIGHT_PART:
-            number = _list_head(number, _span(i, k), right * section + _span(j, k) * matrix, kind, matrix, room)
+            number = _list_head(number, _span(i, k), right * section + _span(j, k) * matrix, kind, matrix, work)
     for k in range(i):
         if part != _LEFT_PART:
-            number = _list_head(number, _span(k, j), left * section + _span(k, i) * matrix, kind, matrix, room)
+            number = _list_head(number, _span(k, j), left * section + _span(k, i) * matrix, kind, matrix, work)
     return number
 
 
 @njit
-def _list_head(number, head, sibling, kind, matrix, room):
-    """Add a product with the outside sums of a span unless these are negligible; returns the number of products."""
-    bounds = room.bounds[head]
+def _list_head(number, head, sibling, kind, matrix, work):
+    """List a product with the outside sums of a span, unless they are negligible. Returns the next number."""
+    bounds = work.bounds[head]
     if bounds[0] > bounds[1]:
         return number
-    is_left = kind == _ABOVE
-    room.lefts[number] = head * matrix if is_left else sibling
-    room.rights[number] = sibling if is_left else head * matrix
-    room.limits[number, 0] = bounds[0] if is_left else 0
-    room.limits[number, 1] = bounds[1] if is_left else len(room.front)
-    room.limits[number, 2] = bounds[2] if is_left else bounds[0]
-    room.limits[number, 3] = bounds[3] if is_left else bounds[1]
+    is_left = kind == _UPPER_LOWER
+    work.lefts[number] = head * matrix if is_left else sibling
+    work.rights[number] = sibling if is_left else head * matrix
+    work.limits[number, 0] = bounds[0] if is_left else 0
+    work.limits[number, 1] = bounds[1] if is_left else len(work.front)
+    work.limits[number, 2] = bounds[2] if is_left else bounds[0]
+    work.limits[number, 3] = bounds[3] if is_left else bounds[1]
     return number + 1
 
 
 @njit
-def _gather(i, j, base, sides, words, piece, together, room):
-    """List the products of larger spans' outside sums with siblings of [i, j); returns their number."""
+def _add_larger_spans(i, j, base, sides, words, piece, joint, work):
+    """Add contributions of larger spans to the outside sums of span [i, j)."""
     n = piece.j - piece.i
     size = piece.y - piece.x + 1
-    matrix = size * _row(size)
+    matrix = size * _padded(size)
     spans = _span(0, n + 1)
     section = spans * matrix
     head = _span(i, j)
     offset = head * matrix
     for k in range(section, section + (_SECTIONS - 1) * matrix):
-        room.outside[k] = 0.0
-    for number in range(6 if room.sizes[_FRONTS] > 0 else 3):
-        contribution = _GATHERED[number]
+        work.outside[k] = 0.0
+    for number in range(6 if work.sizes[_FRONTS] > 0 else 3):
+        contribution = _CONTRIBUTIONS[number]
         kind = contribution[4]
-        products = _list_heads(i, j, n, contribution, section, matrix, room)
-        left = room.outside if kind == _ABOVE else room.across
-        right = room.across if kind == _ABOVE else room.outside
+        products = _list_heads(i, j, n, contribution, section, matrix, work)
+        left = work.outside if kind == _UPPER_LOWER else work.transposed
+        right = work.transposed if kind == _UPPER_LOWER else work.outside
         factor_offset = offset if contribution[0] == _PLAIN else section + (contribution[0] - 1) * matrix
-        _add_products(left, right, room, products, room.outside, factor_offset, size, kind, contribution[0] >= _FRONT)
+        _add_products(left, right, work, products, work.outside, factor_offset, size, kind, contribution[0] >= _FRONT)
     for kind in range(_REAR, _FRONT):
         rests = kind * spans + head
-        if room.first[rests] < room.first[rests + 1]:
+        if work.first[rests] < work.first[rests + 1]:
             above = section + (kind - 1) * matrix
-            first, last = _find_live(above, rests * matrix, size, room)
-            _leave_seats(rests, i, above, first, last, sides, words, piece, together, room)
-    _take_frames(offset, section, size, base, room)
+            first, last = _find_live(above, rests * matrix, size, work)
+            _reverse_matches(rests, i, above, first, last, sides, words, piece, joint, work)
+    _reverse_frames(offset, section, size, base, work)
 
 
 @njit
-def _find_live(above, offset, size, room):
-    """Mark the rows of a section whose probability is not negligible; returns the first and the last one."""
-    stride = _row(size)
+def _find_live(above, offset, size, work):
+    """Mark rows of a section that are not negligible. Returns the first and the last row."""
+    stride = _padded(size)
     first, last = size, np.int64(-1)
     for x in range(size):
-        room.live[x] = False
+        work.live[x] = False
         for k in range(x * stride + x + 1, x * stride + size):
-            if room.outside[above + k] * room.inside[offset + k] >= _NEGLIGIBLE:
-                room.live[x] = True
-        if room.live[x]:
+            if work.outside[above + k] * work.inside[offset + k] >= _NEGLIGIBLE:
+                work.live[x] = True
+        if work.live[x]:
             first = min(first, x)
             last = np.int64(x)
     return first, last
 
 
 @njit
-def _narrow(offset, size, null, room):
-    """Reverse `_widen` by decreasing target span; returns the expected target words that the base emits alone."""
-    stride = _row(size)
-    inside, outside = room.inside, room.outside
+def _reverse_target_only(offset, size, null, work):
+    """Reverse `_add_target_only` by decreasing span. Returns the expected null target words of the base."""
+    stride = _padded(size)
+    inside, outside = work.inside, work.outside
     emitted = 0.0
     for x in range(size - 1):
         row = offset + x * stride
-        frames = _list_alone(x, size, room)
+        frames = _list_single_frames(x, size, work)
         for y in range(size - 1, x + 1, -1):
             above = outside[row + y]
             if above * inside[row + y] < _NEGLIGIBLE:
@@ -830,50 +827,50 @@ def _narrow(offset, size, null, room):
             outside[row + y - 1] += right
             emitted += left * inside[row + stride + y] + right * inside[row + y - 1]
             for f in range(frames):
-                k = room.frame[f, 3]
-                i, j = x + room.frame[k, 1], y - room.frame[k, 2]
+                k = work.frame[f, 3]
+                i, j = x + work.frame[k, 1], y - work.frame[k, 2]
                 if i < j:
-                    weight = room.begins[k * size + x] * room.ends[k * size + y]
+                    weight = work.begins[k * size + x] * work.ends[k * size + y]
                     if weight > 0.0:
                         outside[offset + i * stride + j] += weight * above
     return emitted
 
 
 @njit
-def _drop_negligible(head, offset, size, room):
-    """Drop the negligible bispans of a source span and record the range of the remaining bispans."""
-    stride = _row(size)
-    bounds = room.bounds[head]
+def _drop_negligible(head, offset, size, work):
+    """Drop the negligible bispans of a source span, and store the bounds of the remaining bispans."""
+    stride = _padded(size)
+    bounds = work.bounds[head]
     bounds[0] = size
     bounds[1] = -1
     bounds[2] = size
     bounds[3] = -1
     for x in range(size):
-        room.live[x] = False
+        work.live[x] = False
         row = offset + x * stride
         for y in range(size):
-            if room.outside[row + y] * room.inside[row + y] < _NEGLIGIBLE:
-                room.outside[row + y] = 0.0
+            if work.outside[row + y] * work.inside[row + y] < _NEGLIGIBLE:
+                work.outside[row + y] = 0.0
             else:
-                room.live[x] = True
+                work.live[x] = True
                 bounds[2] = min(bounds[2], y)
                 bounds[3] = max(bounds[3], y)
-        if room.live[x]:
+        if work.live[x]:
             bounds[0] = min(bounds[0], x)
             bounds[1] = x
 
 
 @njit
-def _emit(c, p, expected, sides, piece, together, room):
-    """Count the emission of the target word at p by a seat's rule with each of its source words."""
-    position = room.start[0]
+def _count_emissions(c, p, expected, sides, piece, joint, work):
+    """Add `expected` to the target word at p with each source word of the match."""
+    position = work.start[0]
     tails = 0
-    for k in range(room.part[c, 0], room.part[c, 1]):
+    for k in range(work.part[c, 0], work.part[c, 1]):
         if sides.source[k] >= 0:
-            together[piece.i + position, piece.x + p] += expected
+            joint[piece.i + position, piece.x + p] += expected
             position += 1
         else:
-            position = room.end[tails]
+            position = work.end[tails]
             tails += 1
 
 
@@ -884,17 +881,17 @@ def _clear_row(rows, offset, stride):
 
 
 @njit
-def _go_back(seat, c, weight, above, sides, words, piece, together, room):
-    """Compute the outside sums of a seat's target side, from its last row to its first; `above` is their offset."""
+def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
+    """Reverse `_match_target`, given the offset `above` of the outside sums of the head."""
     size = piece.y - piece.x + 1
-    stride = _row(size)
-    first = room.part[c, 2]
-    length = room.part[c, 3] - first
-    values, back, low, high = room.values, room.back, room.low, room.high
+    stride = _padded(size)
+    first = work.part[c, 2]
+    length = work.part[c, 3] - first
+    values, back, low, high = work.values, work.back, work.low, work.high
     total_back = 0.0
     _clear_row(back, length * stride, stride)
     for y in range(low[length], high[length] + 1):
-        back[length * stride + y] = weight * room.outside[above + y]
+        back[length * stride + y] = weight * work.outside[above + y]
         total_back += back[length * stride + y]
     if total_back == 0.0:
         return
@@ -906,9 +903,11 @@ def _go_back(seat, c, weight, above, sides, words, piece, together, room):
             for q in range(low[t + 1], high[t + 1] + 1):
                 if values[next_offset + q] != 0.0:
                     back[row_offset + q - 1] = back[next_offset + q] * words.target_scale[piece.x + q - 1]
-                    _emit(c, q - 1, values[next_offset + q] * back[next_offset + q], sides, piece, together, room)
+                    _count_emissions(
+                        c, q - 1, values[next_offset + q] * back[next_offset + q], sides, piece, joint, work
+                    )
         else:
-            matrix = room.seat_span[seat * room.sizes[_ARITY] - 1 - symbol] * size * stride
+            matrix = work.match_span[match * work.sizes[_ARITY] - 1 - symbol] * size * stride
             for p in range(low[t], high[t] + 1):
                 value = values[row_offset + p]
                 if value != 0.0:
@@ -916,54 +915,57 @@ def _go_back(seat, c, weight, above, sides, words, piece, together, room):
                     total = zero_eight()
                     for block in range((p + 1) // _BLOCK * _BLOCK, high[t + 1] + 1, _BLOCK):
                         numbers = load_eight(back, next_offset + block)
-                        store_eight(room.outside, row + block, add_eight(zero_eight(), value, numbers), p + 1 - block)
-                        total = add_products(total, load_eight(room.inside, row + block), numbers)
+                        store_eight(work.outside, row + block, add_eight(zero_eight(), value, numbers), p + 1 - block)
+                        total = add_products(total, load_eight(work.inside, row + block), numbers)
                     if t > 0:
                         back[row_offset + p] = sum_eight(total)
 
 
 @njit
-def _place_tails(seat, i, c, sides, room):
-    """Set the start of a seat and the source ends of its nonterminals."""
-    room.start[0] = i
+def _find_tail_ends(match, i, c, sides, work):
+    """Set the source start of a match and the source ends of its nonterminals."""
+    work.start[0] = i
     k = 0
-    for s in range(room.part[c, 0], room.part[c, 1]):
+    for s in range(work.part[c, 0], work.part[c, 1]):
         symbol = sides.source[s]
         if symbol < 0:
-            span = np.int64(room.seat_span[seat * room.sizes[_ARITY] - 1 - symbol])
+            span = np.int64(work.match_span[match * work.sizes[_ARITY] - 1 - symbol])
             end = np.int64((1 + np.sqrt(8.0 * span + 1)) / 2)
             while end * (end - 1) // 2 > span:
                 end -= 1
             while end * (end + 1) // 2 <= span:
                 end += 1
-            room.end[k] = end
+            work.end[k] = end
             k += 1
 
 
 @njit
-def _leave_seats(head, i, above, begin, last, sides, words, piece, together, room):
-    """Reverse the seats over a source span from i, for live rows; `above` is the offset of the outside sums."""
+def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, work):
+    """Reverse `_add_matches` for rows marked in `live`. The source span begins at i, its sums at `above`."""
     m = piece.y - piece.x
     size = m + 1
-    stride = _row(size)
-    for k in range(room.first[head], room.first[head + 1]):
-        seat = room.order[k]
-        c = room.seat_rule[seat]
-        length = room.part[c, 3] - room.part[c, 2]
-        _place_tails(seat, i, c, sides, room)
+    stride = _padded(size)
+    for k in range(work.first[head], work.first[head + 1]):
+        match = work.order[k]
+        c = work.match_rule[match]
+        length = work.part[c, 3] - work.part[c, 2]
+        _find_tail_ends(match, i, c, sides, work)
         for x in range(begin, min(m - length, last) + 1):
-            if room.live[x] and room.reach[c * size + x] <= m and _lay(seat, c, x, sides, words, piece, room):
-                _go_back(seat, c, room.seat_weight[seat], above + x * stride, sides, words, piece, together, room)
+            if not work.live[x] or work.earliest_end[c * size + x] > m:
+                continue
+            if _match_target(match, c, x, sides, words, piece, work):
+                weight = work.match_weight[match]
+                _reverse_target(match, c, weight, above + x * stride, sides, words, piece, joint, work)
 
 
 @njit
-def _fill_outside(sides, words, piece, base, null, together, room):
-    """Compute the outside sums relative to the total, and add to `together`; returns the expected words of the base."""
+def _fill_outside(sides, words, piece, base, null, joint, work):
+    """Compute outside sums relative to the total, and add to `joint`. Returns expected base words."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
-    stride = _row(size)
+    stride = _padded(size)
     matrix = size * stride
-    inside, outside = room.inside, room.outside
+    inside, outside = work.inside, work.outside
     for k in range(_span(0, n + 1) * matrix):
         outside[k] = 0.0
     root = _span(0, n) * matrix + m
@@ -975,7 +977,7 @@ def _fill_outside(sides, words, piece, base, null, together, room):
             head = _span(i, j)
             offset = head * matrix
             if width < n:
-                _gather(i, j, base, sides, words, piece, together, room)
+                _add_larger_spans(i, j, base, sides, words, piece, joint, work)
                 if i > 0:
                     word = piece.i + i - 1
                     weight = base.null * words.source_nulls[word] * words.source_scale[word]
@@ -992,36 +994,36 @@ def _fill_outside(sides, words, piece, base, null, together, room):
                         value = weight * outside[above + k]
                         outside[offset + k] += value
                         emitted += value * inside[offset + k]
-            emitted += _narrow(offset, size, null, room)
-            _drop_negligible(head, offset, size, room)
-            first, last = room.bounds[head, 0], room.bounds[head, 1]
-            _leave_seats(head, i, offset, first, last, sides, words, piece, together, room)
+            emitted += _reverse_target_only(offset, size, null, work)
+            _drop_negligible(head, offset, size, work)
+            first, last = work.bounds[head, 0], work.bounds[head, 1]
+            _reverse_matches(head, i, offset, first, last, sides, words, piece, joint, work)
             if width == 1:
                 for x in range(m):
                     scale = words.source_scale[piece.i + i] * words.target_scale[piece.x + x]
                     weight = base.pair * words.pairs[piece.i + i, piece.x + x] * scale
                     expected = weight * outside[offset + x * stride + x + 1]
-                    together[piece.i + i, piece.x + x] += expected
+                    joint[piece.i + i, piece.x + x] += expected
                     emitted += 2.0 * expected
     return emitted
 
 
 @njit
-def sum_piece(chosen, number, sides, words, piece, base, null, together, room):
+def sum_piece(chosen, number, sides, words, piece, base, null, joint, work):
     """Sum over all derivations of a piece by the first `number` chosen rules and the base.
 
-    Returns the sum and the expected number of words that the base emits; adds to `together` the expected number of
-    times that one rule emits each word pair. Returns -1 if seats lack room, and a sum out of range without
-    expectations. `base` comes from `add_joins`; `null` float64[m] is scratch memory.
+    Returns the sum (-1 if memory for matches is too small) and the expected number of words that the base emits. Adds
+    the expected number of times that one rule emits each word pair to `joint`. There are no expectations if the sum
+    is outside `MIN_TOTAL` to `MAX_TOTAL`. `base` comes from `add_joins`, `null` float64[m] is scratch memory.
     """
-    if not _seat_all(chosen, number, sides, words, piece, room):
+    if not _match_all(chosen, number, sides, words, piece, work):
         return -1.0, 0.0
     n, m = piece.j - piece.i, piece.y - piece.x
     for x in range(m):
         word = piece.x + x
         null[x] = base.null * words.target_nulls[word] * words.target_scale[word]
-    _fill_inside(sides, words, piece, base, null, room)
-    total = room.inside[_span(0, n) * (m + 1) * _row(m + 1) + m]
+    _fill_inside(sides, words, piece, base, null, work)
+    total = work.inside[_span(0, n) * (m + 1) * _padded(m + 1) + m]
     if not MIN_TOTAL < total < MAX_TOTAL:
         return total, 0.0
-    return total, _fill_outside(sides, words, piece, base, null, together, room)
+    return total, _fill_outside(sides, words, piece, base, null, joint, work)

@@ -1,11 +1,11 @@
-"""Derivations of a sentence from its chart: samples, the best one, and expectations.
+"""Derivations of a sentence from its chart: samples, the best derivation, and expectations.
 
-In the chart's grammar, the rules of a derivation are independent. Under the Dirichlet processes that it approximates
-they are not: a fragment used twice in a sentence is more probable the second time. So a sample also has the ratio of
-the two probabilities, for a Metropolis–Hastings chain over samples [CGB09 §5; Johnson et al. 2007].
+The rules of a derivation are independent under the grammar of the chart. Under the Dirichlet processes that the grammar
+approximates, a fragment is more probable at its second use. A sample therefore has the ratio of both probabilities, for
+a Metropolis–Hastings chain over samples [CGB09 §5; Johnson et al. 2007].
 
-An *item* is a symbol over a span; its *incoming edges* are the rules that derive it, with a split if the rule has two
-symbols. Their weights sum to the item's weight in the chart. They are computed once per item and cached.
+An *item* is a symbol over a span. Its *incoming edges* are the rules that derive it, with a split if the rule has two
+symbols. Their weights sum to the weight of the item in the chart. They are computed once per item and cached.
 """
 
 from typing import NamedTuple
@@ -36,22 +36,22 @@ EDGE = np.dtype(
     ],
     align=True,
 )
-"""Incoming edge of an item.
+"""Incoming edge of an item: probability given the item, and cumulative probability up to this edge.
 
-Its probability given the item, the cumulative sum, the number of its rule within its kind, and the symbols left and
-right of the split (for one symbol: the left one).
+`rule` is numbered within `kind`. `left` and `right` are the symbols beside the split. A rule with one symbol has only
+`left`.
 """
 
 _NEGLIGIBLE = 1e-12
-"""Edges with a smaller share of their item's weight are omitted."""
+"""Edges with a smaller share of the weight of an item are omitted."""
 
 
 class Items(NamedTuple):
-    """Items visited so far."""
+    """Items visited so far, and their edges."""
 
-    # int32[cells, S]: 1 + the item's index, or 0.
+    # int32[cells, S]: 1 + index of the item, or 0.
     number: NDArray[np.int32]
-    # ITEM and EDGE records; `used` int64[2] is the number in use of each.
+    # ITEM and EDGE records, and the number of used records of each.
     item: NDArray[np.void]
     edge: NDArray[np.void]
     used: NDArray[np.int64]
@@ -60,7 +60,7 @@ class Items(NamedTuple):
 
 
 def empty_items(grammar: SentenceGrammar, chart: Chart) -> Items:
-    """Allocate an initial capacity of items; unused memory is free."""
+    """Allocate an initial capacity of items. Unused memory costs nothing."""
     rules = int(np.diff(grammar.parent_start).max(initial=0)) * max(1, grammar.words)
     rules += int(np.diff(grammar.word_start).max(initial=0)) + int(np.diff(grammar.unary_start).max(initial=0))
     return Items(
@@ -92,7 +92,7 @@ def _add(row, weight, kind, rule, left, right, split):
 
 @njit
 def weigh_edges(symbol, i, j, grammar, chart, rows):
-    """Write the incoming edges of an item, with linear weights relative to the cell's scale; returns their number."""
+    """Write the incoming edges of an item, with linear weights over the scale. Returns their number."""
     cell = cell_of(i, j)
     number = 0
     if j == i + 1:
@@ -130,7 +130,7 @@ def weigh_edges(symbol, i, j, grammar, chart, rows):
 
 @njit
 def find_item(symbol, i, j, grammar, chart, items):
-    """Return the index of an item, or -1 if out of room. Computes the edges of a new item."""
+    """Return the index of an item, after adding it if it is new. Returns -1 if memory is too small."""
     cell = cell_of(i, j)
     known = items.number[cell, symbol]
     if known > 0:
@@ -186,21 +186,21 @@ _MIN_VISITS = 1e-7
 
 
 class Productions(NamedTuple):
-    """Context-free productions of each rule, and the fragment that it begins."""
+    """Context-free productions of each rule, and the fragment whose root it derives."""
 
-    # int64[3, R+1], int32, int8: per kind of rule (lexical, binary, unary) its productions; a production covers the
-    # rule's whole span (0), its left part (1) or its right part (2).
+    # int64[3, R+1], int32, int8: productions of a rule of each kind (lexical, binary, unary). A production covers the
+    # whole span of the rule (0), or the part left (1) or right (2) of the split.
     start: NDArray[np.int64]
     production: NDArray[np.int32]
-    place: NDArray[np.int8]
-    # int32[3, R]: fragment that the rule begins; -1 inside a fragment.
+    part: NDArray[np.int8]
+    # int32[3, R]: fragment whose root the rule derives, or -1.
     fragment: NDArray[np.int32]
 
 
 class FragmentMasses(NamedTuple):
-    """Dirichlet processes, one per label."""
+    """Masses of fragments and labels under one Dirichlet process per label."""
 
-    # float64[F], int32[F]: n_e + α P0(e) of each fragment, and its root label.
+    # float64[F], int32[F]: n_e + α P0(e) and root label of each fragment.
     fragment_mass: NDArray[np.float64]
     label: NDArray[np.int32]
     # float64[L]: n_c + α of each label.
@@ -210,22 +210,22 @@ class FragmentMasses(NamedTuple):
 class Draws(NamedTuple):
     """Derivations sampled from a chart."""
 
-    # uint64[D]: a hash of the tree.
+    # uint64[D]: hash of the tree.
     tree: NDArray[np.uint64]
-    # float64[D]: natural log of the probability under the processes over that under the chart's grammar, up to a
-    # constant.
+    # float64[D]: natural log of the ratio of probabilities under the processes and under the grammar of the chart, up
+    # to a constant.
     log_ratio: NDArray[np.float64]
 
 
 class SentenceKey(NamedTuple):
-    """Key of a sentence's random streams."""
+    """Key of the random streams of a sentence."""
 
     seed: int
     sentence: int
 
 
 class LazyHypergraph(NamedTuple):
-    """Derivations of one symbol over all words, expanded on demand."""
+    """Derivations of the symbol `root` over all words, expanded on demand."""
 
     root: int
     grammar: SentenceGrammar
@@ -235,9 +235,9 @@ class LazyHypergraph(NamedTuple):
 
 @njit_allocating
 def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
-    """Return the visits to each sample, int64[D], of a Metropolis–Hastings chain that proposes the samples in order.
+    """Run a Metropolis–Hastings chain that proposes the samples in order. Returns visits int64[D].
 
-    The chain starts at the first sample; the number of its stream follows the numbers of the samples' streams.
+    The chain starts at the first sample. Its random stream is numbered after the streams of the samples.
     """
     log_ratio = drawn.log_ratio
     times = np.zeros(len(log_ratio), np.int64)
@@ -252,7 +252,7 @@ def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
 
 
 class Forest:
-    """Derivations in a sentence's chart of one symbol over all words."""
+    """Derivations in a chart of one symbol over all words."""
 
     def __init__(self, grammar: SentenceGrammar, chart: Chart, root: int) -> None:
         """Raise `GrammarError` if the root has no derivation."""
@@ -271,7 +271,7 @@ class Forest:
         return int(self.items.used[1])
 
     def draw(self, key: SentenceKey, draws: int, productions: Productions, processes: FragmentMasses) -> Draws:
-        """Return independent samples; sample k uses the stream of (seed, sentence, k)."""
+        """Return independent samples. Sample k uses the stream of (seed, sentence, k)."""
         draws_made = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
         stack = self._stack()
         scratch = (
@@ -288,7 +288,7 @@ class Forest:
         return draws_made
 
     def count(self, key: SentenceKey, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the uses of each edge if sample k counts `times[k]` times; requires a previous `draw`."""
+        """Return the uses of each edge, if sample k of a previous `draw` counts `times[k]` times."""
         counts, stack = np.zeros(self.edges), self._stack()
         count_edges(key, self.graph, times, counts, np.zeros(len(stack), np.int64), stack)
         return counts
@@ -298,11 +298,11 @@ class Forest:
         return self._walk(key, draw, False)
 
     def best(self) -> NDArray[np.int64]:
-        """Return the edges of the best derivation in preorder; the chart must be filled with `best`."""
+        """Return the edges of the best derivation in preorder, from a chart of best weights."""
         return self._walk(SentenceKey(0, 0), 0, True)
 
     def expected(self) -> NDArray[np.float64]:
-        """Return the expected uses of each edge, inside times outside; the chart must be filled with sums."""
+        """Return the expected uses of each edge, inside times outside, from a chart of sums."""
         while True:
             visits = np.zeros_like(self.graph.chart.value)
             counts = np.zeros(len(self.items.edge))
@@ -314,7 +314,7 @@ class Forest:
         self.graph = self.graph._replace(items=with_room(self.items))
 
     def _stack(self) -> NDArray[np.int32]:
-        # A cycle of unary rules may be used several times; a deeper stack is an error.
+        # A cycle of unary rules may be used several times, so leave room for 64 times the depth without cycles.
         depth = 64 * (2 * self.graph.grammar.words + self.graph.grammar.labels)
         return np.zeros((depth, 3), np.int32)
 
@@ -330,7 +330,7 @@ class Forest:
 
 @njit
 def _push_parts(stack, top, edge, item):
-    """Push the parts of a chosen edge, the left one on top; returns the stack height."""
+    """Push the parts of a chosen edge, the left one on top. Returns the height of the stack."""
     if edge["kind"] == BINARY_EDGE:
         stack[top, 0] = edge["right"]
         stack[top, 1] = edge["split"]
@@ -349,11 +349,11 @@ def _push_parts(stack, top, edge, item):
 
 @njit
 def _tree_hash(edge, item, productions):
-    """Return the edge's term of the tree hash: a sum over productions and their spans."""
+    """Return the term of an edge in the hash of a tree: a sum over its productions and their spans."""
     total = np.uint64(0)
     kind, rule, split = edge["kind"], edge["rule"], edge["split"]
     for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
-        part = productions.place[p]
+        part = productions.part[p]
         start = split if part == 2 else item["start"]
         end = split if part == 1 else item["end"]
         middle = split if part == 0 else 0
@@ -363,17 +363,13 @@ def _tree_hash(edge, item, productions):
 
 
 @njit
-def _find(graph, row):
-    """Return the index of the item in a stack row (symbol, start, end), or -1 if out of room."""
+def _find_stack_item(graph, row):
     return find_item(row[0], row[1], row[2], graph.grammar, graph.chart, graph.items)
 
 
 @njit
 def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
-    """Draw samples from index `first`; returns the index at which edges lacked room, or the number of samples.
-
-    `scratch` holds int32 scratch memory: a stack, zeros per fragment and per label, and the fragments of a sample.
-    """
+    """Draw the samples from index `first`. Returns the index where memory was too small, or the end."""
     items = graph.items
     stack, fragment_uses, label_uses, sample_fragments = scratch
     for draw in range(first, len(drawn.tree)):
@@ -388,7 +384,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
         full = False
         while top > 0:
             top -= 1
-            row = _find(graph, stack[top])
+            row = _find_stack_item(graph, stack[top])
             if row < 0:
                 full = True
                 break
@@ -419,7 +415,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
 
 @njit
 def walk(key, draw, best, graph, edges, stack):
-    """Write the edges of one derivation, sampled or best. Returns the number of edges, or -1 if out of room."""
+    """Write the edges of a sampled or best derivation. Returns their number, -1 if memory is too small."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
     stack[0, 0] = graph.root
@@ -429,7 +425,7 @@ def walk(key, draw, best, graph, edges, stack):
     number = 0
     while top > 0:
         top -= 1
-        item_row = _find(graph, stack[top])
+        item_row = _find_stack_item(graph, stack[top])
         if item_row < 0:
             return -1
         item = items.item[item_row]
@@ -449,7 +445,7 @@ def walk(key, draw, best, graph, edges, stack):
 
 @njit
 def count_edges(key, graph, times, counts, edges, stack):
-    """Redraw samples and add their multiplicities to the edges that they use."""
+    """Redraw samples, and add the number of times that each counts to the edges that it uses."""
     for draw in range(len(times)):
         if times[draw] > 0:
             for k in range(walk(key, draw, False, graph, edges, stack)):
@@ -458,11 +454,7 @@ def count_edges(key, graph, times, counts, edges, stack):
 
 @njit
 def expect_edges(graph, visits, pending, counts):
-    """Add the expected uses of each edge to `counts`. Returns False if out of room.
-
-    `visits` float64[cells, S] and `pending` float64[S] are zero on entry. Spans are processed by decreasing length;
-    within a span, visits of labels propagate along unary rules until none is pending.
-    """
+    """Add the expected uses of each edge to `counts`. Returns False if memory is too small."""
     grammar, chart, items = graph.grammar, graph.chart, graph.items
     words = grammar.words
     visits[cell_of(0, words), graph.root] = 1.0
@@ -477,6 +469,7 @@ def expect_edges(graph, visits, pending, counts):
             for label in range(grammar.labels):
                 pending[label] = cell_visits[label]
                 propagating = propagating or cell_visits[label] > _MIN_VISITS
+            # Propagate visits of labels along unary rules, which may form cycles, until none is pending.
             while propagating:
                 propagating = False
                 for label in range(grammar.labels):

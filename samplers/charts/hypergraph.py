@@ -1,8 +1,7 @@
-"""Inside and outside sums, samples and expectations of any packed hypergraph (weighted deduction).
+"""Inside and outside sums, samples and expectations of packed hypergraphs (weighted deduction).
 
-`hierogram.samplers.charts.bitexts` writes the items and edges that a mask keeps. An *item* is anything that can be
-derived, such as a bispan; an *edge* derives its head from its tails. A derivation chooses one edge for the root, for
-the tails of that edge, and so on; its weight is the product of its edges' weights.
+An *item* is anything that can be derived, such as a bispan. An *edge* derives its head from its tails. A derivation
+chooses one edge for the root, one for each tail of that edge, and so on. Its weight is the product of edge weights.
 """
 
 from typing import NamedTuple
@@ -19,11 +18,11 @@ ITEMS, EDGES, TAILS = range(3)
 
 
 class Hypergraph(NamedTuple):
-    """Items in topological order; the last one is the root."""
+    """Items in topological order, the root last."""
 
-    # int64[I+1]: the edges of item k are `first[k] … first[k + 1] - 1`.
+    # int64[I+1]: item k has the edges `first[k]` to `first[k + 1] - 1`.
     first: NDArray[np.int64]
-    # int32[E], float64[E] (linear), int32[E]: item, weight, and rule number of each edge.
+    # int32[E], float64[E], int32[E]: derived item, linear weight, and rule number of each edge.
     head: NDArray[np.int32]
     weight: NDArray[np.float64]
     rule: NDArray[np.int32]
@@ -40,7 +39,7 @@ class Hypergraph(NamedTuple):
 
 
 def make_hypergraph(items: int, edges: int) -> Hypergraph:
-    """Allocate a hypergraph with twice as many tails as edges; unused memory is free."""
+    """Allocate a hypergraph with twice as many tails as edges. Unused memory costs nothing."""
     return Hypergraph(
         np.zeros(items + 1, np.int64),
         np.empty(edges, np.int32),
@@ -61,7 +60,7 @@ class Key(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Inside sums of items, linear, float64[I], and expected uses of edges, float64[E]."""
+    """Inside sums of items float64[I], linear, and expected uses of edges float64[E]."""
 
     inside: NDArray[np.float64]
     expected: NDArray[np.float64]
@@ -84,7 +83,7 @@ def score(graph: Hypergraph) -> Scores:
 
 
 def total_weight(graph: Hypergraph) -> float:
-    """Return the total weight of all derivations, 0 if there are none."""
+    """Return the total weight of all derivations, 0 for a hypergraph without derivations."""
     inside = np.empty(int(graph.size[ITEMS]))
     sum_inside(graph, inside)
     return float(inside[-1]) if len(inside) else 0.0
@@ -92,7 +91,7 @@ def total_weight(graph: Hypergraph) -> float:
 
 @njit_inline
 def max_derivation_edges(graph):
-    """Return an upper bound on the number of edges of a derivation; shared items count once for each tail."""
+    """Return an upper bound on the number of edges of a derivation, which may use an item several times."""
     return graph.size[ITEMS] + graph.size[TAILS] + 1
 
 
@@ -111,7 +110,7 @@ def sum_inside(graph, inside):
 
 @njit
 def sum_outside(graph, inside, outside, expected):
-    """Compute the outside sums and edge expectations from inside sums; the root's must be > 0."""
+    """Compute outside sums and edge expectations from inside sums. The sum of the root must be > 0."""
     items = graph.size[ITEMS]
     outside[:items] = 0.0
     outside[items - 1] = 1.0
@@ -131,7 +130,7 @@ def sum_outside(graph, inside, outside, expected):
 
 @njit
 def draw(graph, inside, random, stack, edges):
-    """Write the edges of a sampled derivation in preorder; returns their number and the stream state."""
+    """Write the edges of a sampled derivation in preorder. Returns their number and the stream state."""
     stack[0] = graph.size[ITEMS] - 1
     top, number = 1, 0
     while top > 0:

@@ -1,8 +1,8 @@
-"""Sentence pairs to parse: synchronous rules, words, masks, and the bispans that a mask keeps.
+"""Sentence pairs to parse: synchronous rules, words, masks, and bispans.
 
-A *bispan* is source words [i, j) with target words [x, y). The mask fixes for some word pairs whether one rule emits
-both. A bispan that contains one word of a positive pair without the other has no derivation and is omitted; the
-remaining bispans of a source span and first target word have consecutive ends.
+A *bispan* is source words [i, j) with target words [x, y). A mask requires (positive) or forbids (negative) that one
+rule emits both words of some word pairs. A bispan with only one word of a positive pair has no derivation and is
+omitted. The remaining bispans of a source span and first target word have consecutive ends.
 """
 
 from typing import NamedTuple
@@ -19,12 +19,12 @@ ANY = -10_000
 class Rules(NamedTuple):
     """Synchronous rules for one pair. A side has at most one `ANY`."""
 
-    # Source symbols int32: a word's number, `ANY`, or -1-k for nonterminal k, numbered from 0 in source order; their
-    # start int32[R+1]; and the minimum number of words from each symbol to the end of the side, int32[… + 1].
+    # int32: source symbols, which are word numbers, `ANY`, or -1-k for nonterminal k, numbered from 0 in source order.
+    # int32[R+1]: start of each rule. int32[… + 1]: minimum number of words from each symbol to the end of its side.
     source: NDArray[np.int32]
     source_first: NDArray[np.int32]
     source_rest: NDArray[np.int32]
-    # The same for target sides.
+    # Likewise for target sides.
     target: NDArray[np.int32]
     target_first: NDArray[np.int32]
     target_rest: NDArray[np.int32]
@@ -38,17 +38,17 @@ class Rules(NamedTuple):
 
 
 class PairWords(NamedTuple):
-    """Words of a pair, and weights of `ANY`."""
+    """Words of a pair, and weights of words that `ANY` matches."""
 
     # int32[n], int32[m]: word numbers.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
-    # float64[n, m], float64[n], float64[m]: linear weights of rules with `ANY` on both sides or on one side.
+    # float64[n, m], float64[n], float64[m]: linear weights of words that `ANY` matches on both sides or on one side.
     pairs: NDArray[np.float64]
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
-    # float64[n], float64[m]: factors of every rule that emits the word. Each derivation emits each word once, so they
-    # scale all derivations alike and keep sums in range.
+    # float64[n], float64[m]: factors of rules that emit the word, which keep sums in range. They scale all derivations
+    # alike, because each derivation emits each word once.
     source_scale: NDArray[np.float64]
     target_scale: NDArray[np.float64]
 
@@ -59,49 +59,49 @@ class PairWords(NamedTuple):
 
 
 class PairTask(NamedTuple):
-    """A pair, its rules, and the mask."""
+    """Pair, rules, and mask."""
 
     rules: Rules
     words: PairWords
-    # Whether a nonterminal may be empty on one side.
+    # True if a nonterminal may be empty on one side.
     empty_sides: bool
-    # int8[n, m]: 1 if one rule must emit both words, -1 if no rule may, 0 if both are possible.
+    # int8[n, m]: 1 if one rule must emit both words, -1 if no rule may, 0 without restriction.
     fixed: NDArray[np.int8]
-    # bool[spans, (m+1)²], or empty for all: bispans that are kept; source span [i, j) is row j(j+1)/2 + i, target span
-    # [x, y) is column x(m+1) + y.
+    # bool[spans, (m+1)²]: bispans that are kept, or an empty array for all. Source span [i, j) is row j(j+1)/2 + i,
+    # target span [x, y) is column x(m+1) + y.
     kept: NDArray[np.bool_]
 
 
 class Cells(NamedTuple):
     """Items of a pair."""
 
-    # int32[spans, m+1]: items of source span s and first target word x start at `base[s, x]`, for target ends `low[s,
-    # x]` to `high[s, x]`; none if `low` > `high`.
+    # int32[spans, m+1]: source span s and first target word x have the items from `base[s, x]`, one per target end from
+    # `low[s, x]` to `high[s, x]`.
     base: NDArray[np.int32]
     low: NDArray[np.int32]
     high: NDArray[np.int32]
     # int32[I, 4]: (i, j, x, y) of each item.
-    place: NDArray[np.int32]
-    # bool[spans]: whether a source span has items.
+    bispan: NDArray[np.int32]
+    # bool[spans]: True for source spans with items.
     filled: NDArray[np.bool_]
-    # int32[n+1, m]: number of source words before position i that must be emitted with target word x.
+    # int32[n+1, m]: number of source words before i that are in a positive pair with target word x.
     covered: NDArray[np.int32]
-    # bool[n], bool[m]: words of fixed pairs.
+    # bool[n], bool[m]: words in positive or negative pairs.
     bound_source: NDArray[np.bool_]
     bound_target: NDArray[np.bool_]
 
 
 def make_rules(sides: list[tuple[list[int], list[int]]], weights: NDArray[np.float64], empty_sides: bool) -> Rules:
-    """Return rules from their two sides, each a list of symbols."""
+    """Return rules, given the symbols of their (source, target) sides and linear weights float64[R]."""
     source, source_first = _flat([source for source, _ in sides])
     target, target_first = _flat([target for _, target in sides])
     return Rules(
         source,
         source_first,
-        needed(source, source_first, empty_sides),
+        min_words(source, source_first, empty_sides),
         target,
         target_first,
-        needed(target, target_first, empty_sides),
+        min_words(target, target_first, empty_sides),
         np.asarray(weights, np.float64),
     )
 
@@ -111,7 +111,7 @@ def _flat(sides: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]
     return np.array([symbol for side in sides for symbol in side], np.int32), first
 
 
-def needed(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bool) -> NDArray[np.int32]:
+def min_words(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bool) -> NDArray[np.int32]:
     """Return the minimum number of words from each symbol to the end of its side, int32[symbols + 1]."""
     size = np.where(is_word(symbols), 1, 0 if empty_sides else 1)
     before = np.concatenate(([0], np.cumsum(size)))
@@ -120,29 +120,28 @@ def needed(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bo
 
 
 def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return a mask of the symbols that match a word."""
+    """Return True for each symbol that matches a word."""
     are_words: NDArray[np.bool_] = (symbols >= 0) | (symbols == ANY)
     return are_words
 
 
 def has_words(symbols: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return a mask of the sides that contain a symbol that matches a word, bool[R]."""
+    """Return True for each side with a symbol that matches a word, bool[R]."""
     before = np.concatenate(([0], np.cumsum(is_word(symbols))))
     contains_words: NDArray[np.bool_] = before[first[1:]] > before[first[:-1]]
     return contains_words
 
 
 def branching(rules: Rules) -> int:
-    """Return the maximum number of nonterminals of a rule whose only words are `ANY`.
+    """Return b, the maximum number of nonterminals of a rule without words other than `ANY`.
 
-    With b of these nonterminals, whose ends are independent except the last one's, a chart has O(p^(b+1) q^(b+1))
-    edges.
+    A chart of p source and q target words has O(p^(b+1) q^(b+1)) edges.
     """
-    of_rule = np.repeat(np.arange(len(rules.weight)), np.diff(rules.source_first))
-    of_other = np.repeat(np.arange(len(rules.weight)), np.diff(rules.target_first))
-    arity = np.bincount(of_rule[~is_word(rules.source)], minlength=len(rules.weight))
-    arity[of_rule[rules.source >= 0]] = 0
-    arity[of_other[rules.target >= 0]] = 0
+    source_rules = np.repeat(np.arange(len(rules.weight)), np.diff(rules.source_first))
+    target_rules = np.repeat(np.arange(len(rules.weight)), np.diff(rules.target_first))
+    arity = np.bincount(source_rules[~is_word(rules.source)], minlength=len(rules.weight))
+    arity[source_rules[rules.source >= 0]] = 0
+    arity[target_rules[rules.target >= 0]] = 0
     return int(arity.max(initial=0))
 
 
@@ -159,7 +158,7 @@ def make_cells(source: int, target: int, items: int) -> Cells:
         base=np.empty((spans, target + 1), np.int32),
         low=np.empty((spans, target + 1), np.int32),
         high=np.empty((spans, target + 1), np.int32),
-        place=np.empty((items, 4), np.int32),
+        bispan=np.empty((items, 4), np.int32),
         filled=np.empty(spans, np.bool_),
         covered=np.empty((source + 1, target), np.int32),
         bound_source=np.empty(source, np.bool_),
@@ -174,8 +173,7 @@ def span_of(i, j):
 
 
 @njit
-def _note_fixed(fixed, cells):
-    """Fill the arrays that depend on the mask only."""
+def _read_mask(fixed, cells):
     n, m = fixed.shape
     for i in range(n):
         cells.bound_source[i] = False
@@ -191,8 +189,8 @@ def _note_fixed(fixed, cells):
 
 
 @njit
-def _lay_span(i, j, solid, item, cells):
-    """Assign numbers to the items of a source span; returns the next number. `solid`: target spans are not empty."""
+def _number_span_items(i, j, solid, item, cells):
+    """Add the items of a source span, without empty target spans if `solid`. Returns the next number."""
     n, m = len(cells.bound_source), len(cells.bound_target)
     covered = cells.covered
     span = span_of(i, j)
@@ -217,29 +215,29 @@ def _lay_span(i, j, solid, item, cells):
         cells.low[span, x] = low
         cells.high[span, x] = high
         for y in range(low, high + 1):
-            if item < len(cells.place):
-                place = cells.place[item]
-                place[0] = i
-                place[1] = j
-                place[2] = x
-                place[3] = y
+            if item < len(cells.bispan):
+                bispan = cells.bispan[item]
+                bispan[0] = i
+                bispan[1] = j
+                bispan[2] = x
+                bispan[3] = y
             item += 1
             cells.filled[span] = True
     return item
 
 
 @njit
-def lay_cells(fixed, empty_sides, cells):
-    """Assign numbers to the bispans that the mask keeps, in topological order; returns their number."""
+def number_items(fixed, empty_sides, cells):
+    """List the bispans under a mask as items in topological order. Returns the number of items."""
     n = len(fixed)
-    _note_fixed(fixed, cells)
+    _read_mask(fixed, cells)
     item = np.int64(0)
     for width in range(n + 1):
         for i in range(n + 1 - width):
             if width > 0:
-                item = _lay_span(i, i + width, 0 if empty_sides else 1, item, cells)
+                item = _number_span_items(i, i + width, 0 if empty_sides else 1, item, cells)
             elif empty_sides:
-                item = _lay_span(i, i, 1, item, cells)
+                item = _number_span_items(i, i, 1, item, cells)
             else:
                 cells.filled[span_of(i, i)] = False
     return item

@@ -1,6 +1,6 @@
-"""Chart of a sentence as pools of records: items, edges, and scratch memory for filling cells.
+"""Chart of a sentence as pools of records: items, edges, and scratch memory of the current cell.
 
-Decoding allocates no memory: if a pool is full, the caller enlarges all pools and restarts.
+Kernels allocate no memory. If a pool is full, the caller enlarges all pools and decodes the sentence again.
 """
 
 from typing import NamedTuple
@@ -14,14 +14,14 @@ from hierogram.samplers.decoding.grammar import PackedGrammar, WeightedGrammar
 from hierogram.samplers.language_models.model import LanguageModel
 
 GLUE_START, GLUE_NEXT, GOAL = -1, -2, -3
-"""Rule numbers of edges outside the grammar: S → X, S → S X, and the whole sentence with its end symbol."""
+"""Rule numbers outside the grammar: S → X, S → S X, and the whole sentence with its end symbol."""
 NONE = -1
 
 ITEM = np.dtype(
     [
         ("score", np.float64),
         ("rank", np.float64),
-        ("promised", np.float64),
+        ("open_log10", np.float64),
         ("edges", np.int32),
         ("best", np.int32),
         ("cell", np.int32),
@@ -33,10 +33,11 @@ ITEM = np.dtype(
 )
 """Chart item.
 
-`score`: score of its best derivation. `promised`: log10 probability, without context, of its open words (leading words
-that still need left context). `rank`: `score` plus the weighted `promised`. `edges`, `best`: last and best edge.
-`state`: language-model state at its right end. `open`: number of open words. `closed`: 1 if no word can be added to the
-open ones.
+The *open words* of an item are its first words, whose n-grams depend on the words to the left.
+
+`score`: score of the best derivation. `open_log10`: log10 probability of the open words without left context. `rank`:
+`score` plus the weighted `open_log10`. `edges`, `best`: last and best edge. `state`: language-model state at the right
+end. `open`: number of open words. `closed`: 1 if words to the right cannot become open words.
 """
 
 EDGE = np.dtype(
@@ -53,35 +54,35 @@ EDGE = np.dtype(
 )
 """Hyperedge.
 
-`score`: score with the best derivations of its tails. `own`: score without the tails. `lm`: natural log probability of
-the words that it closes. `rule`: rule number, R + e for extra rule e of the sentence, or a rule number above. `tails`,
-`arity`: its range of the `tails` pool. `next`: the item's next edge.
+`score`: score with the best derivations of the tails. `own`: score without the tails. `lm`: natural log probability of
+the words that become closed by this edge. `rule`: rule number, R + e for extra rule e of the sentence, or one of the
+numbers above. `tails`, `arity`: range of the `tails` pool. `next`: next edge of the item.
 """
 
 CUBE = np.dtype(
     [("base", np.float64), ("rule", np.int32), ("rules", np.int32), ("cells", np.int32), ("arity", np.int32)],
     align=True,
 )
-"""Rules of one source side over tails in the same cells.
+"""Rules of one source side, with tails in the same cells.
 
-`rule`: first rule's index into `WeightedGrammar.order`. `rules`: number of rules. For a single rule outside the
-grammar, `rules` is 0, `rule` its number and `base` its estimated score.
+`rule`: index of the first rule in `WeightedGrammar.order`. `rules`: number of rules. For a single rule outside the
+grammar, `rules` is 0, `rule` is the rule number, and `base` the estimated score. `cells`: index into `cube_cells`.
 """
 
 CANDIDATE = np.dtype(
     [
-        ("apart", np.float64),
+        ("unjoined", np.float64),
         ("cube", np.int32),
-        ("place", np.int32),
+        ("coordinates", np.int32),
         ("rule", np.int32),
-        ("grown", np.int32),
+        ("first_axis", np.int32),
     ],
     align=True,
 )
 """Position in a cube.
 
-`apart`: sum of the separate estimates of its rule and items. `place`: index of its coordinates. `grown`: first axis
-along which it may still grow.
+`unjoined`: estimate of the rule plus ranks of the items, before they are joined. `coordinates`: index into the pool of
+coordinates. `first_axis`: first axis along which the candidate may grow.
 """
 
 JOINED = np.dtype(
@@ -90,9 +91,9 @@ JOINED = np.dtype(
         ("rank", np.float64),
         ("own", np.float64),
         ("lm", np.float64),
-        ("promised", np.float64),
+        ("open_log10", np.float64),
         ("rule", np.int32),
-        ("place", np.int32),
+        ("coordinates", np.int32),
         ("arity", np.int32),
         ("state", np.int32),
         ("open", np.int16),
@@ -100,7 +101,7 @@ JOINED = np.dtype(
     ],
     align=True,
 )
-"""Candidate with its items joined; fields as in EDGE and ITEM, open words in `opened`."""
+"""Candidate with joined items, with fields as in EDGE, ITEM and CANDIDATE."""
 
 MEMO = np.dtype(
     [
@@ -113,14 +114,15 @@ MEMO = np.dtype(
     ],
     align=True,
 )
-"""Cached language-model score of a word after a state (`NONE`: empty slot).
+"""Cached language-model score of a word after a state (`NONE` for an empty slot).
 
-`next`: next state. `length`: its length (`NONE`: not looked up). `open`: whether a longer state ends with it.
+`next`: next state. `length`: length of the next state (`NONE` if not looked up). `open`: 1 if a longer state ends with
+the next state.
 """
 _MEMORIES = 1 << 14
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
-"""Match of a source side from the current start: `cells` of its nonterminals, `next` match with the same end."""
+"""Match of a source side from the current start. `next` is a match with the same end."""
 
 FRAME = np.dtype(
     [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)],
@@ -133,30 +135,30 @@ HEAP, KEPT, MATCHES, MATCH_CELLS, STAMP, SPARE, SLOTS = range(7, _POOLS)
 
 
 class InputSentence(NamedTuple):
-    """Sentence of n words to translate, with X extra rules of its own, which translate single positions."""
+    """Sentence of n words to translate, with X extra rules that translate single positions."""
 
-    # int32[n]: word numbers, UNKNOWN_SYMBOL for words that are not in the grammar.
+    # int32[n]: word numbers, or UNKNOWN_SYMBOL for words outside the grammar.
     words: NDArray[np.int32]
-    # int32[n+1]: position p has rules `extra_first[p] … extra_first[p + 1] - 1`.
+    # int32[n+1]: position p has the extra rules `extra_first[p]` to `extra_first[p + 1] - 1`.
     extra_first: NDArray[np.int32]
-    # int32, int32[X+1]: their target words; numbers >= the grammar's vocabulary size are the sentence's own words.
+    # int32, int32[X+1]: target words of extra rules. Numbers from the size of the vocabulary are words of the sentence.
     target: NDArray[np.int32]
     target_start: NDArray[np.int32]
     # int32[X]: 1 if the rule passes a source word through.
     passes: NDArray[np.int32]
-    # int32: language-model numbers of the sentence's own words.
+    # int32: language-model numbers of the words of the sentence.
     lm_words: NDArray[np.int32]
 
 
 class SearchLimits(NamedTuple):
-    """Search limits: maximum words that a grammar rule may span, maximum pops of a cell (0: no limit)."""
+    """Maximum number of words that a grammar rule may span, and maximum pops per cell (0 for no limit)."""
 
     span: int
     pops: int
 
 
 class DecodingTask(NamedTuple):
-    """Inputs for decoding one sentence."""
+    """Inputs to decode one sentence."""
 
     grammar: PackedGrammar
     weighed: WeightedGrammar
@@ -166,37 +168,36 @@ class DecodingTask(NamedTuple):
 
 
 class DecodingChart(NamedTuple):
-    """Pools of records of a chart; w is the maximum number of open words."""
+    """Pools of records of a chart. The maximum number of open words is w."""
 
-    # ITEM, and int32[items, w]: their open words.
+    # ITEM, and int32[items, w]: open words of items.
     items: NDArray[np.void]
-    fronts: NDArray[np.int32]
-    # int32[items], float64[items]: the items of each cell, best first, and their ranks.
+    item_words: NDArray[np.int32]
+    # int32[items], float64[items]: items of each cell, best first, and their ranks.
     ranked: NDArray[np.int32]
     ranks: NDArray[np.float64]
     # EDGE, and int32: tail items of the edges.
     edges: NDArray[np.void]
     tails: NDArray[np.int32]
-    # int32[C, 2]: first and last item + 1. X over [i, j) is cell i (n + 1) + j, S over [0, j) is (n + 1)² + j, the goal
-    # follows.
+    # int32[C, 2]: half-open range of `ranked`. X over [i, j) is cell i (n + 1) + j, S over [0, j) is cell (n + 1)² + j.
+    # The goal is the next cell.
     cells: NDArray[np.int32]
-    # int32[h, 2]: hash table of the current cell's items by state, with the cell's stamp.
+    # int32[h, 2]: hash table of the items of the current cell by state, and stamp of the cell.
     slots: NDArray[np.int32]
-    # CUBE, and int32: cells of their nonterminals.
+    # CUBE, and int32: cells of nonterminals.
     cubes: NDArray[np.void]
     cube_cells: NDArray[np.int32]
     # CANDIDATE, and int32: index of a rule in `WeightedGrammar.order`, then for each nonterminal an index into
     # `ranked`.
     candidates: NDArray[np.void]
     coordinates: NDArray[np.int32]
-    # int32, float64: candidates to join, best first, and their estimates.
+    # int32, float64: heap of candidates to join, the best first, and their estimates.
     heap: NDArray[np.int32]
     estimates: NDArray[np.float64]
-    # JOINED, and int32[joined, w]: their open words.
+    # JOINED, and int32[joined, w]: open words of joined candidates.
     joined: NDArray[np.void]
-    opened: NDArray[np.int32]
-    # int32, float64: joined candidates that are kept, a heap with the worst first (in join order if pops are
-    # unlimited), and their ranks.
+    joined_words: NDArray[np.int32]
+    # int32, float64: kept joined candidates and their ranks. With a pop limit it is a heap, the worst first.
     kept: NDArray[np.int32]
     kept_ranks: NDArray[np.float64]
     # MEMO[m]: cache of language-model scores.
@@ -208,22 +209,22 @@ class DecodingChart(NamedTuple):
     stack: NDArray[np.void]
     path: NDArray[np.int32]
     # int32[w + 1]: open words of the current join.
-    front: NDArray[np.int32]
-    # int64: number of records in use in each pool and of slots, the cell's stamp, and the spare record of `joined`.
+    open_words: NDArray[np.int32]
+    # int64: number of used records of each pool, stamp of the cell, unused record of `joined`, and number of slots.
     taken: NDArray[np.int64]
 
 
 def make_chart(words: int, order: int, size: int) -> DecodingChart:
-    """Allocate a chart for sentences of up to `words` words, a language model of `order`, and about `size` items."""
+    """Allocate a chart for up to `words` words, a language model of `order`, and about `size` items."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
-    # Records of the current cell or start, whose pools are much smaller than the sentence's.
+    # Pools of the current cell or start can be smaller than pools of the sentence.
     current = size // 4
     memo = np.zeros(_MEMORIES, MEMO)
     memo["state"] = NONE
     return DecodingChart(
         items=np.empty(size, ITEM),
-        fronts=np.empty((size, width), np.int32),
+        item_words=np.empty((size, width), np.int32),
         ranked=np.empty(size, np.int32),
         ranks=np.empty(size),
         edges=np.empty(3 * size, EDGE),
@@ -236,9 +237,9 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
         coordinates=np.empty(4 * current, np.int32),
         heap=np.empty(current, np.int32),
         estimates=np.empty(current),
-        # One record is spare: the next candidate is joined into it.
+        # One record more, since the next candidate is joined before it replaces a kept one.
         joined=np.empty(current + 1, JOINED),
-        opened=np.empty((current + 1, width), np.int32),
+        joined_words=np.empty((current + 1, width), np.int32),
         kept=np.empty(current, np.int32),
         kept_ranks=np.empty(current),
         memo=memo,
@@ -247,7 +248,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
         heads=np.empty(words + 2, np.int32),
         stack=np.empty(words + 2, FRAME),
         path=np.empty(words + 2, np.int32),
-        front=np.empty(width + 1, np.int32),
+        open_words=np.empty(width + 1, np.int32),
         taken=np.empty(_POOLS, np.int64),
     )
 
@@ -260,7 +261,7 @@ def x_cell(task, start, end):
 
 @njit_inline
 def s_cell(task, end):
-    """Return the cell of S over the first `end` words, or the goal cell if `end` is the number of words + 1."""
+    """Return the cell of S over the first `end` words. The goal has `end` = number of words + 1."""
     side = len(task.sentence.words) + 1
     return side * side + end
 

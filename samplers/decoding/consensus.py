@@ -1,7 +1,7 @@
-"""Minimum Bayes risk decoding: choose the translation that is most similar to the likeliest translations of a sentence.
+"""Minimum Bayes risk decoding: choose the translation that is most similar to the likeliest ones.
 
-This translation has the least expected loss [Kumar & Byrne 2004], 1 − chrF++ [Popović 2017] with β = 1. A larger β
-prefers long translations. The likeliest translation often ranks first because of a few poorly estimated words.
+It has the least expected loss [Kumar & Byrne 2004], which is 1 − chrF++ [Popović 2017] with β = 1. A larger β would
+prefer long translations. The likeliest translation is often first only because of a few poorly estimated words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 CANDIDATES = 50
-"""Maximum number of likeliest translations to compare and choose from, which have different words."""
+"""Maximum number of likeliest translations to compare and choose from."""
 _LETTERS, _WORDS = 6, 2
-"""Lengths of the longest n-grams of chrF++: letters and words."""
+"""Maximum n-gram lengths of chrF++: letters and words."""
 
 
 def choose_consensus(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> int:
-    """Return the index of the tokenized text with the highest expected chrF++, the first one in a tie.
+    """Return the index of the tokenized text with the highest expected chrF++, the first in a tie.
 
     `scores` are log-likelihoods float64[k] up to a constant, highest first. Only the likeliest texts are considered.
     """
@@ -24,7 +24,7 @@ def choose_consensus(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]
 
 
 def consensus(similarity: NDArray[np.float64], scores: NDArray[np.float64]) -> int:
-    """Return the index of the text with the highest expected similarity, given float64[k, k] and log-likelihoods."""
+    """Return the index of the highest expected similarity, given float64[k, k] and log-likelihoods."""
     return int(np.argmax(similarity @ np.exp(scores - scores.max())))
 
 
@@ -39,20 +39,20 @@ def pairwise_chrf(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
             totals = counts.sum(axis=1)
             precision += _shared_counts(counts) / np.maximum(totals, 1)[:, None]
             orders += np.minimum.outer(totals, totals) > 0
-    # Recall is the precision of the other text.
+    # Transpose for recall, since the recall of a text is the precision of the other text.
     total = (precision + precision.T) * np.maximum(orders, 1)
     return 2 * precision * precision.T / np.where(total, total, 1)
 
 
 def _ngram_counts(texts: Sequence[Sequence[int]], longest: int) -> Iterator[NDArray[np.int64]]:
-    """For each length up to `longest`, yield the n-gram counts of all texts, int64[texts, n-grams]."""
+    """Yield the n-gram counts of all texts, int64[texts, n-grams], for each length up to `longest`."""
     _, units = np.unique(np.array([unit for text in texts for unit in text], np.int64), return_inverse=True)
     text_numbers = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
     different = int(units.max(initial=0)) + 1
     ngrams, starts = units, np.arange(len(units))
     for length in range(1, longest + 1):
         if length > 1:
-            # Extend each n-gram by the unit after it, if the unit is in the same text.
+            # Extend each n-gram by the next unit, unless the text ends.
             ends = starts + length - 1
             inside = ends < len(units)
             inside[inside] = text_numbers[ends[inside]] == text_numbers[starts[inside]]
@@ -65,11 +65,11 @@ def _ngram_counts(texts: Sequence[Sequence[int]], longest: int) -> Iterator[NDAr
 
 
 def _shared_counts(counts: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return the number of shared n-grams of each pair of texts, Σ min(count, other count), float32[text, text]."""
+    """Return the number of shared n-grams Σ min(count, other count), float32[text, text]."""
     shared = np.zeros((len(counts), len(counts)), np.float32)
     least = 1
     while counts.size:
-        # The sum over k of the n-grams that both texts contain at least k times; a matrix product is fast.
+        # Sum over k the n-grams that both texts contain at least k times, because a matrix product is fast.
         present = (counts >= least).astype(np.float32)
         shared += present @ present.T
         least += 1

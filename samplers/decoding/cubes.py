@@ -1,8 +1,8 @@
-"""Cube pruning of a cell [Chiang 2007 §5.3.3; Huang & Chiang 2007]; docs/model.md, section 10.
+"""Cube pruning of a cell [Chiang 2007 §5.3.3; Huang & Chiang 2007] (docs/model.md, section 10).
 
-The axes of a cube are the rules of one source side, best first, and the items of each nonterminal's cell, best first.
-A candidate grows only along its last grown axis or later axes, so every position except the corner has exactly one
-predecessor and no candidate is generated twice.
+The axes of a cube are the rules of one source side and the items of the cell of each nonterminal, all best first. A
+candidate grows along the axis of its last step or later axes. So every position except the corner has exactly one
+predecessor, and no candidate is created twice.
 """
 
 import numpy as np
@@ -31,12 +31,12 @@ from hierogram.samplers.decoding.chart import (
 from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
 from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, score
 
-_ONE, _HALF, _WORD = np.uint64(1), np.uint64(32), np.uint64(0xBF58476D1CE4E5B9)
+_ONE, _HALF, _WORD_FACTOR = np.uint64(1), np.uint64(32), np.uint64(0xBF58476D1CE4E5B9)
 
 
 @njit_inline
 def lm_word(task, word):
-    """Return the language-model number of a target word of the grammar or of the sentence."""
+    """Return the language-model number of a target word of the grammar or the sentence."""
     lm_words = len(task.weighed.lm_words)
     if word < lm_words:
         return task.weighed.lm_words[word]
@@ -45,8 +45,8 @@ def lm_word(task, word):
 
 @njit_inline
 def _memo_slot(task, chart, state, word):
-    """Return the memo slot of a word's language-model score after a state. Fills the slot if it has another score."""
-    home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD) >> _HALF
+    """Return the memo slot of the score of a word after a state. Replaces the score of another word."""
+    home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD_FACTOR) >> _HALF
     slot = np.int64(home & table_mask(chart.memo))
     entry = chart.memo[slot]
     if entry.state != state or entry.word != word:
@@ -57,40 +57,39 @@ def _memo_slot(task, chart, state, word):
 
 @njit_inline
 def _append_word(task, chart, word, joined):
-    """Append a word to `joined`: (number of open words, state, closed, log10 probability of closed and open words)."""
-    size, state, closed, final, promised = joined
+    """Append a word to `joined`, which has the fields that `_compute_state` returns, in log10."""
+    size, state, closed, closed_log10, open_log10 = joined
     entry = chart.memo[_memo_slot(task, chart, state, word)]
     if closed:
-        return size, entry.next, closed, final + entry.log10, promised
-    chart.front[size] = word
+        return size, entry.next, closed, closed_log10 + entry.log10, open_log10
+    chart.open_words[size] = word
     if entry.length == NONE:
         after = task.model.states[entry.next]
         entry.length, entry.open = after.length, after.open
     closed = entry.length <= size or entry.open == 0
-    return size + 1, entry.next, closed, final, promised + entry.log10
+    return size + 1, entry.next, closed, closed_log10, open_log10 + entry.log10
 
 
 @njit_inline
 def _append_item(task, chart, item, joined):
-    """Append the words of an item. Only its open words are rescored."""
+    """Append the words of an item, of which only the open words are scored again."""
     stored = chart.items[item]
-    size, state, closed, final, promised = joined
+    size, state, closed, closed_log10, open_log10 = joined
     if size == 0 and not closed:
         for k in range(stored.open):
-            chart.front[k] = chart.fronts[item, k]
-        return np.int64(stored.open), np.int32(stored.state), stored.closed != 0, final, stored.promised
+            chart.open_words[k] = chart.item_words[item, k]
+        return np.int64(stored.open), np.int32(stored.state), stored.closed != 0, closed_log10, stored.open_log10
     for k in range(stored.open):
-        joined = _append_word(task, chart, chart.fronts[item, k], joined)
-    size, state, closed, final, promised = joined
+        joined = _append_word(task, chart, chart.item_words[item, k], joined)
+    size, state, closed, closed_log10, open_log10 = joined
     if stored.closed:
         state = stored.state
         closed = True
-    return size, state, closed, final, promised
+    return size, state, closed, closed_log10, open_log10
 
 
 @njit_inline
 def _score_side(task, chart, rule, tails):
-    """Score the target side of a rule of the grammar or the sentence over items."""
     joined = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
     grammar, sentence = task.grammar, task.sentence
     rules = len(grammar.target_start) - 1
@@ -109,11 +108,11 @@ def _score_side(task, chart, rule, tails):
 
 
 @njit_inline
-def _state_of(task, chart, rule, tails):
+def _compute_state(task, chart, rule, tails):
     """Compute the language-model state of a rule over the items `chart.tails[tails:]`.
 
-    Returns (number of open words, stored in `front`; state; closed; natural log probability of the words closed by this
-    rule; log10 probability of the open words without context).
+    Returns the number of open words (which are in `open_words`), state, closed, natural log probability of the words
+    that become closed, and log10 probability of the open words without left context.
     """
     no_words = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
     model = task.model
@@ -123,30 +122,30 @@ def _state_of(task, chart, rule, tails):
         initial_state = np.int32(model.begin) if rule == GLUE_START else np.int32(chart.items[chart.tails[tails]].state)
         joined = (np.int64(0), initial_state, True, 0.0, 0.0)
         if rule == GOAL:
-            # The goal has no right context, so its state is empty.
+            # Use the empty state, since no words follow the goal.
             end = chart.memo[_memo_slot(task, chart, initial_state, np.int32(END))]
             joined = (np.int64(0), np.int32(EMPTY), True, end.log10, 0.0)
         else:
             joined = _append_item(task, chart, chart.tails[tails + (1 if rule == GLUE_NEXT else 0)], joined)
     else:
         joined = _score_side(task, chart, rule, tails)
-    size, state, closed, final, promised = joined
-    return size, state, closed, final * LN_10, promised
+    size, state, closed, closed_log10, open_log10 = joined
+    return size, state, closed, closed_log10 * LN_10, open_log10
 
 
 MARGIN, NEAR_MARGIN = 3.0, 0.75
-"""Allowance per nonterminal (natural log) for words that fit their neighbors better than estimated.
+"""Allowed gain per nonterminal (natural log) from words that fit their neighbors better.
 
-A candidate is joined if this gain could put it among the kept ones. MARGIN applies to a rule over the best items of its
-cells; NEAR_MARGIN to other candidates, whose predecessors show how the words fit.
+A candidate is joined only if it could be kept with this gain. MARGIN is for a rule with the best items of its cells.
+NEAR_MARGIN is smaller, since the gain of a predecessor is known.
 """
 INHERITED = 0.75
-"""Share of a joined candidate's gain over its estimate that its successors' estimates inherit."""
+"""Share of the gain of a joined candidate that is added to the estimates of its successors."""
 
 
 @njit_inline
 def _pop(chart):
-    """Pop the candidate with the best estimate from the heap; ties go to the lower number."""
+    """Pop the candidate with the best estimate from the heap. The lower number wins ties."""
     heap, estimates = chart.heap, chart.estimates
     best = np.int64(heap[0])
     size = chart.taken[HEAP] - 1
@@ -172,23 +171,23 @@ def _pop(chart):
 
 
 @njit_inline
-def _push(task, chart, cube, coordinates, axis, gained):
-    """Push a candidate of a cube, whose coordinates begin at index `coordinates`, onto the heap by its estimated rank.
+def _push(task, chart, cube, coordinates, axis, gain):
+    """Push a candidate of a cube, with coordinates from index `coordinates`, onto the heap.
 
-    `gained` is its predecessor's gain from joining; `axis` is 0 if all items are the best of their cells. If the kept
-    candidates are at the pop limit and all better, prunes the candidate and its successors.
+    `gain` is the gain of its predecessor from joining. `axis` is 0 if all items are the best of their cells. The
+    candidate and its successors are pruned if the estimate is worse than all kept candidates at the pop limit.
     """
     used = chart.taken
     number = used[CANDIDATES]
     cube_row, candidate = chart.cubes[cube], chart.candidates[number]
-    candidate.cube, candidate.place, candidate.grown = cube, coordinates, axis
+    candidate.cube, candidate.coordinates, candidate.first_axis = cube, coordinates, axis
     candidate.rule = cube_row.rule if cube_row.rules == 0 else task.weighed.order[chart.coordinates[coordinates]]
-    apart = cube_row.base if cube_row.rules == 0 else task.weighed.ahead[candidate.rule]
+    unjoined = cube_row.base if cube_row.rules == 0 else task.weighed.estimate[candidate.rule]
     for k in range(cube_row.arity):
-        apart += chart.ranks[chart.coordinates[coordinates + 1 + k]]
-    candidate.apart = apart
+        unjoined += chart.ranks[chart.coordinates[coordinates + 1 + k]]
+    candidate.unjoined = unjoined
     margin = (MARGIN if axis == 0 else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * cube_row.arity
-    estimate = apart + INHERITED * gained + margin
+    estimate = unjoined + INHERITED * gain + margin
     if _is_worse(task, chart, estimate):
         return
     used[CANDIDATES] += 1
@@ -198,7 +197,7 @@ def _push(task, chart, cube, coordinates, axis, gained):
     heap, estimates = chart.heap, chart.estimates
     while position > 0:
         above = (position - 1) >> 1
-        # Candidates on the heap have smaller numbers, so they win ties.
+        # Ties need no swap, since candidates on the heap have smaller numbers.
         if estimates[above] >= estimate:
             break
         heap[position], estimates[position] = heap[above], estimates[above]
@@ -213,7 +212,7 @@ def _is_worse(task, chart, estimate):
 
 @njit_inline
 def _keep(task, chart):
-    """Keep the current joined candidate. At the pop limit it replaces the worst kept one, if it is better."""
+    """Keep the current joined candidate. At the pop limit, it replaces the worst one if it is better."""
     kept, ranks, used = chart.kept, chart.kept_ranks, chart.taken
     made = used[SPARE]
     rank = chart.joined[made].rank
@@ -248,7 +247,7 @@ def _keep(task, chart):
 
 @njit_inline
 def _has_room(chart, arity):
-    """Check if the pools have room for an edge, an item, and a candidate along each axis."""
+    """Check if the pools have room for an edge, an item, and one candidate per axis."""
     used, axes = chart.taken, arity + 1
     return (
         used[CANDIDATES] + axes <= len(chart.candidates)
@@ -261,14 +260,14 @@ def _has_room(chart, arity):
 
 @njit_inline
 def _grow(task, chart, candidate, rank):
-    """Push the successors of a joined candidate. The caller ensures room."""
+    """Push the successors of a joined candidate. The pools must have room."""
     row = chart.candidates[candidate]
-    gained = rank - row.apart
-    cube, coordinates = np.int64(row.cube), np.int64(row.place)
+    gain = rank - row.unjoined
+    cube, coordinates = np.int64(row.cube), np.int64(row.coordinates)
     cube_row = chart.cubes[cube]
     arity = cube_row.arity
-    for axis in range(row.grown, arity + 1):
-        # Axis 0 is the rules, axis k the items of nonterminal k.
+    for axis in range(row.first_axis, arity + 1):
+        # Limit axis 0 by the number of rules, and axis k by the items of nonterminal k.
         if axis == 0:
             end = cube_row.rule + cube_row.rules
         else:
@@ -279,12 +278,12 @@ def _grow(task, chart, candidate, rank):
         for k in range(arity + 1):
             chart.coordinates[to + k] = chart.coordinates[coordinates + k]
         chart.coordinates[to + axis] += 1
-        _push(task, chart, cube, to, np.int64(axis), gained)
+        _push(task, chart, cube, to, np.int64(axis), gain)
 
 
 @njit_inline
 def own_score(task, rule):
-    """Return the score w · f of a rule without the language-model probability."""
+    """Return the score w · f of a rule without language-model probabilities."""
     weighed, sentence = task.weighed, task.sentence
     rules = len(weighed.score)
     if rule < 0:
@@ -303,48 +302,47 @@ def own_score(task, rule):
 
 @njit_inline
 def _join(task, chart, candidate):
-    """Join the items of a candidate by its rule into the spare record. Returns the rank."""
+    """Join the items of a candidate into the unused record of `joined`. Returns the rank."""
     row = chart.candidates[candidate]
     spare = chart.taken[SPARE]
     made = chart.joined[spare]
     arity = chart.cubes[row.cube].arity
     tails = chart.taken[TAILS]
     for k in range(arity):
-        chart.tails[tails + k] = chart.ranked[chart.coordinates[row.place + 1 + k]]
-    size, state, closed, final, promised = _state_of(task, chart, np.int64(row.rule), tails)
-    made.own = own_score(task, np.int64(row.rule)) + task.weighed.weights[LM] * final
-    # Sum in the order of the k-best lists, so that the scores are equal bit by bit.
+        chart.tails[tails + k] = chart.ranked[chart.coordinates[row.coordinates + 1 + k]]
+    size, state, closed, closed_log10, open_log10 = _compute_state(task, chart, np.int64(row.rule), tails)
+    made.own = own_score(task, np.int64(row.rule)) + task.weighed.weights[LM] * closed_log10
+    # Sum in the same order as the k-best lists, so that scores are equal bit for bit.
     made.score = made.own
     for k in range(arity):
         made.score += chart.items[chart.tails[tails + k]].score
-    made.lm, made.promised = final, promised
-    made.rule, made.place, made.arity = row.rule, row.place, arity
+    made.lm, made.open_log10 = closed_log10, open_log10
+    made.rule, made.coordinates, made.arity = row.rule, row.coordinates, arity
     made.state, made.open, made.closed = state, size, closed
     for k in range(size):
-        chart.opened[spare, k] = chart.front[k]
-    made.rank = made.score + task.weighed.weights[LM] * LN_10 * promised
+        chart.joined_words[spare, k] = chart.open_words[k]
+    made.rank = made.score + task.weighed.weights[LM] * LN_10 * open_log10
     return made.rank
 
 
 @njit_inline
 def _is_state(chart, item, joined):
-    """Check if an item has the language-model state of a joined candidate."""
     stored, joined_state = chart.items[item], chart.joined[joined]
     is_same = (
         stored.state == joined_state.state and stored.open == joined_state.open and stored.closed == joined_state.closed
     )
     for k in range(stored.open):
-        is_same &= chart.fronts[item, k] == chart.opened[joined, k]
+        is_same &= chart.item_words[item, k] == chart.joined_words[joined, k]
     return is_same
 
 
 @njit_inline
-def _find(chart, joined):
-    """Return the slot of the item with a joined candidate's state, or a free slot; -1 if the slots are too full."""
+def _find_slot(chart, joined):
+    """Return the slot of the item with the state of a joined candidate, a free slot, or -1 if too full."""
     made = chart.joined[joined]
     key = mix(np.uint64(made.state) * GOLDEN + np.uint64(2 * made.open + made.closed))
     for k in range(made.open):
-        key = mix(key + np.uint64(chart.opened[joined, k]) * GOLDEN + _ONE)
+        key = mix(key + np.uint64(chart.joined_words[joined, k]) * GOLDEN + _ONE)
     mask = np.uint64(chart.taken[SLOTS] - 1)
     slot = np.int64(key & mask)
     stamp = chart.taken[STAMP]
@@ -357,16 +355,16 @@ def _find(chart, joined):
 
 @njit_inline
 def _add_edge(chart, cell, joined):
-    """Add the edge of a joined candidate, and its item if it is new. Returns False if out of room."""
+    """Add the edge of a joined candidate, and a new item if needed. Returns False if slots are too full."""
     used = chart.taken
     joined_state = chart.joined[joined]
-    slot = _find(chart, joined)
+    slot = _find_slot(chart, joined)
     if slot < 0:
         return False
     tails = used[TAILS]
     used[TAILS] += joined_state.arity
     for k in range(joined_state.arity):
-        chart.tails[tails + k] = chart.ranked[chart.coordinates[joined_state.place + 1 + k]]
+        chart.tails[tails + k] = chart.ranked[chart.coordinates[joined_state.coordinates + 1 + k]]
     edge = used[EDGES]
     used[EDGES] += 1
     added_edge = chart.edges[edge]
@@ -383,10 +381,10 @@ def _add_edge(chart, cell, joined):
         added_edge.next = NONE
         new = chart.items[item]
         new.score = -np.inf
-        new.promised = joined_state.promised
+        new.open_log10 = joined_state.open_log10
         new.cell, new.state, new.open, new.closed = cell, joined_state.state, joined_state.open, joined_state.closed
         for k in range(joined_state.open):
-            chart.fronts[item, k] = chart.opened[joined, k]
+            chart.item_words[item, k] = chart.joined_words[joined, k]
     edge_item = chart.items[item]
     edge_item.edges = edge
     if joined_state.score > edge_item.score:
@@ -396,7 +394,7 @@ def _add_edge(chart, cell, joined):
 
 @njit
 def add_cube(chart, base, rule, rules, cells, arity):
-    """Add a cube over `cube_cells[cells:]` to the current cell. Returns False if out of room."""
+    """Add a cube over `cube_cells[cells:]` to the current cell. Returns False if the pool is full."""
     number = chart.taken[CUBES]
     if number == len(chart.cubes):
         return False
@@ -414,7 +412,7 @@ def _ranks_before(chart, first, second):
 
 @njit
 def _sort(chart, first, last):
-    """Sort the items of a cell by rank, best first (heapsort with the worst item on top)."""
+    """Sort the items of a cell by rank, best first, by heapsort with the worst item on top."""
     ranked = chart.ranked
     for item in range(first, last):
         ranked[item] = item
@@ -446,7 +444,7 @@ def _sort(chart, first, last):
 
 @njit
 def begin_chart(task, chart):
-    """Reset the chart for a new sentence, with the fewest slots for the pop limit, so that they stay in the caches."""
+    """Reset the chart for a sentence. Use few slots, as the pop limit allows, so that they stay cached."""
     chart.taken[:] = 0
     chart.cells[: s_cell(task, len(task.sentence.words) + 2), :] = 0
     slots = len(chart.slots)
@@ -470,7 +468,7 @@ def begin_cell(chart):
 
 @njit
 def fill_cell(task, chart, cell):
-    """Fill a cell from the cubes added since `begin_cell`. Returns False if out of room."""
+    """Fill a cell from the cubes added since `begin_cell`. Returns False if a pool is full."""
     used = chart.taken
     first = used[ITEMS]
     for number in range(used[CUBES]):

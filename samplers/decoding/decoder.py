@@ -1,4 +1,4 @@
-"""Decoder: the best derivations of sentences under a weighted grammar, independent of the number of threads."""
+"""Decoder: the best derivations of sentences under a weighted grammar."""
 
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ from hierogram.samplers.decoding.kbest import Outputs, best_entries, write_out
 from hierogram.samplers.language_models.model import LanguageModel
 
 _SMALLEST, _WORDS = 1 << 12, 30
-"""Items and words of the smallest chart."""
+"""Number of items and words of the smallest chart."""
 SPAN = 20
 """Default maximum number of words that a grammar rule may span."""
 POPS = 200
-"""Default maximum number of pops of a cell."""
+"""Default maximum number of pops per cell."""
 
 
 class Decoded(NamedTuple):
@@ -27,7 +27,7 @@ class Decoded(NamedTuple):
 
 
 class SentenceDecoder:
-    """Grammar with weights and a language model. Thread-safe."""
+    """Decoder with a grammar, its weights and a language model. Thread-safe."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class SentenceDecoder:
         limits: SearchLimits | None = None,
         charts: list[DecodingChart] | None = None,
     ) -> None:
-        """Weigh the grammar; `weights` float64[F + 6] are for the grammar's features, then for `COUNTED`.
+        """Weigh the grammar with `weights` float64[F + 6] of grammar features, then of `COUNTED`.
 
-        `lm_words` int32[V]: language-model numbers of target words. `charts` are unused charts, which decoders with the
-        same language model can share.
+        `lm_words` int32[V] are language-model numbers of target words. `charts` are unused charts, which decoders with
+        the same language model can share.
         """
         self.grammar = grammar
         self.model = model if model is not None else no_model()
@@ -50,7 +50,7 @@ class SentenceDecoder:
         self._unused: list[DecodingChart] = [] if charts is None else charts
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
-        """Return up to `best` derivations of a non-empty sentence, best first; if `distinct`, with distinct words."""
+        """Return up to `best` derivations of a non-empty sentence. If `distinct`, their words differ."""
         task = DecodingTask(self.grammar, self.weighed, self.model, sentence, self.limits)
         words = len(sentence.words)
         longest = max(words, _WORDS)

@@ -1,7 +1,7 @@
-"""Chart filling: X over every span, S → X and S → S X from left to right, then the whole sentence.
+"""Chart filling: X over every span, then S → X and S → S X from left to right, then the goal.
 
-A depth-first search of the trie over filled cells finds the source sides that match from each start position [Hopkins &
-Langmead 2010].
+A depth-first search of the trie over filled cells finds the source sides that match from each start [Hopkins & Langmead
+2010].
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def _push(chart, depth, node, position, arity):
 
 @njit_inline
 def _record(chart, node, end, arity):
-    """Record a match of a node's source side that ends at `end`. Returns False if out of room."""
+    """Record a match of the source side of a node up to `end`. Returns False if a pool is full."""
     used = chart.taken
     if used[MATCHES] == len(chart.matches) or used[MATCH_CELLS] + arity > len(chart.match_cells):
         return False
@@ -56,7 +56,7 @@ def _record(chart, node, end, arity):
 
 @njit
 def match_from(task, chart, node, position, arity, end):
-    """Record all matches that continue from a trie node at a position, up to `end`. Returns False if out of room.
+    """Record all matches from a trie node at a position, up to `end`. Returns False if a pool is full.
 
     The first `arity` cells of `path` belong to earlier nonterminals. Cells from `position` on must be filled.
     """
@@ -97,7 +97,7 @@ _ROOT = 0
 
 @njit
 def _extra_base(task, rule):
-    """Return the estimated score of an extra rule of the sentence: its own score and its weighted n-grams."""
+    """Return the estimated score of an extra rule: its own score plus weighted n-grams."""
     sentence, model = task.sentence, task.model
     total = own_score(task, rule)
     if model.order > 0:
@@ -111,7 +111,7 @@ def _extra_base(task, rule):
 
 @njit
 def _fill_x(task, chart, start, end):
-    """Fill X over a span from the matches that end there. Returns False if out of room."""
+    """Fill X over a span from the matches up to `end`. Returns False if a pool is full."""
     grammar, sentence = task.grammar, task.sentence
     begin_cell(chart)
     cell = x_cell(task, start, end)
@@ -139,7 +139,7 @@ def _fill_x(task, chart, start, end):
 
 @njit
 def _fill_start(task, chart, start):
-    """Fill X over every span that begins at `start`. Returns False if out of room."""
+    """Fill X over every span from `start`. Returns False if a pool is full."""
     words = task.sentence.words
     n = len(words)
     end = min(n, start + task.limits.span)
@@ -164,7 +164,7 @@ def _fill_start(task, chart, start):
 
 @njit_inline
 def _glue(task, chart, rule, first, second):
-    """Add a cube of a glue rule over one or two cells. Returns False if out of room."""
+    """Add a cube of a glue rule over one or two cells. Returns False if a pool is full."""
     arity = 1 if second == NONE else 2
     cells = chart.taken[CUBE_CELLS]
     if cells + 2 > len(chart.cube_cells):

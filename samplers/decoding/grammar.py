@@ -1,8 +1,8 @@
-"""Decoding grammar: a packed trie over source sides, with target sides, links, features and weights.
+"""Decoding grammar: a packed trie of source sides, with target sides, links, features and weights.
 
-All data are arrays, so a grammar file can be memory-mapped. Weights give each rule a score w · f, an estimate that adds
-the n-grams of its words, and a rank among the rules of its source side. Features of a derivation are in this order: the
-grammar's own features, then `COUNTED`.
+All data are arrays, so a grammar file can be memory-mapped. Weights give each rule a score w · f, an estimate with
+n-grams of its words, and a rank among the rules of its source side. Features of a derivation are features of the
+grammar, then `COUNTED`.
 """
 
 import math
@@ -25,13 +25,13 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class RuleColumns(NamedTuple):
-    """R rules as columns, before packing."""
+    """Columns of R rules, before packing."""
 
-    # int32[s], int64[R+1]: symbols of all source sides, a word number or -k for nonterminal k, numbered from 1 in
-    # source order; and the start of each side.
+    # int32[s]: symbols of all source sides, a word number or -k for nonterminal k, numbered from 1 in source order.
+    # int64[R+1]: start of each side.
     source: NDArray[np.int32]
     source_start: NDArray[np.int64]
-    # The same for target sides.
+    # Likewise for target sides.
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
     # uint16[l, 2], int64[R+1]: linked source and target positions within the sides.
@@ -42,13 +42,13 @@ class RuleColumns(NamedTuple):
 
 
 class PackedGrammar(NamedTuple):
-    """Packed grammar of R rules, with a trie of N nodes, numbered level by level from the root, 0."""
+    """Packed grammar of R rules, with a trie of N nodes that are numbered by level from the root 0."""
 
-    # int32[N+1]: the children of node v are nodes `child_first[v] + 1 … child_first[v + 1]`.
+    # int32[N+1]: node v has the children `child_first[v] + 1` to `child_first[v + 1]`.
     child_first: NDArray[np.int32]
-    # int32[N-1]: symbol of the arc to node k + 1, ascending among the children of a node: the nonterminal is first.
+    # int32[N-1]: symbol of the arc to node k + 1. Children are sorted by symbol, so the nonterminal is first.
     symbol: NDArray[np.int32]
-    # int32[N+1]: the rules whose source side ends at v are `rule_first[v] … rule_first[v + 1] - 1`.
+    # int32[N+1]: the source sides of rules `rule_first[v]` to `rule_first[v + 1] - 1` end at node v.
     rule_first: NDArray[np.int32]
     # int32, int64[R+1], as in `RuleColumns`.
     target: NDArray[np.int32]
@@ -67,7 +67,7 @@ class PackedGrammar(NamedTuple):
         return len(self.target_start) - 1
 
     def source_of(self, rule: int) -> list[int]:
-        """Return the symbols of a rule's source side, nonterminals as in `RuleColumns`."""
+        """Return the symbols of the source side of a rule, as in `RuleColumns`."""
         path = []
         node = int(np.searchsorted(self.rule_first, rule, side="right")) - 1
         while node:
@@ -81,12 +81,12 @@ class PackedGrammar(NamedTuple):
         return symbols
 
     def target_of(self, rule: int) -> list[int]:
-        """Return the symbols of a rule's target side, nonterminals as -1, -2, …."""
+        """Return the symbols of the target side of a rule, as in `RuleColumns`."""
         side: list[int] = self.target[self.target_start[rule] : self.target_start[rule + 1]].tolist()
         return side
 
     def links_of(self, rule: int) -> list[tuple[int, int]]:
-        """Return the links between positions of a rule's sides."""
+        """Return the (source, target) positions of the links of a rule."""
         return [(int(i), int(j)) for i, j in self.links[self.link_start[rule] : self.link_start[rule + 1]]]
 
 
@@ -104,7 +104,7 @@ def scopes(columns: RuleColumns) -> NDArray[np.int32]:
 
 
 def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
-    """Return a mask bool[R] of usable rules: their source side is neither empty nor a single nonterminal."""
+    """Return True for rules with a source side other than empty or a single nonterminal, bool[R]."""
     sizes = np.diff(columns.source_start)
     usable = sizes > 0
     single = sizes == 1
@@ -115,14 +115,14 @@ def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
 def _take_ranges(
     flat: NDArray[_Scalar], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
-    """Return concatenated ranges of an array in another order, and their starts."""
+    """Concatenate ranges of an array in another order. Returns the array and the starts of ranges."""
     sizes = np.diff(start)[order]
     begins = np.concatenate(([0], np.cumsum(sizes)))
     return flat[np.arange(begins[-1]) + np.repeat(start[:-1][order] - begins[:-1], sizes)], begins
 
 
 def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> PackedGrammar:
-    """Pack the rules in `chosen` (bool[R]; default: all usable rules). Raises `GrammarError` for an unusable rule."""
+    """Pack the `chosen` rules bool[R], or all usable ones. Raises `GrammarError` for an unusable rule."""
     usable = is_usable(columns)
     order = np.flatnonzero(usable if chosen is None else chosen)
     if not usable[order].all():
@@ -196,21 +196,21 @@ WORDS, RULES, GLUE, UNKNOWN_WORDS, LM, LM_UNKNOWN = 0, 1, 2, 3, 4, 5
 COUNTED = ("words", "rules", "glue", "unknown", "lm", "lm_unknown")
 """Features counted by the decoder.
 
-Target words, grammar rules, uses of S → S X, source words passed through, natural log probability of the language
-model, target words that are unknown to it.
+They are target words, grammar rules, uses of S → S X, source words passed through, natural log probability of the
+language model, and target words unknown to the language model.
 """
 
 LN_10 = math.log(10.0)
 
 
 class WeightedGrammar(NamedTuple):
-    """Scores of a grammar's R rules."""
+    """Scores of R rules under weights."""
 
-    # float64[R]: w · f of the rule alone, including its word features.
+    # float64[R]: w · f of the rule, including features of `COUNTED`, without n-grams.
     score: NDArray[np.float64]
-    # float64[R]: `score` plus the weighted n-grams within each of its runs of target words.
-    ahead: NDArray[np.float64]
-    # int32[R]: the rules of each source side, best first.
+    # float64[R]: `score` plus weighted n-grams within each run of target words.
+    estimate: NDArray[np.float64]
+    # int32[R]: rules of each source side, highest `estimate` first.
     order: NDArray[np.int32]
     # float64[6]: weights of `COUNTED`.
     weights: NDArray[np.float64]
@@ -220,7 +220,7 @@ class WeightedGrammar(NamedTuple):
 
 @njit_inline
 def run_score(model, lm_words, target, first, last):
-    """Return the natural log probability of a target side's runs of words without context, and its unknown words."""
+    """Return the natural log probability of runs of words without context, and number of unknown words."""
     state = np.int32(EMPTY)
     total = 0.0
     unknown = 0
@@ -244,19 +244,19 @@ def _add_words(grammar, model, weighed):
         for k in range(first, last):
             words += 1 if grammar.target[k] >= 0 else 0
         value = weighed.score[rule] + weights[RULES] + weights[WORDS] * words
-        ahead = 0.0
+        estimate = 0.0
         if model.order > 0:
             inside, unknown = run_score(model, weighed.lm_words, grammar.target, first, last)
             value += weights[LM_UNKNOWN] * unknown
-            ahead = weights[LM] * inside
+            estimate = weights[LM] * inside
         weighed.score[rule] = value
-        weighed.ahead[rule] = value + ahead
+        weighed.estimate[rule] = value + estimate
 
 
 def weigh(
     grammar: PackedGrammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]
 ) -> WeightedGrammar:
-    """Score and rank the rules under weights float64[F + 6] of the grammar's features, then of `COUNTED`."""
+    """Score and rank the rules under weights float64[F + 6] of grammar features, then of `COUNTED`."""
     own_features = grammar.features.shape[1]
     rules = grammar.rules
     weighed = WeightedGrammar(
@@ -267,17 +267,13 @@ def weigh(
         lm_words,
     )
     _add_words(grammar, model, weighed)
-    _rank(grammar, weighed)
-    return weighed
-
-
-def _rank(grammar: PackedGrammar, weighed: WeightedGrammar) -> None:
-    """Fill `order` by descending `ahead`; ties keep the order of the rules."""
+    # Sort only rules that share a source side. Ties keep the order of rules.
     sizes = np.diff(grammar.rule_first)
     group = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     several = np.flatnonzero(np.repeat(sizes > 1, sizes)).astype(np.int32)
-    ranked = np.lexsort((-weighed.ahead[several], group[several]))
+    ranked = np.lexsort((-weighed.estimate[several], group[several]))
     weighed.order[several] = several[ranked]
+    return weighed
 
 
 def no_model() -> LanguageModel:

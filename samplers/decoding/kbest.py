@@ -1,8 +1,8 @@
-"""Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3]; docs/model.md, section 10.
+"""Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3] (docs/model.md).
 
-An entry is a derivation of an item: an edge and an entry for each tail. The first entry of an item is its best
-derivation and has the item's number. Later entries are made on demand. Candidates are the item's other edges over first
-entries, and for each entry taken, its variants with the next entry for one tail.
+An entry is a derivation of an item: an edge, and an entry for each tail. The first entry of an item is its best
+derivation, and has the number of the item. Further entries are created on demand. Candidates are the other edges of the
+item with first entries, and variants of each taken entry with the next entry for one tail.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ ENTRY = np.dtype(
         ("edge", np.int32),
         ("item", np.int32),
         ("tails", np.int32),
-        ("grown", np.int32),
+        ("first_tail", np.int32),
         ("next", np.int32),
         ("child", np.int32),
         ("sibling", np.int32),
@@ -35,15 +35,15 @@ ENTRY = np.dtype(
 )
 """Derivation or candidate.
 
-`tails`: its range of tail entries. `grown`: first tail that may advance. `next`: the item's next entry. `child`,
-`sibling`: links of the item's pairing heap of candidates. For distinct translations, `word_hash` is the hash Σ_j h(w_j)
-Bⁿ⁻ʲ of its n target words and `shift` is Bⁿ, modulo 2⁶⁴.
+`tails`: start of its tail entries. `first_tail`: first tail that may advance. `next`: next entry of the item. `child`,
+`sibling`: links of the pairing heap of candidates of the item. For distinct translations, `word_hash` is the hash
+Σ_j h(w_j) Bⁿ⁻ʲ of n target words, and `shift` is Bⁿ, modulo 2⁶⁴.
 """
 
 ITEM_LIST = np.dtype(
     [
         ("last", np.int32),
-        ("turn", np.int32),
+        ("taken", np.int32),
         ("heap", np.int32),
         ("cursor", np.int32),
         ("opened", np.int16),
@@ -51,16 +51,16 @@ ITEM_LIST = np.dtype(
     ],
     align=True,
 )
-"""State of an item's list.
+"""State of the list of an item.
 
-`last`: last entry. `turn`: last candidate taken (differs from `last` if it was a duplicate). `heap`: best candidate.
-`cursor`: next tail of `turn` to advance. `opened`: 1 if the item's other edges have been added. `ended`: 1 if there are
-no more entries.
+`last`: last entry. `taken`: last candidate taken, which is not an entry if it was a duplicate. `heap`: best candidate.
+`cursor`: next tail of `taken` to advance. `opened`: 1 after the other edges of the item have been added. `ended`: 1
+after the last entry.
 """
 
 ENTRIES, ENTRY_TAILS = 0, 1
 MAX_ENTRIES = 1 << 20
-"""Maximum number of entries and candidates in a search for distinct translations. Beyond it, the search stops early."""
+"""Number of entries and candidates after which a search for distinct translations stops early."""
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _FREE = np.uint64(0)
@@ -68,25 +68,25 @@ _ONE = np.uint64(1)
 
 
 class Lists(NamedTuple):
-    """K-best lists of all items."""
+    """K-best lists of all items of a chart."""
 
-    # ENTRY[c], and int32: their tail entries.
+    # ENTRY[c], and int32: tail entries.
     entries: NDArray[np.void]
     tails: NDArray[np.int32]
     # ITEM_LIST[items]
     items: NDArray[np.void]
     # int32: stack of items.
     stack: NDArray[np.int32]
-    # uint64[h]: open-addressing hash table of item and target words of all entries, 0 for free slots; uint64[1] if
-    # translations may repeat.
+    # uint64[h]: hash table of items and target words of all entries, with 0 for free slots. uint64[1] if translations
+    # may repeat.
     seen: NDArray[np.uint64]
-    # int64[2]: entries and tails in use.
+    # int64[2]: number of used entries and tails.
     taken: NDArray[np.int64]
 
 
 @njit_inline
 def _meld(lists, first, second):
-    """Meld two heaps. Returns the best candidate."""
+    """Meld two pairing heaps. Returns the best candidate."""
     if first == NONE:
         return second
     if second == NONE:
@@ -100,8 +100,8 @@ def _meld(lists, first, second):
 
 
 @njit
-def _without_best(lists, heap):
-    """Remove the best candidate of a heap: meld its children in pairs, then the pairs from the last one."""
+def _remove_best(lists, heap):
+    """Remove the best candidate of a heap: meld its children in pairs, then all pairs from the last."""
     pairs = np.int64(NONE)
     child = np.int64(lists.entries[heap].child)
     while child != NONE:
@@ -126,7 +126,7 @@ def _without_best(lists, heap):
 
 @njit_inline
 def next_symbol(task, rule, position, arity):
-    """Return the symbol at a position of a rule's target side (word, or -k for nonterminal k); False past the end."""
+    """Return the symbol at a position of the target side of a rule, and False past the end."""
     grammar, sentence = task.grammar, task.sentence
     rules = len(grammar.target_start) - 1
     if rule < 0:
@@ -141,8 +141,8 @@ def next_symbol(task, rule, position, arity):
 
 
 @njit
-def _spell(task, chart, lists, entry):
-    """Hash the target words of an entry whose tails are hashed."""
+def _hash_words(task, chart, lists, entry):
+    """Hash the target words of an entry. Its tails must be hashed."""
     made = lists.entries[entry]
     edge = chart.edges[made.edge]
     word_hash, shift = _FREE, _ONE
@@ -164,7 +164,7 @@ def _spell(task, chart, lists, entry):
 
 @njit
 def _is_new(lists, entry):
-    """Add the words of an entry to `seen`. Returns False if an entry of its item has the same words."""
+    """Add the words of an entry to `seen`. Returns False if another entry of the item has the same words."""
     seen = lists.seen
     if len(seen) == 1:
         return True
@@ -180,34 +180,34 @@ def _is_new(lists, entry):
 @njit
 def begin_lists(task, chart, lists):
     """Initialize the list of every item with its first entry."""
-    # A first entry's tails are the items themselves, so their numbers serve both.
+    # Copy the tails of edges, since first entries have the numbers of their items.
     for k in range(chart.taken[TAILS]):
         lists.tails[k] = chart.tails[k]
-    # Items follow their tails, so the tails' entries exist.
+    # Fill entries in the order of items, because items follow their tails.
     for item in range(chart.taken[ITEMS]):
         chart_item = chart.items[item]
-        _fill(task, chart, lists, item, item, chart_item.best, chart.edges[chart_item.best].tails)
+        _set_entry(task, chart, lists, item, item, chart_item.best, chart.edges[chart_item.best].tails)
         _is_new(lists, item)
         item_list = lists.items[item]
-        item_list.last, item_list.turn, item_list.heap = item, item, NONE
+        item_list.last, item_list.taken, item_list.heap = item, item, NONE
         item_list.cursor, item_list.opened, item_list.ended = 0, 0, 0
     lists.taken[ENTRIES] = chart.taken[ITEMS]
     lists.taken[ENTRY_TAILS] = chart.taken[TAILS]
 
 
 @njit_inline
-def _fill(task, chart, lists, entry, item, edge, tails):
+def _set_entry(task, chart, lists, entry, item, edge, tails):
     made = lists.entries[entry]
-    made.edge, made.item, made.tails, made.grown = edge, item, tails, 0
+    made.edge, made.item, made.tails, made.first_tail = edge, item, tails, 0
     made.next, made.child, made.sibling = NONE, NONE, NONE
     made.score = chart.edges[edge].score
     if len(lists.seen) > 1:
-        _spell(task, chart, lists, entry)
+        _hash_words(task, chart, lists, entry)
 
 
 @njit
 def _add_other_edges(task, chart, lists, item):
-    """Add the item's other edges as candidates. Returns False if out of room."""
+    """Add the other edges of an item as candidates. Returns False if memory is too small."""
     item_list = lists.items[item]
     edge = chart.items[item].edges
     while edge != NONE:
@@ -216,7 +216,7 @@ def _add_other_edges(task, chart, lists, item):
             if entry == len(lists.entries):
                 return False
             lists.taken[ENTRIES] += 1
-            _fill(task, chart, lists, entry, item, edge, chart.edges[edge].tails)
+            _set_entry(task, chart, lists, entry, item, edge, chart.edges[edge].tails)
             item_list.heap = _meld(lists, np.int64(item_list.heap), entry)
         edge = chart.edges[edge].next
     item_list.opened = 1
@@ -224,8 +224,8 @@ def _add_other_edges(task, chart, lists, item):
 
 
 @njit
-def _add(task, chart, lists, entry, tail, with_entry):
-    """Add a candidate: an entry with one tail's entry replaced. Returns False if out of room."""
+def _add_variant(task, chart, lists, entry, tail, with_entry):
+    """Add a variant of an entry with another entry for one tail. Returns False if memory is too small."""
     stored = lists.entries[entry]
     edge = chart.edges[stored.edge]
     added, tails = lists.taken[ENTRIES], lists.taken[ENTRY_TAILS]
@@ -239,16 +239,16 @@ def _add(task, chart, lists, entry, tail, with_entry):
         lists.tails[tails + k] = tail_entry
         total += lists.entries[tail_entry].score
     item = np.int64(stored.item)
-    _fill(task, chart, lists, added, item, stored.edge, tails)
+    _set_entry(task, chart, lists, added, item, stored.edge, tails)
     new = lists.entries[added]
-    new.score, new.grown = total, tail
+    new.score, new.first_tail = total, tail
     lists.items[item].heap = _meld(lists, np.int64(lists.items[item].heap), added)
     return True
 
 
 @njit
 def extend(task, chart, lists, item):
-    """Make the next entry of an item, without recursion. Returns 1 if made, 0 at the list's end, -1 if out of room."""
+    """Create the next entry of an item. Returns 1, 0 at the end of the list, -1 if memory is too small."""
     depth = 0
     lists.stack[0] = item
     while depth >= 0:
@@ -256,11 +256,11 @@ def extend(task, chart, lists, item):
         item_list = lists.items[current]
         if item_list.opened == 0 and not _add_other_edges(task, chart, lists, current):
             return -1
-        turn = item_list.turn
-        arity = chart.edges[lists.entries[turn].edge].arity
+        taken = item_list.taken
+        arity = chart.edges[lists.entries[taken].edge].arity
         waits = False
         while item_list.cursor < arity:
-            tail = lists.tails[lists.entries[turn].tails + item_list.cursor]
+            tail = lists.tails[lists.entries[taken].tails + item_list.cursor]
             after = lists.entries[tail].next
             if after == NONE:
                 tail_item = lists.entries[tail].item
@@ -269,7 +269,7 @@ def extend(task, chart, lists, item):
                     lists.stack[depth] = tail_item
                     waits = True
                     break
-            elif not _add(task, chart, lists, turn, item_list.cursor, after):
+            elif not _add_variant(task, chart, lists, taken, item_list.cursor, after):
                 return -1
             item_list.cursor += 1
         if waits:
@@ -279,10 +279,10 @@ def extend(task, chart, lists, item):
             item_list.ended = 1
             depth -= 1
             continue
-        item_list.heap = _without_best(lists, np.int64(best))
+        item_list.heap = _remove_best(lists, np.int64(best))
         lists.entries[best].child = NONE
-        item_list.turn = best
-        item_list.cursor = lists.entries[best].grown
+        item_list.taken = best
+        item_list.cursor = lists.entries[best].first_tail
         if _is_new(lists, best):
             lists.entries[item_list.last].next = best
             item_list.last = best
@@ -292,7 +292,7 @@ def extend(task, chart, lists, item):
 
 @njit
 def find_best(task, chart, lists, goal, limit, entries):
-    """Write up to `limit` best derivations of the goal to `entries` int32. Returns their number and success."""
+    """Write up to `limit` best entries of the goal. Returns their number, and False for too little memory."""
     begin_lists(task, chart, lists)
     number = 1
     entries[0] = goal
@@ -310,11 +310,11 @@ def find_best(task, chart, lists, goal, limit, entries):
 def best_entries(
     task: DecodingTask, chart: DecodingChart, goal: int, limit: int, distinct: bool
 ) -> tuple[Lists, NDArray[np.int32]]:
-    """Return the k-best lists and up to `limit` entries of the goal, int32, best first; `distinct`: in target words."""
+    """Return the k-best lists and up to `limit` entries of the goal. If `distinct`, their words differ."""
     size = 64 if limit == 1 else 1 << 14
     items = int(chart.taken[ITEMS])
     while True:
-        # `size` is the room in addition to the first entries.
+        # Allocate `size` entries in addition to the first entry of each item.
         lists = Lists(
             np.empty(items + size, ENTRY),
             np.empty(int(chart.taken[TAILS]) + 2 * size, np.int32),
@@ -345,30 +345,26 @@ USE = np.dtype(
 )
 """Use of a rule in a derivation.
 
-`rule`: rule number as in EDGE. `cell`: its cell. `parent`: the use that contains it (-1 for the root). `slot`: the
-nonterminal of `parent` that it fills, from 0. `first`, `last`: its half-open range of target words. `symbol`, `entry`:
-scratch of the tree walk.
+`rule`: rule number as in EDGE. `cell`: cell of the item. `parent`: parent use (-1 for the root). `slot`: nonterminal of
+`parent` that the use fills, from 0. `first`, `last`: half-open range of target words. `symbol`, `entry`: scratch.
 """
 
 
 class Outputs(NamedTuple):
-    """Words, rule uses, features and scores of k derivations, concatenated in target order."""
+    """Concatenated outputs of k derivations: words, uses, features float64[k, F + 6], scores float64[k]."""
 
-    # int32, int64[k+1]
+    # int32: target words. int64[k+1]: start of each derivation.
     words: NDArray[np.int32]
     word_start: NDArray[np.int64]
-    # USE, int64[k+1]
+    # USE: rule uses in preorder. int64[k+1]: start of each derivation.
     uses: NDArray[np.void]
     use_start: NDArray[np.int64]
-    # float64[k, F + 6]
     features: NDArray[np.float64]
-    # float64[k]
     scores: NDArray[np.float64]
 
 
 @njit
-def _count(task, chart, edge, features):
-    """Add the features of an edge to the features of a derivation."""
+def _count_features(task, chart, edge, features):
     grammar, sentence = task.grammar, task.sentence
     own_features = grammar.features.shape[1]
     rules = len(grammar.target_start) - 1
@@ -385,8 +381,7 @@ def _count(task, chart, edge, features):
 
 
 @njit
-def _write_one(task, chart, lists, entry, row, outputs):
-    """Write one derivation to the outputs. Returns False if out of room."""
+def _write_derivation(task, chart, lists, entry, row, outputs):
     position = outputs.word_start[row]
     begin = position
     number = outputs.use_start[row]
@@ -395,7 +390,7 @@ def _write_one(task, chart, lists, entry, row, outputs):
     current = np.int64(NONE)
     slot = 0
     while True:
-        # With an entry, a new use begins; without one, the current use continues.
+        # Begin a new use for an entry, otherwise continue the current use.
         if entry != NONE:
             if number == len(outputs.uses):
                 return False
@@ -404,7 +399,7 @@ def _write_one(task, chart, lists, entry, row, outputs):
             use.rule, use.cell = chart.edges[edge].rule, chart.items[lists.entries[entry].item].cell
             use.parent, use.slot = current, slot
             use.first, use.symbol, use.entry = position - begin, 0, entry
-            _count(task, chart, edge, outputs.features[row])
+            _count_features(task, chart, edge, outputs.features[row])
             current = number - first_use
             number += 1
             entry = np.int64(NONE)
@@ -439,13 +434,13 @@ def _write_one(task, chart, lists, entry, row, outputs):
 def _write(task, chart, lists, entries, outputs):
     outputs.features[:, :] = 0
     for row in range(len(entries)):
-        if not _write_one(task, chart, lists, np.int64(entries[row]), row, outputs):
+        if not _write_derivation(task, chart, lists, np.int64(entries[row]), row, outputs):
             return np.int64(row)
     return np.int64(len(entries))
 
 
 def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, best_rows: NDArray[np.int32]) -> Outputs:
-    """Return the words, uses, features and scores of the entries `best_rows`."""
+    """Return the outputs of the entries `best_rows`."""
     k = len(best_rows)
     features = task.grammar.features.shape[1] + len(task.weighed.weights)
     size = 8 * k * (len(task.sentence.words) + 4)

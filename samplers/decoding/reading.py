@@ -1,7 +1,7 @@
 """Parser of rule tables: lines of bytes to columns of symbols, links and values.
 
-Words and feature names are numbered in order of appearance, and interpreted once by the caller. Then matching
-nonterminals of the two sides are numbered in source order.
+Words and feature names are numbered in order of appearance. The caller interprets each of them once. Then matching
+nonterminals of both sides are numbered in source order.
 """
 
 from typing import NamedTuple
@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.decoding.grammar import RuleColumns
-from hierogram.samplers.language_models.lines import line_end, number
+from hierogram.samplers.language_models.lines import line_end, parse_number
 from hierogram.samplers.language_models.model import FREE
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add
 
 MORE, NO_ROOM, NO_VOCABULARY, NO_FIELDS, NO_NUMBER, NO_NAME, NO_LINK = range(7)
-"""Outcomes of reading: no complete line remains; the columns are full; a vocabulary is full.
+"""Outcomes of reading, of which the last four are errors.
 
-Errors: too few fields; a value is not a number; a value has no name; a link is not a pair of numbers.
+They are: end of the last complete line, full columns, full vocabulary, too few fields, a value that is not a number, a
+value without a name, and an invalid link.
 """
 
 AT, LINE = 0, 1
-"""Indices into a cursor, int64[2]: byte offset, line number."""
+"""Indices into a cursor int64[2]: byte offset, and line number."""
 
 _RULES, _SOURCE, _TARGET, _LINKS, _VALUES = range(5)
 _TAB, _LINE_FEED, _RETURN, _SPACE, _BAR, _MINUS, _ZERO, _NINE, _EQUALS = 9, 10, 13, 32, 124, 45, 48, 57, 61
@@ -31,23 +32,22 @@ _MAX_POSITION = 1 << 16
 
 
 class Layout(NamedTuple):
-    """Field positions of a rule table, from 0 (-1: missing)."""
+    """Field numbers of a rule table, from 0, or -1 for a missing field."""
 
-    # Whether fields are separated by tabs instead of bars.
+    # True if fields are separated by tabs instead of bars.
     tabs: bool
-    # Field of each part.
     source: int
     target: int
     values: int
     links: int
-    # Whether values have names.
+    # True if values have names.
     named: bool
-    # Whether each side ends with a left-hand side, as in Moses tables.
+    # True if each side ends with a left-hand side, as in Moses tables.
     labeled: bool
 
 
 class Vocabularies(NamedTuple):
-    """Vocabularies of source symbols, target symbols and value names, with their sizes, int64[1]."""
+    """Vocabularies of source symbols, target symbols and value names, and their sizes int64[1]."""
 
     source: Vocabulary
     source_size: NDArray[np.int64]
@@ -60,9 +60,9 @@ class Vocabularies(NamedTuple):
 class RuleLines(NamedTuple):
     """Rules as read: sides and links as in `RuleColumns`, with symbols numbered by the vocabularies.
 
-    Each value is a triple: `value` float64, its rule `value_rule` int32, its name `value_name` int32 (position in the
-    line if values have no names). `line` int64[R]: line number of each rule. `fields` int64[8, 2]: scratch memory.
-    `taken` int64[5]: number of rules, source symbols, target symbols, links and values in use.
+    A value has a rule `value_rule` and a name `value_name`, which is the position in the line if values have no names.
+    `line` int64[R] are line numbers. `fields` int64[8, 2] is scratch memory. `taken` int64[5] is the number of rules,
+    source symbols, target symbols, links and values in use.
     """
 
     source: NDArray[np.int32]
@@ -94,7 +94,7 @@ class RuleLines(NamedTuple):
         target: NDArray[np.int32],
         features: NDArray[np.float64],
     ) -> RuleColumns:
-        """Return the rules with numbers from the file; `source`, `target` int32 map vocabulary numbers to symbols."""
+        """Return the columns. `source` and `target` int32 map vocabulary numbers to symbols."""
         return RuleColumns(
             source[self.source[: self.taken[_SOURCE]]],
             self.source_start[: self.rules + 1],
@@ -165,7 +165,7 @@ def _split_fields(text, start, end, rules, tabs):
 
 @njit_inline
 def _next_token(text, position, end):
-    """Return start and end of the next token at or after `position`; both are `end` after the last token."""
+    """Return start and end of the next token from `position`. Both are `end` after the last token."""
     while position < end and text[position] == _SPACE:
         position += 1
     start = position
@@ -176,7 +176,7 @@ def _next_token(text, position, end):
 
 @njit
 def _read_side(text, field, vocabulary, size, symbols, first_symbol, labeled):
-    """Read the symbols of a side. Returns their number, -1 if out of room, or -2 if the vocabulary is full."""
+    """Read the symbols of a side. Returns their number, -1 if `symbols` is full, -2 for the vocabulary."""
     count = 0
     position = field[0]
     while True:
@@ -197,7 +197,7 @@ def _read_side(text, field, vocabulary, size, symbols, first_symbol, labeled):
 
 @njit_inline
 def _parse_position(text, start, end):
-    """Return the integer text[start:end], or -1 if it is invalid or too large for a position."""
+    """Return the integer text[start:end], or -1 if it is not a position below `_MAX_POSITION`."""
     if start == end or end - start > 5:
         return np.int64(-1)
     value = np.int64(0)
@@ -210,7 +210,7 @@ def _parse_position(text, start, end):
 
 @njit
 def _read_links(text, field, rules, first_link):
-    """Read links `i-j`. Returns their number, -1 if out of room, or -2 if a token is not a link."""
+    """Read links `i-j`. Returns their number, -1 if memory is too small, -2 for an invalid link."""
     count = 0
     position = field[0]
     while True:
@@ -234,7 +234,7 @@ def _read_links(text, field, rules, first_link):
 
 @njit
 def _read_values(text, field, rules, vocabularies, named):
-    """Read the values of the current rule. Returns 0 or the outcome that ends reading."""
+    """Read the values of the current rule. Returns 0, or the outcome that ends reading."""
     rule, value_row = rules.taken[_RULES], rules.taken[_VALUES]
     position = field[0]
     column = 0
@@ -256,7 +256,7 @@ def _read_values(text, field, rules, vocabularies, named):
             if name == FREE:
                 return NO_VOCABULARY
             start = middle + 1
-        value, is_number = number(text, start, position)
+        value, is_number = parse_number(text, start, position)
         if not is_number:
             return NO_NUMBER
         rules.value[value_row] = value
@@ -276,7 +276,6 @@ def _is_glue(text, start, end):
 
 @njit
 def _read_rule(text, rules, layout, vocabularies, fields):
-    """Read one rule. Returns 0 or the outcome that ends reading."""
     rule = rules.taken[_RULES]
     if fields <= max(layout.source, layout.target, layout.values):
         return NO_FIELDS
@@ -355,7 +354,7 @@ def read_rules(
 
 
 UNNUMBERED = 1 << 7
-"""Number of a nonterminal without an index; its link gives its counterpart."""
+"""Number of a nonterminal without an index. A link connects it to the other side."""
 
 _MAX_GAPS = 64
 _LINKED = 1 << 29
@@ -363,7 +362,7 @@ _LINKED = 1 << 29
 
 @njit
 def _number_gaps(columns, numbers):
-    """Assign numbers to nonterminals in source order. Returns the first rule with an unmatched nonterminal, or -1."""
+    """Assign numbers to nonterminals in source order. Returns the first rule with an unmatched one, or -1."""
     for rule in range(len(columns.source_start) - 1):
         source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]]
         target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]]
@@ -403,7 +402,7 @@ def _number_gaps(columns, numbers):
 
 @njit
 def _keep_word_links(columns, start):
-    """Remove links of nonterminals and write the new link starts; returns the first rule with a link outside, or -1."""
+    """Remove links of nonterminals. Returns the first rule with a link outside its sides, or -1."""
     kept_links = 0
     for rule in range(len(start) - 1):
         start[rule] = kept_links
@@ -421,10 +420,10 @@ def _keep_word_links(columns, start):
 
 
 def number_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
-    """Assign numbers to nonterminals in source order, and keep only the links of words. Changes the sides in place.
+    """Assign numbers to nonterminals in source order, and remove their links. Changes sides in place.
 
-    In the input, matching nonterminals have the same number, or `UNNUMBERED` and a link. Returns the rules,
-    and the first rule whose nonterminals or links do not fit its sides, or -1.
+    In the input, matching nonterminals have the same number, or `UNNUMBERED` and a link. Returns the columns, and the
+    first rule with invalid nonterminals or links, or -1.
     """
     fault = int(_number_gaps(columns, np.zeros(_MAX_GAPS, np.int32)))
     if fault >= 0:

@@ -1,1 +1,1 @@
-"""Inversion transduction grammars of unaligned sentence pairs, sampled derivation by derivation [BC10]."""
+"""Inversion transduction grammars of unaligned sentence pairs: samplers of derivations [BC10]."""

@@ -1,4 +1,4 @@
-"""Sentence pairs as arrays: word numbers, and a type number for every co-occurring word pair or phrase pair."""
+"""Sentence pairs as arrays: word numbers, and types of co-occurring word pairs and phrase pairs."""
 
 from typing import NamedTuple
 
@@ -18,43 +18,37 @@ _SHIFT = np.uint64(32)
 
 
 class Phrases(NamedTuple):
-    """Phrase pairs that can be emitted besides word pairs: up to `longest` words per side.
+    """Phrase pairs of up to `longest` words per side that can be emitted besides word pairs."""
 
-    longest² - 1 phrase pairs begin at each (source, target) position. The phrase pair of s source and t target words is
-    at offset `phrase_offset(longest, s, t)`.
-    """
-
-    # Maximum phrase length in words.
     longest: int
-    # int32[C (longest² - 1)]: type of each phrase pair, grouped by cell; -1 if the phrase would cross the end of its
+    # int32[C (longest² - 1)]: type of each phrase pair, by first cell and `phrase_offset`, or -1 across the end of a
     # sentence. Types of phrase pairs follow the types of word pairs.
     types: NDArray[np.int32]
-    # int8[Q, 2]: source and target length of each of the Q phrase pair types.
+    # int8[Q, 2]: source and target length of each type.
     sizes: NDArray[np.int8]
-    # int64[Q, 4]: one occurrence of each type: first source word, first target word (positions in the batch), cell, and
-    # distance between the cells of two adjacent source words.
+    # int64[Q, 4]: one occurrence of each type: index in the batch of the first source and the first target word, cell,
+    # and distance between the cells of adjacent source words.
     first: NDArray[np.int64]
 
 
 class ItgBatch(NamedTuple):
-    """Sentence pairs that are sampled together; P pairs, N source and M target tokens, C cells, T word pair types."""
+    """Sentence pairs: P pairs, N source tokens, M target tokens, C cells, T types of word pairs."""
 
-    # int32[N], int64[P + 1]: source word numbers, and the start of each pair's words.
+    # int32[N], int64[P + 1]: source word numbers, and index of the first word of each pair.
     source: NDArray[np.int32]
     source_offset: NDArray[np.int64]
-    # int32[M], int64[P + 1]: the same for target words.
+    # int32[M], int64[P + 1]: likewise for target words.
     target: NDArray[np.int32]
     target_offset: NDArray[np.int64]
-    # int64[P + 1]: start of each pair's cells.
+    # int64[P + 1]: index of the first cell of each pair.
     cell_offset: NDArray[np.int64]
     # int32[C]: type of the word pair at each (source, target) position, row by row.
     types: NDArray[np.int32]
     # int32[T]: source and target word of each type.
     type_source: NDArray[np.int32]
     type_target: NDArray[np.int32]
-    # int64[P]: number that keys each pair's random stream.
+    # int64[P]: key of the random stream of each pair.
     pairs: NDArray[np.int64]
-    # Phrase pairs of more than one word.
     phrases: Phrases
 
     @property
@@ -89,7 +83,7 @@ class ItgBatch(NamedTuple):
 
 
 @njit_allocating
-def _grown(keys, numbers, capacity):
+def _enlarge(keys, numbers, capacity):
     more_keys, more_numbers = np.zeros(capacity, np.uint64), np.zeros(capacity, np.int32)
     for slot in range(len(keys)):
         if keys[slot] != _FREE:
@@ -100,7 +94,7 @@ def _grown(keys, numbers, capacity):
 
 @njit_allocating
 def _number_types(source, source_offset, target, target_offset, types):
-    """Assign numbers to co-occurring word pairs in the order of first occurrence; returns the two words of each."""
+    """Assign types to word pairs in the order of first occurrence. Returns the words of each type."""
     keys, numbers = np.zeros(_SMALLEST, np.uint64), np.zeros(_SMALLEST, np.int32)
     words = np.zeros((_SMALLEST, 2), np.int32)
     taken = at = 0
@@ -111,7 +105,7 @@ def _number_types(source, source_offset, target, target_offset, types):
                 slot = find_key(keys, mix(key), key)
                 if keys[slot] == _FREE:
                     if 2 * (taken + 1) > len(keys):
-                        keys, numbers = _grown(keys, numbers, 2 * len(keys))
+                        keys, numbers = _enlarge(keys, numbers, 2 * len(keys))
                         larger = np.zeros((len(keys), 2), np.int32)
                         larger[:taken] = words[:taken]
                         words = larger
@@ -139,7 +133,7 @@ def phrase_type(batch, pair, i, x, height, width):
 
 
 def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """Assign numbers to the phrases of one side by first word and length, int64[N, longest]; -1 past a sentence."""
+    """Return the phrase number of each first word and length, int64[N, longest], -1 past a sentence."""
     numbers = np.full((len(words), longest), -1, np.int64)
     numbers[:, 0] = words
     words_left = np.repeat(offset[1:], np.diff(offset)) - np.arange(len(words))
@@ -151,8 +145,8 @@ def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest
 
 
 @njit
-def _name_pairs(offsets, numbers, longest, keys):
-    """Write an identifier for each phrase pair of every position: lengths and phrase numbers; 0 for none."""
+def _write_keys(offsets, numbers, longest, keys):
+    """Write a key for each phrase pair at each position: lengths and phrase numbers, 0 for no phrase."""
     source_offset, target_offset = offsets
     position = 0
     for pair in range(len(source_offset) - 1):
@@ -170,10 +164,10 @@ def _name_pairs(offsets, numbers, longest, keys):
 
 _SIZE_SHIFT, _SIDE_SHIFT = np.uint64(58), np.uint64(29)
 _MAX_NUMBERS = 1 << 29
-"""Maximum distinct phrases of one length per side, and maximum words of a batch."""
+"""Maximum number of distinct phrases of one length per side, and of words per side."""
 
 
-def _phrases_of(
+def _find_phrases(
     source: NDArray[np.int32],
     source_offset: NDArray[np.int64],
     target: NDArray[np.int32],
@@ -190,12 +184,12 @@ def _phrases_of(
     numbers = _number_phrases(source, source_offset, longest), _number_phrases(target, target_offset, longest)
     shapes = longest * longest - 1
     keys = np.zeros(int(cell_offset[-1]) * shapes, np.uint64)
-    _name_pairs(offsets, numbers, longest, keys)
-    names, places = np.unique(keys, return_inverse=True)
-    none = int(len(names) > 0 and names[0] == 0)
-    types: NDArray[np.int32] = (places - none).astype(np.int32)
+    _write_keys(offsets, numbers, longest, keys)
+    distinct, key_numbers = np.unique(keys, return_inverse=True)
+    none = int(len(distinct) > 0 and distinct[0] == 0)
+    types: NDArray[np.int32] = (key_numbers - none).astype(np.int32)
     present = np.flatnonzero(types >= 0)
-    occurrence = np.zeros(len(names) - none, np.int64)
+    occurrence = np.zeros(len(distinct) - none, np.int64)
     occurrence[types[present]] = present
     cell, shape = np.divmod(occurrence, shapes)
     pair = np.searchsorted(cell_offset, cell, "right") - 1
@@ -220,7 +214,7 @@ def make_batch(
 ) -> ItgBatch:
     """Return a batch of sentence pairs. Raises `AlignmentInputError` if a side is too long.
 
-    `pairs` int64[P] key the random streams; 0, 1, … if None. Emitted phrases have up to `longest_phrase` words.
+    `pairs` int64[P] are keys of random streams, by default 0, 1, …. Phrases have up to `longest_phrase` words.
     """
     lengths = np.diff(source_offset), np.diff(target_offset)
     for side, words in zip(("source", "target"), lengths, strict=True):
@@ -234,9 +228,9 @@ def make_batch(
     np.cumsum(lengths[0] * lengths[1], out=cell_offset[1:])
     types = np.zeros(int(cell_offset[-1]), np.int32)
     words = _number_types(source, source_offset, target, target_offset, types)
-    named = np.arange(len(source_offset) - 1, dtype=np.int64) if pairs is None else np.asarray(pairs, np.int64)
+    stream_keys = np.arange(len(source_offset) - 1, dtype=np.int64) if pairs is None else np.asarray(pairs, np.int64)
     return ItgBatch(
         source, source_offset, target, target_offset, cell_offset, types,
-        np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]), named,
-        _phrases_of(source, source_offset, target, target_offset, cell_offset, longest_phrase, len(words)),
+        np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]), stream_keys,
+        _find_phrases(source, source_offset, target, target_offset, cell_offset, longest_phrase, len(words)),
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Full ITG charts: inside sums of every cell, and derivations sampled from them [Wu 1997].
+"""Full ITG charts: inside sums of all cells, and sampled derivations [Wu 1997].
 
-For a fixed source span, sums over target spans are products of upper triangular matrices: one matrix per source span.
+A chart has one matrix of target spans per source span. Sums over splits are products of upper triangular matrices.
 """
 
 from typing import NamedTuple
@@ -23,27 +23,25 @@ from hierogram.samplers.itg.derivations import (
 
 
 class Weights(NamedTuple):
-    """Linear rule weights over n source and m target words (or items); pruned emissions have weight 0."""
+    """Linear rule weights of n source and m target words or pieces. Pruned emissions have weight 0."""
 
     # float64[n, m]: emissions of word pairs, including the weight of their rule type.
     pairs: NDArray[np.float64]
-    # float64[n, m, L² - 1]: phrase pairs that begin at each position, or 0.
+    # float64[n, m, L² - 1]: phrase pairs that begin at each position.
     phrases: NDArray[np.float64]
     # float64[n], float64[m]: null emissions, including the weight of their rule type.
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
     # float64[5]: rule types.
     rules: NDArray[np.float64]
-    # int64[3]: n and m of the parsed chart, and L.
+    # int64[3]: n and m of the current chart, and maximum phrase length L.
     size: NDArray[np.int64]
 
 
 class SampledDerivation(NamedTuple):
-    """Sampled derivation in preorder: `rules` uint8, and the `source` and `target` item (int32) of each leaf.
+    """Sampled derivation in preorder, and scratch memory."""
 
-    `stack` int32[…, 4] is scratch memory.
-    """
-
+    # uint8, int32: rules, and the first source and target word of each.
     rules: NDArray[np.uint8]
     source: NDArray[np.int32]
     target: NDArray[np.int32]
@@ -51,7 +49,7 @@ class SampledDerivation(NamedTuple):
 
 
 def make_weights(longest_source: int, longest_target: int, longest_phrase: int = 1) -> Weights:
-    """Allocate weights for the given numbers of words or items and the given phrase length."""
+    """Allocate weights for pairs of up to the given lengths."""
     n, m, phrase = longest_source, longest_target, longest_phrase
     return Weights(
         np.zeros((n, m)), np.zeros((n, m, phrase * phrase - 1)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES),
@@ -89,7 +87,7 @@ def _matrix(i, j, m):
 
 @njit
 def _multiply(chart, left, right, to, weight, m):
-    """Add weight · left · right to a matrix; all three are upper triangular."""
+    """Add weight · left · right to a matrix. All matrices are upper triangular."""
     for x in range(m + 1):
         for z in range(x, m + 1):
             value = weight * chart[left + x * (m + 1) + z]
@@ -100,32 +98,31 @@ def _multiply(chart, left, right, to, weight, m):
 
 
 @njit
-def _add_phrases(chart, items, i, j):
-    """Add the emissions of phrase pairs to a matrix."""
-    m, longest = items.size[1], items.size[2]
+def _add_phrases(chart, weights, i, j):
+    m, longest = weights.size[1], weights.size[2]
     matrix = _matrix(i, j, m)
     for x in range(m):
         for width in range(1, min(longest, m - x) + 1):
             if j - i + width > 2:
-                chart[matrix + x * (m + 1) + x + width] += phrase_weight(items, i, x, j - i, width)
+                chart[matrix + x * (m + 1) + x + width] += phrase_weight(weights, i, x, j - i, width)
 
 
 @njit
-def _finish(chart, items, i, j):
-    """Add word emissions and rules that have a child with an empty source span."""
-    m = items.size[1]
+def _add_words(chart, weights, i, j):
+    """Add word emissions, and rules with a child that has an empty source span."""
+    m = weights.size[1]
     matrix, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
-    straight, inverted = items.rules[STRAIGHT], items.rules[INVERTED]
+    straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     for size in range(m + 1):
         for x in range(m + 1 - size):
             y = x + size
             total = chart[matrix + x * (m + 1) + y]
             if j - i == 1 and size == 1:
-                total += items.pairs[i, x]
+                total += weights.pairs[i, x]
             elif j - i == 1 and size == 0:
-                total += items.source_nulls[i]
+                total += weights.source_nulls[i]
             elif i == j and size == 1:
-                total += items.target_nulls[x]
+                total += weights.target_nulls[x]
             if i == j:
                 for z in range(x + 1, y):
                     total += (straight + inverted) * chart[matrix + x * (m + 1) + z] * chart[matrix + z * (m + 1) + y]
@@ -142,9 +139,9 @@ def _finish(chart, items, i, j):
 
 
 @njit
-def sum_inside(chart, items):
-    """Compute the inside sums of all cells: chart[span i, j][x, y]."""
-    n, m = items.size[0], items.size[1]
+def sum_inside(chart, weights):
+    """Compute the inside sums of all cells, in a matrix [x, y] per source span [i, j)."""
+    n, m = weights.size[0], weights.size[1]
     for size in range(n + 1):
         for i in range(n + 1 - size):
             j = i + size
@@ -152,38 +149,37 @@ def sum_inside(chart, items):
             chart[matrix : matrix + (m + 1) * (m + 1)] = 0.0
             for k in range(i + 1, j):
                 left, right = _matrix(i, k, m), _matrix(k, j, m)
-                _multiply(chart, left, right, matrix, items.rules[STRAIGHT], m)
-                _multiply(chart, right, left, matrix, items.rules[INVERTED], m)
-            if 0 < size <= items.size[2] and items.size[2] > 1:
-                _add_phrases(chart, items, i, j)
-            _finish(chart, items, i, j)
+                _multiply(chart, left, right, matrix, weights.rules[STRAIGHT], m)
+                _multiply(chart, right, left, matrix, weights.rules[INVERTED], m)
+            if 0 < size <= weights.size[2] and weights.size[2] > 1:
+                _add_phrases(chart, weights, i, j)
+            _add_words(chart, weights, i, j)
 
 
 @njit_inline
-def _inside(chart, items, i, j, x, y):
-    """Return the inside sum of a cell; 0 for the empty cell."""
-    return chart[_matrix(i, j, items.size[1]) + x * (items.size[1] + 1) + y]
+def _inside(chart, weights, i, j, x, y):
+    return chart[_matrix(i, j, weights.size[1]) + x * (weights.size[1] + 1) + y]
 
 
 @njit
-def _split(chart, items, i, j, x, y, left):
-    """Return the rule and the split of a cell, (rule, k, z); `left` is a uniform number times the cell's inside sum.
+def _split(chart, weights, i, j, x, y, left):
+    """Return the rule and split (rule, k, z) of a cell. `left` is a uniform number times its inside sum.
 
-    Candidates in order: the emission, straight splits, inverted splits, each by source and then target position.
+    Candidates are the emission, straight splits, then inverted splits, sorted by source and target position.
     """
     best = (PAIR, i, x)
     if j - i <= 1 and y - x <= 1:
         if i == j:
-            p, best = items.target_nulls[x], (TARGET_NULL, i, x)
+            p, best = weights.target_nulls[x], (TARGET_NULL, i, x)
         elif x == y:
-            p, best = items.source_nulls[i], (SOURCE_NULL, i, x)
+            p, best = weights.source_nulls[i], (SOURCE_NULL, i, x)
         else:
-            p = items.pairs[i, x]
+            p = weights.pairs[i, x]
         left -= p
         if left < 0.0:
             return best
-    elif is_phrase(items.size[2], j - i, y - x):
-        p = phrase_weight(items, i, x, j - i, y - x)
+    elif is_phrase(weights.size[2], j - i, y - x):
+        p = phrase_weight(weights, i, x, j - i, y - x)
         if p > 0.0:
             best = (phrase_rule(j - i, y - x), i, x)
             left -= p
@@ -193,10 +189,10 @@ def _split(chart, items, i, j, x, y, left):
         for k in range(i, j + 1):
             for z in range(x, y + 1):
                 if rule == STRAIGHT:
-                    share = _inside(chart, items, i, k, x, z) * _inside(chart, items, k, j, z, y)
+                    share = _inside(chart, weights, i, k, x, z) * _inside(chart, weights, k, j, z, y)
                 else:
-                    share = _inside(chart, items, i, k, z, y) * _inside(chart, items, k, j, x, z)
-                share *= items.rules[rule]
+                    share = _inside(chart, weights, i, k, z, y) * _inside(chart, weights, k, j, x, z)
+                share *= weights.rules[rule]
                 if share > 0.0:
                     best = (rule, k, z)
                     left -= share
@@ -207,7 +203,7 @@ def _split(chart, items, i, j, x, y, left):
 
 @njit_inline
 def push_children(stack, depth, rule, cell, k, z):
-    """Push the cells of the right and the left child of a split at (k, z); returns the height of the stack."""
+    """Push the right and the left child of a split at (k, z). Returns the height of the stack."""
     i, j, x, y = cell
     low, high = (z, y) if rule == STRAIGHT else (x, z)
     stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = k, j, low, high
@@ -218,18 +214,18 @@ def push_children(stack, depth, rule, cell, k, z):
 
 
 @njit
-def draw_derivation(chart, items, random, nodes):
-    """Sample a derivation top-down from the inside sums; returns (length, stream state)."""
+def draw_derivation(chart, weights, random, nodes):
+    """Sample a derivation top-down from inside sums. Returns its length and the stream state."""
     stack = nodes.stack
-    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, items.size[0], 0, items.size[1]
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, weights.size[0], 0, weights.size[1]
     depth, length = 1, 0
     while depth > 0:
         depth -= 1
         i, j = np.int64(stack[depth, 0]), np.int64(stack[depth, 1])
         x, y = np.int64(stack[depth, 2]), np.int64(stack[depth, 3])
         random = advance(random)
-        u = uniform(random) * _inside(chart, items, i, j, x, y)
-        rule, k, z = _split(chart, items, i, j, x, y, u)
+        u = uniform(random) * _inside(chart, weights, i, j, x, y)
+        rule, k, z = _split(chart, weights, i, j, x, y, u)
         nodes.rules[length], nodes.source[length], nodes.target[length] = rule, i, x
         length += 1
         if rule in (STRAIGHT, INVERTED):
@@ -239,7 +235,7 @@ def draw_derivation(chart, items, random, nodes):
 
 @njit
 def scale_emissions(emissions, n, m, scale):
-    """Multiply each emission by the factors of its words; `scale` is float64[n + m]."""
+    """Multiply each emission by the factors of its words, `scale` float64[n + m]."""
     for i in range(n):
         emissions.source_nulls[i] *= scale[i]
         for x in range(m):
@@ -262,20 +258,20 @@ def scale_emissions(emissions, n, m, scale):
 
 
 @njit
-def level_out(items, scale):
-    """Scale the weights word by word so that each word's best emission is about 1, which keeps sums finite.
+def normalize_emissions(weights, scale):
+    """Scale emissions so that the best emission of each word is about 1, which keeps sums finite.
 
-    Every derivation contains each word once, so all are scaled by the same factor, stored in `scale` float64[n + m].
+    All derivations are scaled alike, since each emits each word once. `scale` float64[n + m] receives the factors.
     """
-    n, m = items.size[0], items.size[1]
+    n, m = weights.size[0], weights.size[1]
     for i in range(n):
-        best = items.source_nulls[i] * items.source_nulls[i]
+        best = weights.source_nulls[i] * weights.source_nulls[i]
         for x in range(m):
-            best = max(best, items.pairs[i, x])
+            best = max(best, weights.pairs[i, x])
         scale[i] = 1.0 / np.sqrt(best)
     for x in range(m):
-        best = items.target_nulls[x] * items.target_nulls[x]
+        best = weights.target_nulls[x] * weights.target_nulls[x]
         for i in range(n):
-            best = max(best, items.pairs[i, x])
+            best = max(best, weights.pairs[i, x])
         scale[n + x] = 1.0 / np.sqrt(best)
-    scale_emissions(items, n, m, scale)
+    scale_emissions(weights, n, m, scale)

@@ -1,8 +1,8 @@
-"""ITG derivations as preorder rule strings, and the spans that follow from them.
+"""ITG derivations as rule strings in preorder, and the spans of their nodes.
 
-A derivation of n source and m target words has up to 2 (n + m) - 1 rules. Each internal node precedes its left child,
-which precedes its right child; left and right are in source order. A rule is its type; the rule of a phrase pair also
-encodes the two lengths.
+A derivation of n source and m target words has up to 2 (n + m) - 1 rules. An internal node precedes its left child,
+which precedes its right child. Left and right are in source order. A rule number is the rule type, or encodes the two
+lengths of a phrase pair.
 """
 
 from typing import NamedTuple
@@ -20,9 +20,9 @@ STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
 """Rule types: X → [X X], ⟨X X⟩, f/e, f/ε, ε/e."""
 RULE_TYPES = 5
 
-_MOST = MAX_ITG_PHRASE_LENGTH
-"""The rule that emits s source and t target words (not one each) is _MOST s + t."""
-_FIRST_PHRASE, _LAST_PHRASE = _MOST + 2, _MOST * _MOST + _MOST
+_PHRASE_BASE = MAX_ITG_PHRASE_LENGTH
+"""The rule of a phrase pair of s source and t target words has the number `_PHRASE_BASE` * s + t."""
+_FIRST_PHRASE, _LAST_PHRASE = _PHRASE_BASE + 2, _PHRASE_BASE * _PHRASE_BASE + _PHRASE_BASE
 
 NODE = np.dtype(
     [
@@ -30,39 +30,42 @@ NODE = np.dtype(
         ("size", np.int16), ("right", np.int16),
     ]
 )  # fmt: skip
-"""Node in preorder: rule, half-open spans [i, j) and [x, y), size of the subtree, right child (the left is next)."""
+"""Node in preorder: rule, spans [i, j) and [x, y), size of the subtree, and right child.
+
+The left child is the next node.
+"""
 
 
 @njit_inline
 def source_words(rule):
-    """Return the number of source words that an emission emits."""
+    """Return the number of source words of an emission."""
     if rule > TARGET_NULL:
-        return (rule - 1) // _MOST
+        return (rule - 1) // _PHRASE_BASE
     return 0 if rule == TARGET_NULL else 1
 
 
 @njit_inline
 def target_words(rule):
-    """Return the number of target words that an emission emits."""
+    """Return the number of target words of an emission."""
     if rule > TARGET_NULL:
-        return (rule - 1) % _MOST + 1
+        return (rule - 1) % _PHRASE_BASE + 1
     return 0 if rule == SOURCE_NULL else 1
 
 
 @njit_inline
 def phrase_rule(height, width):
     """Return the rule that emits `height` source and `width` target words."""
-    return PAIR if height == 1 and width == 1 else _MOST * height + width
+    return PAIR if height == 1 and width == 1 else _PHRASE_BASE * height + width
 
 
 @njit_inline
 def rule_type(rule):
-    """Return the type of a rule; every phrase pair has the type `PAIR`."""
+    """Return the type of a rule. All phrase pairs have the type `PAIR`."""
     return PAIR if rule > TARGET_NULL else rule
 
 
 class Derivations(NamedTuple):
-    """One derivation per pair: `rules` uint8[N] from `offset` int64[P + 1] on, of which `length` int32[P] are used."""
+    """Derivations of pairs. Each one is the first `length` int32[P] of its `rules` uint8[N]."""
 
     rules: NDArray[np.uint8]
     offset: NDArray[np.int64]
@@ -74,7 +77,7 @@ class Derivations(NamedTuple):
 
 
 def empty_derivations(batch: ItgBatch) -> Derivations:
-    """Allocate a derivation for each pair."""
+    """Allocate memory for a derivation of each pair."""
     words = np.diff(batch.source_offset) + np.diff(batch.target_offset)
     offset = np.zeros(batch.size + 1, np.int64)
     np.cumsum(np.maximum(2 * words - 1, 0), out=offset[1:])
@@ -88,9 +91,9 @@ def longest_derivation(derivations: Derivations) -> int:
 
 @njit
 def lay_out(rules, length, nodes):
-    """Write the nodes NODE[length] of a rule string; returns True if it is one derivation of at least one word."""
+    """Write the nodes of a rule string. Returns True if it is one derivation of at least one word."""
     depth = 0
-    # Compute sizes from the end. Until the parent is reached, x and y of a node hold its numbers of words.
+    # Go from the end, since sizes depend on children. Until the second loop, j and y are numbers of words.
     for at in range(length - 1, -1, -1):
         node = nodes[at]
         rule = rules[at]
@@ -136,7 +139,7 @@ def lay_out(rules, length, nodes):
 
 @njit
 def covers_pair(batch, pair, nodes, length):
-    """Check if the nodes cover exactly the words of a pair and contain no phrase that is too long."""
+    """Check if nodes cover exactly the words of a pair, without phrases that are too long."""
     if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
         return False
     if nodes[0]["y"] != batch.target_offset[pair + 1] - batch.target_offset[pair]:
@@ -149,7 +152,7 @@ def covers_pair(batch, pair, nodes, length):
 
 
 def list_nodes(derivations: Derivations, pair: int) -> NDArray[np.void]:
-    """Return the nodes NODE[length] of one pair's derivation in preorder."""
+    """Return the nodes of the derivation of a pair in preorder, NODE[length]."""
     nodes = np.zeros(int(derivations.length[pair]), NODE)
     lay_out(derivations.rules[derivations.offset[pair] :], len(nodes), nodes)
     return nodes
@@ -157,7 +160,7 @@ def list_nodes(derivations: Derivations, pair: int) -> NDArray[np.void]:
 
 @njit_allocating
 def encode(derivations: Derivations) -> Blobs:
-    """Return each pair's derivation as bytes, one per rule."""
+    """Return the derivation of each pair as bytes, one per rule."""
     offsets = np.zeros(len(derivations.length) + 1, np.int64)
     content = np.empty(derivations.length.sum(), np.uint8)
     for pair in range(len(derivations.length)):
@@ -169,7 +172,7 @@ def encode(derivations: Derivations) -> Blobs:
 
 @njit
 def _unpack(batch, offsets, content, derivations, nodes, wrong):
-    """Decode all derivations, and mark pairs whose bytes do not derive their words in `wrong`."""
+    """Decode all derivations. Marks pairs in `wrong` if their bytes do not derive their words."""
     for pair in range(len(derivations.length)):
         length = offsets[pair + 1] - offsets[pair]
         first = derivations.offset[pair]
@@ -189,7 +192,7 @@ def _unpack(batch, offsets, content, derivations, nodes, wrong):
 
 
 def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
-    """Return the derivations that `encode` wrote. Raises `DerivationError` if bytes do not derive their pair."""
+    """Decode derivations. Raises `DerivationError` if bytes do not derive the words of their pair."""
     derivations = empty_derivations(batch)
     nodes = np.zeros(longest_derivation(derivations), NODE)
     wrong = np.zeros(batch.size, np.bool_)

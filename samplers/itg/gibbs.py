@@ -1,8 +1,8 @@
-"""Local Gibbs sampler of ITG derivations [BC10 §3; Blunsom et al. 2009]; see docs/model.md, section 7.
+"""Local Gibbs sampler of ITG derivations [BC10 §3; Blunsom et al. 2009] (docs/model.md, section 7).
 
-A move takes a node, its children and the children of one child: up to three subtrees. The words of subtrees that are
-leaves may be emitted differently, singly or in phrases. The structure above the subtrees is resampled among all
-derivations of these pieces.
+A move selects up to three subtrees (pieces) below a node: its children, one of which is replaced by its own children.
+The rules above the pieces are resampled among all derivations of the pieces. The words of pieces that are leaves may be
+emitted differently, singly or in phrases.
 """
 
 from typing import NamedTuple
@@ -47,10 +47,11 @@ from hierogram.samplers.itg.model import (
 )
 
 PIECES = 3
-"""Maximum number of subtrees in a move."""
+"""Maximum number of pieces of a move."""
 
 _WORD = -1
-_BLOCKS, _SOURCES, _TARGETS = 0, 1, 2
+"""Piece of an item that is a single word."""
+_PIECES, _SOURCES, _TARGETS = 0, 1, 2
 
 
 class LocalMove(NamedTuple):
@@ -62,14 +63,14 @@ class LocalMove(NamedTuple):
     drawn: SampledDerivation
     # int32[3]: root nodes of the subtrees, in source order.
     pieces: NDArray[np.int32]
-    # int32[3 L, 2]: piece of each item (-1: a single word) and its word.
+    # int32[3 L, 2]: root node of each item or `_WORD`, and its first word.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
-    # int32[8, 3]: current rules with the words they emit.
+    # int32[8, 3]: rules that the move removes, and the first words of their spans.
     old: NDArray[np.int32]
     # int64[3]: number of pieces, source items and target items.
     numbers: NDArray[np.int64]
-    # NODE and uint8: the pair's current derivation and the next one.
+    # NODE and uint8: nodes of the current derivation, and rules of the new subtree.
     nodes: NDArray[np.void]
     rules: NDArray[np.uint8]
 
@@ -92,14 +93,14 @@ def make_local_move(longest: int, longest_phrase: int = 1) -> LocalMove:
 
 
 @njit
-def _take_pieces(local, at, side):
-    """Write the pieces of a move at a node; the left (`side` 0) or right child is replaced by its children."""
+def _select_pieces(local, at, side):
+    """Select the pieces at a node. The left (`side` 0) or right child is replaced by its children."""
     nodes, pieces = local.nodes, local.pieces
     local.numbers[:] = 0
     rule = nodes[at]["rule"]
     if rule >= PAIR:
         pieces[0] = at
-        local.numbers[_BLOCKS] = 1
+        local.numbers[_PIECES] = 1
         return
     left, right = at + 1, np.int64(nodes[at]["right"])
     opened = left if side == 0 else right
@@ -111,15 +112,15 @@ def _take_pieces(local, at, side):
         else:
             pieces[number] = child
             number += 1
-    local.numbers[_BLOCKS] = number
+    local.numbers[_PIECES] = number
 
 
 @njit
 def _list_items(local):
-    """List the items of the pieces: source items in source order, target items in target order."""
+    """List the items to derive: words of leaves, and pieces with rules. Both sides are in word order."""
     nodes = local.nodes
     sources = targets = 0
-    for number in range(local.numbers[_BLOCKS]):
+    for number in range(local.numbers[_PIECES]):
         piece = local.pieces[number]
         node = nodes[piece]
         i, j, x, y = np.int64(node["i"]), np.int64(node["j"]), np.int64(node["x"]), np.int64(node["y"])
@@ -127,7 +128,7 @@ def _list_items(local):
         if node["rule"] >= PAIR:
             item = _WORD
         else:
-            # A piece is one item, whatever its number of words.
+            # Other pieces are one item per side, regardless of the number of words.
             j, y = min(j, i + 1), min(y, x + 1)
         for word in range(i, j):
             local.source[sources, 0], local.source[sources, 1] = item, word
@@ -144,21 +145,20 @@ def _list_items(local):
 
 @njit
 def _list_rules(local, at):
-    """List the rules that a move removes; returns their number."""
     nodes = local.nodes
     number = 0
-    place, last = at, at + nodes[at]["size"]
-    while place < last:
-        node = nodes[place]
+    position, last = at, at + nodes[at]["size"]
+    while position < last:
+        node = nodes[position]
         piece = False
-        for k in range(local.numbers[_BLOCKS]):
-            piece |= local.pieces[k] == place
+        for k in range(local.numbers[_PIECES]):
+            piece |= local.pieces[k] == position
         if piece and node["rule"] < PAIR:
-            place += np.int64(node["size"])
+            position += np.int64(node["size"])
             continue
         local.old[number, 0], local.old[number, 1], local.old[number, 2] = node["rule"], node["i"], node["x"]
         number += 1
-        place += 1
+        position += 1
     return number
 
 
@@ -170,7 +170,7 @@ def _remove_old(batch, pair, counts, local, number):
 
 @njit
 def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
-    """Set the weights of the phrase pairs that begin at an item and consist of adjacent single words."""
+    """Set the weights of phrase pairs of adjacent single words that begin at items p and q."""
     items, source, target = local.items, local.source, local.target
     longest = items.size[2]
     items.phrases[p, q] = 0.0
@@ -181,9 +181,9 @@ def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
             if target[q + t - 1, 0] != _WORD:
                 break
             if s + t > 2:
-                of_type = phrase_type(batch, pair, source[p, 1], target[q, 1], s, t)
-                mass = pair_mass(batch, base, of_type)
-                items.phrases[p, q, phrase_offset(longest, s, t)] = scale * (counts.pairs[of_type] + mass)
+                pair_type = phrase_type(batch, pair, source[p, 1], target[q, 1], s, t)
+                mass = pair_mass(batch, base, pair_type)
+                items.phrases[p, q, phrase_offset(longest, s, t)] = scale * (counts.pairs[pair_type] + mass)
 
 
 @njit
@@ -201,8 +201,8 @@ def _weigh_items(batch, pair, base, counts, local):
     for p in range(n):
         for q in range(m):
             if source[p, 0] == _WORD and target[q, 0] == _WORD:
-                of_type = batch.types[batch.cell_offset[pair] + source[p, 1] * width + target[q, 1]]
-                items.pairs[p, q] = scale * (counts.pairs[of_type] + pair_mass(batch, base, of_type))
+                pair_type = batch.types[batch.cell_offset[pair] + source[p, 1] * width + target[q, 1]]
+                items.pairs[p, q] = scale * (counts.pairs[pair_type] + pair_mass(batch, base, pair_type))
             else:
                 items.pairs[p, q] = 1.0 if source[p, 0] == target[q, 0] else 0.0
     if items.size[2] > 1:
@@ -231,7 +231,6 @@ def _weigh_items(batch, pair, base, counts, local):
 
 @njit_inline
 def _old_weight(local, k):
-    """Return the frozen weight of one removed rule."""
     rule, i, x = local.old[k, 0], local.old[k, 1], local.old[k, 2]
     p = q = 0
     while rule >= PAIR and source_words(rule) > 0 and (local.source[p, 0] != _WORD or local.source[p, 1] != i):
@@ -243,7 +242,7 @@ def _old_weight(local, k):
 
 @njit
 def _add_old(batch, pair, base, counts, local, number):
-    """Add the removed rules back one by one; returns their sequential probability divided by their frozen weights."""
+    """Count the removed rules one by one. Returns their probability divided by their frozen weights."""
     ratio = 1.0
     for k in range(number):
         p = add_rule(batch, pair, base, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2])
@@ -253,14 +252,14 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Add (change 1) or remove (-1) the sampled rules one by one; returns like `_add_old`."""
+    """Count (change 1) or remove (-1) the sampled rules one by one. Returns a ratio like `_add_old`."""
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):
         rule, p, q = np.int64(drawn.rules[k]), drawn.source[k], drawn.target[k]
         if _is_piece(local, rule, p, q):
             continue
-        # An item that a null does not emit may be past the last one.
+        # Read words only of emitted items, since the index of another item may be past the end.
         i = local.source[p, 1] if rule >= PAIR and source_words(rule) > 0 else 0
         x = local.target[q, 1] if rule >= PAIR and target_words(rule) > 0 else 0
         if change < 0:
@@ -272,7 +271,7 @@ def _add_new(batch, pair, base, counts, local, length, change):
 
 @njit_inline
 def _is_piece(local, rule, p, q):
-    """Check if a sampled leaf represents a subtree that stays unchanged."""
+    """Check if a sampled leaf represents a piece with rules, which is unchanged."""
     if rule == TARGET_NULL:
         return local.target[q, 0] != _WORD
     return rule >= PAIR and local.source[p, 0] != _WORD
@@ -280,7 +279,7 @@ def _is_piece(local, rule, p, q):
 
 @njit
 def _reverse_probability(local, length):
-    """Return the probability that the reverse move selects the same pieces; 0 if it cannot."""
+    """Return the probability that the reverse move selects the same pieces, or 0 if it cannot."""
     leaves = 0
     has_piece = False
     for k in range(length):
@@ -295,44 +294,43 @@ def _reverse_probability(local, length):
 
 @njit
 def _selection_probability(local):
-    """Return the probability that this move selects its pieces."""
     has_piece = False
-    for k in range(local.numbers[_BLOCKS]):
+    for k in range(local.numbers[_PIECES]):
         has_piece |= local.nodes[local.pieces[k]]["rule"] < PAIR
-    return 1.0 if local.numbers[_BLOCKS] < PIECES and not has_piece else 0.5
+    return 1.0 if local.numbers[_PIECES] < PIECES and not has_piece else 0.5
 
 
 @njit
 def _replace(local, rules, length, at, sampled_length):
-    """Replace a subtree by the sampled derivation; returns the new length."""
+    """Replace a subtree by the sampled derivation. Returns the new length."""
     end = at + local.nodes[at]["size"]
     to = 0
     for k in range(sampled_length):
         rule, p, q = np.int64(local.drawn.rules[k]), local.drawn.source[k], local.drawn.target[k]
         if _is_piece(local, rule, p, q):
             piece = local.target[q, 0] if rule == TARGET_NULL else local.source[p, 0]
-            for place in range(piece, piece + local.nodes[piece]["size"]):
-                local.rules[to] = rules[place]
+            for position in range(piece, piece + local.nodes[piece]["size"]):
+                local.rules[to] = rules[position]
                 to += 1
         else:
             local.rules[to] = rule
             to += 1
     moved = to - (end - at)
     if moved > 0:
-        for place in range(length - 1, end - 1, -1):
-            rules[place + moved] = rules[place]
+        for position in range(length - 1, end - 1, -1):
+            rules[position + moved] = rules[position]
     elif moved < 0:
-        for place in range(end, length):
-            rules[place + moved] = rules[place]
-    for place in range(to):
-        rules[at + place] = local.rules[place]
+        for position in range(end, length):
+            rules[position + moved] = rules[position]
+    for position in range(to):
+        rules[at + position] = local.rules[position]
     return length + moved
 
 
 @njit
 def _move(batch, pair, base, counts, local, at, side, random):
-    """Resample around one node; returns (length of the sampled derivation or 0 if rejected, stream state)."""
-    _take_pieces(local, at, side)
+    """Resample below a node. Returns the length of the new derivation, 0 if rejected, and stream state."""
+    _select_pieces(local, at, side)
     _list_items(local)
     number = _list_rules(local, at)
     _remove_old(batch, pair, counts, local, number)
@@ -355,7 +353,7 @@ def _move(batch, pair, base, counts, local, at, side, random):
 
 @njit
 def resample_locally(batch, pair, state, local, random):
-    """Try one move per rule of the pair's longest derivation, at random nodes; returns the number of accepted moves."""
+    """Try as many moves at random nodes as a derivation can have rules. Returns the number accepted."""
     derivations, counts, base = state
     rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
     length = np.int64(derivations.length[pair])
@@ -367,7 +365,7 @@ def resample_locally(batch, pair, state, local, random):
         node = np.int64(uniform(random) * moves)
         random = advance(random)
         side = 0 if uniform(random) < 0.5 else 1
-        # Ranks beyond the derivation and null emissions of single words have no alternative.
+        # Skip nodes beyond the derivation, which keep the number of moves fixed, and nulls, which have no alternative.
         if node < length and local.nodes[node]["rule"] not in (SOURCE_NULL, TARGET_NULL):
             sampled_length, random = _move(batch, pair, base, counts, local, node, side, random)
             if sampled_length > 0:

@@ -1,6 +1,6 @@
-"""IBM Model 1 in both directions over a batch's word pairs: the base of emissions [BC10 §1; Brown et al. 1993].
+"""IBM Model 1 in both directions, for the base distribution of emissions [BC10 §1; Brown et al. 1993].
 
-Sentences have the empty word as an additional conditioning word.
+The empty word is an additional conditioning word of each sentence.
 """
 
 from typing import NamedTuple
@@ -29,31 +29,31 @@ class Model1(NamedTuple):
 
 @njit
 def _expect(batch, from_source, p, null, expected, expected_null):
-    """Add the expected number of times that each word generates each word of the other side."""
+    """Add the expected number of times that each conditioning word generates each emitted word."""
     words, offset = batch.source, batch.source_offset
     if from_source:
         words, offset = batch.target, batch.target_offset
     for pair in range(len(batch.pairs)):
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
         height = batch.source_offset[pair + 1] - batch.source_offset[pair]
-        # Cells are stored row by row, so the stride depends on the direction.
-        given, apart, step = (height, width, 1) if from_source else (width, 1, width)
+        # The strides depend on the direction, since cells are stored row by row.
+        given, given_stride, step = (height, width, 1) if from_source else (width, 1, width)
         for k in range(offset[pair + 1] - offset[pair]):
             word = words[offset[pair] + k]
             first = batch.cell_offset[pair] + k * step
             mass = null[word]
             for i in range(given):
-                mass += p[batch.types[first + i * apart]]
+                mass += p[batch.types[first + i * given_stride]]
             expected_null[word] += null[word] / mass
             for i in range(given):
-                t = batch.types[first + i * apart]
+                t = batch.types[first + i * given_stride]
                 expected[t] += p[t] / mass
 
 
 def _train(
     batch: ItgBatch, from_source: bool, prior: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return P(emitted | given) of each type and P(emitted | empty word), initialized uniformly (plus the prior)."""
+    """Return P(emitted | given) of each type and P(emitted | empty word)."""
     given, words = batch.type_target, batch.source_words
     if from_source:
         given, words = batch.type_source, batch.target_words
@@ -70,10 +70,7 @@ def _train(
 
 
 def train_model1(batch: ItgBatch, prior: NDArray[np.float64] | None = None) -> Model1:
-    """Train Model 1 in both directions by expectation maximization, smoothed so that no probability is 0.
-
-    `prior` float64[T] is added to the expected counts of each type.
-    """
+    """Train Model 1 in both directions. `prior` float64[T] is added to the expected count of each type."""
     target, null_target = _train(batch, True, prior)
     source, null_source = _train(batch, False, prior)
     return Model1(target, source, null_target, null_source)

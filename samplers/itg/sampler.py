@@ -1,4 +1,4 @@
-"""ITG samplers (slice, local, exhaustive) over one model; the interface is `hierogram.samplers.kernel`.
+"""ITG samplers of one model, with the interface of `hierogram.samplers.kernel`.
 
     kernel = build(batch, settings, SLICE)
     state = kernel.init(seed, MODEL1)
@@ -22,9 +22,9 @@ from hierogram.samplers.itg.charts import (
     SampledDerivation,
     Weights,
     draw_derivation,
-    level_out,
     make_sampled_derivation,
     make_weights,
+    normalize_emissions,
     sum_inside,
 )
 from hierogram.samplers.itg.derivations import (
@@ -70,8 +70,8 @@ from hierogram.samplers.kernel import Report
 
 SLICE, GIBBS, EXHAUSTIVE, FLAT = "slice", "gibbs", "exhaustive", "flat"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, FLAT)
-"""Slice sampling with Beta slices, local moves, full charts, slice sampling with flat slices."""
-OF_SLICES = {named.FLAT: FLAT, named.BETA: SLICE}
+"""Slice sampling with Beta slices, local moves, full charts, and slice sampling with flat slices."""
+SLICE_METHODS = {named.FLAT: FLAT, named.BETA: SLICE}
 """Method for each slice distribution."""
 
 _SLICE, _GIBBS, _EXHAUSTIVE, _FLAT = range(4)
@@ -87,37 +87,30 @@ class ItgState(NamedTuple):
 
 
 class ItgPlan(NamedTuple):
-    """Plan of one sweep: its `number` in the chain, and each pair's own sweep number, int64[P]; 0 skips the pair."""
+    """Number of a sweep in the chain, and in the chain of each pair int64[P] (0 to skip the pair)."""
 
     number: int
     sweeps: NDArray[np.int64]
 
 
 class ItgScratch(NamedTuple):
-    """Scratch memory of a sweep.
-
-    `whole` float64 is the chart of the exhaustive sampler, `scale` float64[n + m]; `numbers` int64[6] accumulates
-    statistics.
-    """
+    """Scratch memory of a sweep. `numbers` int64[6] are the fields of `ItgInfo`."""
 
     nodes: NDArray[np.void]
     proposed: NDArray[np.void]
     weights: Weights
     chart: SparseChart
     local: LocalMove
-    items: Weights
+    scaled: Weights
     drawn: SampledDerivation
-    whole: NDArray[np.float64]
+    full_chart: NDArray[np.float64]
     scale: NDArray[np.float64]
     numbers: NDArray[np.int64]
 
 
 @njit
 def _accept(batch, pair, state, scratch, proposal, random):
-    """Accept or reject a proposal by Metropolis–Hastings [Johnson, Griffiths & Goldwater 2007], and count the result.
-
-    `proposal` holds the rules and length of a derivation. The weights in `scratch` exclude the pair's own rules.
-    """
+    """Accept or reject a proposal (rules, length) by Metropolis–Hastings [Johnson et al. 2007]."""
     derivations, counts, base = state
     rules, length = proposal
     first = derivations.offset[pair]
@@ -137,8 +130,8 @@ def _accept(batch, pair, state, scratch, proposal, random):
 
 
 @njit
-def _settle(batch, pair, state, scratch, proposal, random):
-    """Count the derivation after a draw; until then the pair's rules are not counted."""
+def _count_drawn(batch, pair, state, scratch, proposal, random):
+    """Accept or reject a drawn derivation, and count the rules of the pair again."""
     rules, length = proposal
     derivations = state.derivations
     is_same = length == derivations.length[pair]
@@ -155,8 +148,8 @@ def _settle(batch, pair, state, scratch, proposal, random):
 
 
 @njit
-def _begin(batch, pair, state, scratch):
-    """Remove a pair's rules from the counts and weigh all rules it can use; returns the derivation's length."""
+def _start_visit(batch, pair, state, scratch):
+    """Remove the rules of a pair from the counts, and weigh rules. Returns the length of the derivation."""
     derivations = state.derivations
     length = np.int64(derivations.length[pair])
     lay_out(derivations.rules[derivations.offset[pair] :], length, scratch.nodes)
@@ -167,9 +160,9 @@ def _begin(batch, pair, state, scratch):
 
 @njit
 def _visit_by_slices(batch, pair, state, scratch, slices, visit):
-    """Resample a pair by slices; returns False if the chart is out of room. `slices`: a, and True for flat slices."""
+    """Resample a pair by `slices` (a, and True if flat). Returns False if the chart is too small."""
     shape, flat = slices
-    length = _begin(batch, pair, state, scratch)
+    length = _start_visit(batch, pair, state, scratch)
     if flat:
         drawn = draw_by_flat_slices(scratch.chart, scratch.weights, shape, scratch.nodes, length, visit)
     else:
@@ -180,24 +173,24 @@ def _visit_by_slices(batch, pair, state, scratch, slices, visit):
             return False
         scratch.numbers[_GIVEN_UP] += 1
     else:
-        _settle(batch, pair, state, scratch, (scratch.chart.rules, drawn), ~visit)
+        _count_drawn(batch, pair, state, scratch, (scratch.chart.rules, drawn), ~visit)
     scratch.numbers[_CELLS] += scratch.chart.registers[CELLS]
     scratch.numbers[_COMBINATIONS] += scratch.chart.registers[COMBINATIONS]
     return True
 
 
 @njit
-def _visit_whole(batch, pair, state, scratch, visit):
-    _begin(batch, pair, state, scratch)
-    items, weights = scratch.items, scratch.weights
+def _visit_exhaustively(batch, pair, state, scratch, visit):
+    _start_visit(batch, pair, state, scratch)
+    scaled, weights = scratch.scaled, scratch.weights
     n, m = np.int64(scratch.nodes[0]["j"]), np.int64(scratch.nodes[0]["y"])
-    items.size[0], items.size[1] = n, m
-    copy_emissions(weights, items, n, m)
-    items.rules[STRAIGHT], items.rules[INVERTED] = weights.rules[STRAIGHT], weights.rules[INVERTED]
-    level_out(items, scratch.scale)
-    sum_inside(scratch.whole, items)
-    drawn, random = draw_derivation(scratch.whole, items, visit, scratch.drawn)
-    _settle(batch, pair, state, scratch, (scratch.drawn.rules, drawn), random)
+    scaled.size[0], scaled.size[1] = n, m
+    copy_emissions(weights, scaled, n, m)
+    scaled.rules[STRAIGHT], scaled.rules[INVERTED] = weights.rules[STRAIGHT], weights.rules[INVERTED]
+    normalize_emissions(scaled, scratch.scale)
+    sum_inside(scratch.full_chart, scaled)
+    drawn, random = draw_derivation(scratch.full_chart, scaled, visit, scratch.drawn)
+    _count_drawn(batch, pair, state, scratch, (scratch.drawn.rules, drawn), random)
 
 
 @njit_inline
@@ -208,11 +201,11 @@ def _products(n, m):
 
 @njit
 def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
-    """Resample a range of pairs; returns the pair whose chart had no room, or the end of the range.
+    """Resample a range of pairs. Returns the pair where the chart is too small, or the end of the range.
 
-    `methods`: index into `METHODS`, a for short and for long pairs, and maximum number of products of a short pair.
+    `methods` is an index into `METHODS`, a for short and for long pairs, and maximum number of products of short pairs.
     """
-    method, of_short, of_long, max_cells = methods
+    method, short_shape, long_shape, max_cells = methods
     first, last = pairs
     for pair in range(first, last):
         if plan.sweeps[pair] == 0 or state.derivations.length[pair] == 0:
@@ -224,14 +217,14 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
             scratch.numbers[_PROPOSED] += 2 * (n + m) - 1
             scratch.numbers[_ACCEPTED] += resample_locally(batch, pair, state, scratch.local, visit)
         elif method == _EXHAUSTIVE:
-            _visit_whole(batch, pair, state, scratch, visit)
+            _visit_exhaustively(batch, pair, state, scratch, visit)
         else:
-            shape = of_short if _products(n, m) <= max_cells else of_long
+            shape = short_shape if _products(n, m) <= max_cells else long_shape
             if not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
                 return pair
             if _products(n, m) > scratch.chart.registers[LIMIT]:
-                # Whether a chart is given up depends on the derivation, so the local pass must follow in either case
-                # to stay exact.
+                # Local moves must not depend on giving up the chart, which depends on the derivation: sampling would
+                # not be exact. So they follow for all pairs that might be given up.
                 resample_locally(batch, pair, state, scratch.local, mix(visit))
         scratch.numbers[_RESAMPLED] += 1
     return last
@@ -239,20 +232,20 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
 
 _PAIRS_PER_REPORT = 512
 MAX_CHART = 1 << 25
-"""Maximum number of cells of the exhaustive sampler's chart: 256 MiB."""
+"""Maximum number of cells of a chart of the exhaustive sampler (256 MiB)."""
 
 
 class ItgInfo(NamedTuple):
     """Statistics of a sweep."""
 
-    # Resampled pairs.
+    # Number of resampled pairs.
     resampled: int
-    # Proposals that differ from the current derivation, and accepted ones (local sampler: accepted moves).
+    # Number of proposals that differ from the current derivation, and of accepted ones. Moves for the local sampler.
     proposed: int
     accepted: int
-    # Charts that were given up.
+    # Number of charts that were given up.
     given_up: int
-    # Cells and combinations of the charts.
+    # Number of cells and combinations of all charts.
     cells: int
     combinations: int
 
@@ -272,13 +265,13 @@ def _count_all(batch, derivations, counts, nodes):
 
 
 class ItgKernel:
-    """Sampler of one batch; not thread-safe."""
+    """Sampler of one batch. Not thread-safe."""
 
     def __init__(self, batch: ItgBatch, settings: ItgSettings, method: str, model1: Model1 | None) -> None:
         if method not in METHODS:
             raise AlignmentInputError(f"unknown ITG sampler {method!r}: expected {', '.join(METHODS)}")
-        of_long = settings.slice_shape if settings.long_shape is None else settings.long_shape
-        shapes = settings.slice_shape, of_long
+        long_shape = settings.slice_shape if settings.long_shape is None else settings.long_shape
+        shapes = settings.slice_shape, long_shape
         for shape in shapes:
             if not 0 < shape <= 1:
                 raise AlignmentInputError(f"the shape of slices must be > 0 and <= 1, got {shape}")
@@ -299,12 +292,12 @@ class ItgKernel:
             make_local_move(2 * (n + m), phrase),
             make_weights(n, m, phrase),
             make_sampled_derivation(n, m),
-            np.zeros(self._whole()),
+            np.zeros(self._full_chart_size()),
             np.zeros(n + m),
             np.zeros(6, np.int64),
         )
 
-    def _whole(self) -> int:
+    def _full_chart_size(self) -> int:
         n, m = np.diff(self.batch.source_offset), np.diff(self.batch.target_offset)
         cells = (n + 1) * (n + 2) // 2 * (m + 1) ** 2
         if self.method != EXHAUSTIVE:
@@ -327,8 +320,8 @@ class ItgKernel:
     ) -> ItgState:
         """Return the initial state. Raises `AlignmentInputError` for an unknown start.
 
-        `links` int32[N], for M4: one-to-one target position of each source word, or -1. `due` bool[P]: pairs that get a
-        derivation; None for all.
+        `links` int32[N] are the target positions of source words for M4, one-to-one or -1. `due` bool[P] are the pairs
+        that get a derivation, or None for all pairs.
         """
         if start not in STARTS or (start == LINKS and links is None):
             raise AlignmentInputError(f"unknown start {start!r}: expected {', '.join(STARTS)}; the last requires links")
@@ -344,11 +337,11 @@ class ItgKernel:
                 )
             )  # fmt: skip
 
-        self._over_pairs(begin, self.batch.size)
+        self._run_blocks(begin, self.batch.size)
         return self.resume(derivations)
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
-        """Return a state with the given derivations, and base distributions if given."""
+        """Return a state of derivations and base distributions (by default the initial ones)."""
         counts = empty_counts(self.batch)
         _count_all(self.batch, derivations, counts, self._scratch.nodes)
         source_base = base or self.first_base
@@ -358,14 +351,14 @@ class ItgKernel:
         return ItgState(derivations, counts, copied)
 
     def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
-        """Sweep over the pairs, then resample base distributions and strengths. Changes `state` in place."""
+        """Resample all pairs, then base distributions and strengths, in place."""
         seed = np.uint64(key)
         self._scratch.numbers[:] = 0
 
         def visit(first: int, last: int) -> int:
             return int(sweep_pairs((first, last), self.batch, state, self._scratch, plan, self._methods, seed))
 
-        self._over_pairs(visit, _PAIRS_PER_REPORT, report)
+        self._run_blocks(visit, _PAIRS_PER_REPORT, report)
         draw_tables(self.batch, state.base, state.counts, seed, plan.number, self._tables)
         if self.settings.sampled_strengths:
             draw_strengths(state.base, state.counts, self._tables, seed, plan.number)
@@ -374,11 +367,11 @@ class ItgKernel:
         return state, ItgInfo(*self._scratch.numbers.tolist())
 
     def log_likelihood(self, state: ItgState) -> float:
-        """Return ln P of all derivations given the base distributions and strengths."""
+        """Return the log probability of all derivations, given base distributions and strengths."""
         return float(log_likelihood(self.batch, state.base, state.counts))
 
-    def _over_pairs(self, work: Callable[[int, int], int], pairs_per_call: int, report: Report | None = None) -> None:
-        """Process all pairs in blocks; if the chart runs out of room, enlarge it and continue at that pair."""
+    def _run_blocks(self, work: Callable[[int, int], int], pairs_per_call: int, report: Report | None = None) -> None:
+        """Call `work` for all pairs in blocks. If the chart is too small, enlarge it and continue there."""
         pair = 0
         while pair < self.batch.size:
             last = min((pair // pairs_per_call + 1) * pairs_per_call, self.batch.size)
@@ -392,5 +385,5 @@ class ItgKernel:
 def build(
     batch: ItgBatch, settings: ItgSettings | None = None, method: str = SLICE, model1: Model1 | None = None
 ) -> ItgKernel:
-    """Return the sampler of a batch by one of `METHODS`; trains Model 1 if not given. Raises `AlignmentInputError`."""
+    """Return the sampler of a batch by one of `METHODS`. Raises `AlignmentInputError`."""
     return ItgKernel(batch, settings or ItgSettings(), method, model1)

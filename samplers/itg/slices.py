@@ -1,7 +1,7 @@
-"""Slice sampling of ITG derivations: slice variables, sparse charts of the cells above them, draws [BC10 §2].
+"""Slice sampling of ITG derivations: slice variables, charts of surviving cells, draws [BC10 §2].
 
-docs/model.md, section 7, has the target distribution and the order in which cells are made. Lists hold the cells
-adjacent to a new one, so that only surviving cells are combined [Klein & Manning 2004].
+docs/model.md, section 7, has the target distribution and the order of cells. A new cell is combined with lists of
+adjacent cells, so that only surviving cells are visited [Klein & Manning 2004].
 """
 
 from typing import NamedTuple
@@ -36,45 +36,43 @@ from hierogram.samplers.itg.derivations import (
 from hierogram.samplers.itg.model import copy_emissions, frozen_weight
 
 UNSLICED = 0.0
-"""Value of the shape a for unchanged rule weights: only emissions prune cells."""
+"""Value of the shape a for rules without slice variables: only emissions prune cells."""
 
 _NOWHERE = 0xFFFF
 _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 _ONE = np.uint64(1)
 _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
-"""Layout of float64: the bits of x ≥ 0, read as an integer times 2^-52, are its exponent + 1023 plus its fraction."""
+"""Layout of float64: the bits of x ≥ 0, times 2^-52, are exponent + 1023 + fraction."""
 
 
 class CurrentCells(NamedTuple):
     """Cells of the current derivation."""
 
-    # int32[spans]: 1 + the first node with a source span, or 0.
+    # int32[spans]: 1 + first node with the source span, or 0.
     first: NDArray[np.int32]
-    # int32[nodes]: 1 + the next node with the same source span, or 0.
+    # int32[nodes]: 1 + next node with the same source span, or 0.
     next: NDArray[np.int32]
     # NODE records of the derivation.
     nodes: NDArray[np.void]
 
 
 class Slices(NamedTuple):
-    """Inputs that determine the slice variables of one visit."""
+    """Inputs that determine the slice variables of a visit."""
 
-    # a of Beta(a, 1), and powers 1/a - 1.
+    # Parameter a of Beta(a, 1), and powers 1/a - 1.
     shape: float
     powers: Powers
-    # Key of the visit.
     key: np.uint64
     # Lengths of the pair.
     height: int
     width: int
-    # Probabilities p of the two rules with children, and p^a.
+    # Probabilities p of straight and inverted rules, and p^a.
     straight: float
     inverted: float
     straight_survives: float
     inverted_survives: float
     # Cells of the current derivation.
     own: CurrentCells
-    # Emission probabilities.
     weights: Weights
 
 
@@ -86,16 +84,16 @@ def span_index(i, j):
 
 @njit_inline
 def cell_uniform(visit, i, j, x, y):
-    """Return the uniform number in (0, 1] of a cell's slice variable in a visit."""
+    """Return the uniform number in (0, 1] that determines the slice variable of a cell in a visit."""
     cell = np.uint64(i) << _48 | np.uint64(j) << _32 | np.uint64(x) << _16 | np.uint64(y)
     return 1.0 - uniform(visit + mix(cell + _ONE))
 
 
 @njit_inline
 def may_survive(unit, p, shape):
-    """Check cheaply if unit ≤ p^shape is possible. Rejects most cells for which it is false.
+    """Check cheaply if unit ≤ p^shape is possible, which rejects most cells.
 
-    Between powers of two, log2 p is up to 0.0861 above its linear interpolation, and 2^s is below its interpolation.
+    Between powers of two, log2 p is at most 0.0861 above its linear interpolation, and 2^s is below its interpolation.
     """
     log2 = np.float64(p).view(np.int64) * _FRACTION - _EXPONENT_OF_ONE + _ABOVE_LINE
     return unit <= np.int64((shape * log2 + _EXPONENT_OF_ONE) / _FRACTION).view(np.float64)
@@ -103,19 +101,19 @@ def may_survive(unit, p, shape):
 
 @njit_inline
 def inverse_slice_density(u, shape):
-    """Return 1 / Beta(u; a, 1): the weight of every surviving rule in a cell."""
+    """Return 1 / Beta(u; a, 1), which is the weight of every surviving rule in a cell."""
     return u ** (1.0 - shape) / shape
 
 
 @njit_inline
-def _weight_off(slices, unit):
-    """Return the weight of a cell outside the derivation from its uniform number: u = unit^(1/a) [BC10 eq. 4]."""
+def _slice_weight(slices, unit):
+    """Return the weight 1 / Beta(u; a, 1) of a cell outside the derivation, u = unit^(1/a) [BC10 eq. 4]."""
     return raise_to_power(slices.powers, unit) / slices.shape
 
 
 @njit
 def mark_current(own, nodes, length, present):
-    """Register the cells of the current derivation (present 1) or remove them (0)."""
+    """Register the cells of the current derivation, or remove them if `present` is False."""
     for at in range(length):
         node = nodes[at]
         if node["i"] < node["j"] and node["x"] < node["y"]:
@@ -129,7 +127,7 @@ def mark_current(own, nodes, length, present):
 
 @njit_inline
 def _own_probability(slices, i, j, x, y):
-    """Return the probability of the current derivation's rule in a cell; 0 if it does not use the cell."""
+    """Return the probability of the current rule of a cell, 0 outside the derivation."""
     at = slices.own.first[span_index(i, j)]
     while at > 0:
         node = slices.own.nodes[at - 1]
@@ -143,7 +141,7 @@ def _own_probability(slices, i, j, x, y):
 
 @njit_inline
 def rule_weights(slices, i, j, x, y):
-    """Return the weights of straight and inverted rules in a cell; 0 for pruned rules."""
+    """Return the weights of the straight and the inverted rule in a cell, 0 for a pruned rule."""
     if i == j or x == y or slices.shape == UNSLICED:
         return slices.straight, slices.inverted
     unit = cell_uniform(slices.key, i, j, x, y)
@@ -154,13 +152,12 @@ def rule_weights(slices, i, j, x, y):
     straight, inverted = unit <= slices.straight_survives, unit <= slices.inverted_survives
     if not (straight or inverted):
         return 0.0, 0.0
-    weight = _weight_off(slices, unit)
+    weight = _slice_weight(slices, unit)
     return weight if straight else 0.0, weight if inverted else 0.0
 
 
 @njit
-def _cut_own(to, slices, weights, length):
-    """Weigh the emissions in the cells of the current derivation."""
+def _weigh_own_emissions(to, slices, weights, length):
     shape = slices.shape
     for at in range(length):
         node = slices.own.nodes[at]
@@ -184,17 +181,17 @@ def _cut_own(to, slices, weights, length):
 
 
 @njit_inline
-def _cut(slices, unit, p):
-    """Return the weight of a rule of probability p outside the derivation; 0 if it is pruned."""
+def _weight_outside(slices, unit, p):
+    """Return the weight of an emission of probability p outside the derivation, 0 if it is pruned."""
     shape = slices.shape
     if not may_survive(unit, p, shape):
         return 0.0
-    return _weight_off(slices, unit) if unit <= p**shape else 0.0
+    return _slice_weight(slices, unit) if unit <= p**shape else 0.0
 
 
 @njit_inline
 def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
-    """Draw the slice variables of all emissions.
+    """Draw the slice variables of all emissions, and weigh them.
 
     `weigh(parameters, unit, p)` returns the weight of an emission outside the current derivation.
     """
@@ -220,8 +217,8 @@ def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
 
 
 @njit_inline
-def _keep(shape, unit, p):
-    """Return the weight of an emission of probability p with a flat slice variable; 0 if it is pruned."""
+def _flat_weight(shape, unit, p):
+    """Return the weight of an emission of probability p with a flat slice variable, 0 if it is pruned."""
     if not may_survive(unit, p, shape):
         return 0.0
     survives = p**shape
@@ -229,44 +226,41 @@ def _keep(shape, unit, p):
 
 
 @njit
-def keep_emissions(to, weights, shape, nodes, length, key):
-    """Draw flat slice variables of all emissions.
+def weigh_flat_emissions(to, weights, shape, nodes, length, key):
+    """Draw the flat slice variables of all emissions, and weigh them.
 
-    An emission survives if the current derivation contains it, otherwise with probability p^a; its weight is p^(1 - a)
-    in both cases.
+    An emission of the current derivation survives, other emissions survive with probability p^a. The weight is
+    p^(1 - a) in both cases.
     """
-    _weigh_emissions(to, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key, _keep, shape)
+    _weigh_emissions(to, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key, _flat_weight, shape)
     for node in range(length):
         rule, i, x = nodes[node]["rule"], np.int64(nodes[node]["i"]), np.int64(nodes[node]["x"])
         if rule == PAIR:
-            to.pairs[i, x] = _keep(shape, 0.0, weights.pairs[i, x])
+            to.pairs[i, x] = _flat_weight(shape, 0.0, weights.pairs[i, x])
         elif rule == SOURCE_NULL:
-            to.source_nulls[i] = _keep(shape, 0.0, weights.source_nulls[i])
+            to.source_nulls[i] = _flat_weight(shape, 0.0, weights.source_nulls[i])
         elif rule == TARGET_NULL:
-            to.target_nulls[x] = _keep(shape, 0.0, weights.target_nulls[x])
+            to.target_nulls[x] = _flat_weight(shape, 0.0, weights.target_nulls[x])
         elif rule > TARGET_NULL:
             phrase = phrase_offset(weights.size[2], source_words(np.int64(rule)), target_words(np.int64(rule)))
-            to.phrases[i, x, phrase] = _keep(shape, 0.0, weights.phrases[i, x, phrase])
+            to.phrases[i, x, phrase] = _flat_weight(shape, 0.0, weights.phrases[i, x, phrase])
 
 
 class Viability(NamedTuple):
     """Constraints from words that cannot be null."""
 
-    # int16[n, 2], int16[m, 2]: first and last word that each such word can be linked to.
+    # int16[n, 2], int16[m, 2]: first and last word to which each of these words can be linked.
     source: NDArray[np.int16]
     target: NDArray[np.int16]
-    # int16[m+1, m+1, 2]: first and last source word that must be linked within a target span (n and -1: no word).
+    # int16[m+1, m+1, 2]: first and last source word that must be linked within a target span (n and -1 for no word).
     in_target: NDArray[np.int16]
-    # int16[n+1, n+1, 2]: the same for target words of a source span.
+    # int16[n+1, n+1, 2]: likewise for target words and source spans.
     in_source: NDArray[np.int16]
 
 
 @njit
-def _spread(within, spans, length, other):
-    """Compute the first and last word that must be linked within every span, from the words' own spans.
-
-    `within` [length + 1, length + 1, 2] belongs to the side of `length` words, `spans` to the side of `other` words.
-    """
+def _find_required_in_spans(within, spans, length, other):
+    """Compute the first and last word that must be linked within each span of a side of `length` words."""
     for x in range(length + 1):
         for y in range(x, length + 1):
             within[x, y, 0], within[x, y, 1] = other, -1
@@ -284,7 +278,7 @@ def _spread(within, spans, length, other):
 
 @njit
 def _widen_by_phrases(to, emissions, n, m):
-    """Extend the words' possible links by the links of surviving phrase pairs."""
+    """Extend the possible links of words by links within surviving phrase pairs."""
     longest = emissions.size[2]
     for i in range(n):
         for x in range(m):
@@ -300,7 +294,7 @@ def _widen_by_phrases(to, emissions, n, m):
 
 @njit
 def find_required(to, emissions, n, m):
-    """Find the words that must be linked, and within which spans; emissions > 0 survive."""
+    """Find the words that must be linked, and their spans, given the weights of surviving emissions."""
     for i in range(n):
         to.source[i, 0], to.source[i, 1] = m, -1
     for x in range(m):
@@ -320,60 +314,58 @@ def find_required(to, emissions, n, m):
     for x in range(m):
         if emissions.target_nulls[x] > 0.0:
             to.target[x, 0], to.target[x, 1] = n, -1
-    _spread(to.in_target, to.source, m, n)
-    _spread(to.in_source, to.target, n, m)
+    _find_required_in_spans(to.in_target, to.source, m, n)
+    _find_required_in_spans(to.in_source, to.target, n, m)
 
 
 @njit_inline
-def is_viable(of, i, j, x, y):
-    """Check if all words outside the cell that must be linked can be linked outside."""
+def is_viable(viability, i, j, x, y):
+    """Check if all words that must be linked within the spans of a cell are in the cell."""
     return (
-        of.in_target[x, y, 0] >= i
-        and of.in_target[x, y, 1] < j
-        and of.in_source[i, j, 0] >= x
-        and of.in_source[i, j, 1] < y
+        viability.in_target[x, y, 0] >= i
+        and viability.in_target[x, y, 1] < j
+        and viability.in_source[i, j, 0] >= x
+        and viability.in_source[i, j, 1] < y
     )
 
 
 MAX_COMBINATIONS = 1 << 29
-"""Number of cell combinations after which a chart is given up; limits the time per pair to seconds."""
+"""Number of combinations of cells after which a chart is given up, to limit the time per pair."""
 SMALLEST = 1 << 13
 """Initial capacity of a chart in cells."""
 
 
 class SparseChart(NamedTuple):
-    """Scratch memory of one visit; n source and m target words."""
+    """Scratch memory of a visit to a pair of n source and m target words."""
 
-    # int16[capacity], float64[capacity]: target end and inside sum of each cell, numbered in the order of creation.
+    # int16[capacity], float64[capacity]: target end and inside sum of each cell. Cells are in the order of creation.
     column: NDArray[np.int16]
     inside: NDArray[np.float64]
-    # int32[spans, m + 1, 2]: range of the cells of source span s that begin at target position x, sorted by target end.
+    # int32[spans, m + 1, 2]: range of cells with a source span and target start x, sorted by target end.
     rows: NDArray[np.int32]
     # uint64[spans, words]: bit x is set if the range is not empty.
     has_row: NDArray[np.uint64]
-    # int16[capacity, 2]: source and target beginning of each cell.
+    # int16[capacity, 2]: source and target start of each cell.
     begin: NDArray[np.int16]
-    # int32[n + 1, m + 2, 2]: start of each list of the cells that end at a source position, once by target end and once
-    # by target beginning, newest first; a list ends at the start of the next one.
+    # int32[n + 1, m + 2, 2]: start of each list of cells with a source end, by target end for straight rules and by
+    # target start for inverted rules, newest first. A list ends at the start of the next list.
     lists: NDArray[np.int32]
-    # float64[capacity], int32[capacity]: inside sum and corner i (m + 1) + x of the cells in the lists by target end.
+    # float64[capacity], int32[capacity]: inside sum and corner i (m + 1) + x of cells in the lists by target end.
     ending_sums: NDArray[np.float64]
     ending_corners: NDArray[np.int32]
-    # float64[capacity], int16[capacity, 2]: inside sum, source beginning and target end of the cells in the other
-    # lists.
+    # float64[capacity], int16[capacity, 2]: inside sum, source start, target end of cells in the lists by target start.
     starting_sums: NDArray[np.float64]
     starting_ends: NDArray[np.int16]
-    # float64[2, n (m + 1)²]: sums of straight splits, at y n (m + 1) + corner, and of inverted splits, at x n (m + 1) +
-    # i (m + 1) + y, for source spans that end at the current position. A new cell adds to adjacent entries.
+    # float64[2, n (m + 1)²]: sums over splits of source spans with the current source end. Straight splits are at
+    # y n (m + 1) + corner, inverted splits at x n (m + 1) + i (m + 1) + y. A new cell adds to entries of larger cells.
     sums: NDArray[np.float64]
-    # uint64[n (m + 1), words]: bit set of the nonzero entries of each corner.
+    # uint64[n (m + 1), words]: bit y is set if the cell with this corner and target end y has entries.
     columns: NDArray[np.uint64]
     # float64[m + 1, m + 1]: sums of target spans without source words.
     nulls: NDArray[np.float64]
-    # Surviving emissions, and float64[n + m]: their scale factors.
+    # Surviving emissions, and their scale factors float64[n + m].
     emissions: Weights
     scale: NDArray[np.float64]
-    # Constraints of the visit.
     viability: Viability
     # Cells of the current derivation.
     own: CurrentCells
@@ -382,7 +374,7 @@ class SparseChart(NamedTuple):
     # uint8 and int32[…, 4]: the new derivation.
     rules: NDArray[np.uint8]
     stack: NDArray[np.int32]
-    # int64[3]
+    # int64[3]: see `CELLS`.
     registers: NDArray[np.int64]
 
 
@@ -393,7 +385,7 @@ def make_chart(
     exponent: float = 0.0,
     longest_phrase: int = 1,
 ) -> SparseChart:
-    """Allocate a chart for pairs of up to the given lengths; `exponent` is 1/a - 1 of its slices."""
+    """Allocate a chart for pairs of up to the given lengths. `exponent` is 1/a - 1 of the slices."""
     n, m = longest_source, longest_target
     spans, words = (n + 1) * (n + 2) // 2, (m >> 6) + 1
     most = 2 * (n + m)
@@ -438,36 +430,36 @@ def larger_chart(chart: SparseChart) -> SparseChart:
 
 @njit_inline
 def bitset_word(x):
-    """Return the word of a bit set that contains a target position."""
+    """Return the word of a bit set with the bit of a target position."""
     return x >> 6
 
 
 @njit_inline
 def bitset_bit(x):
-    """Return the bit of a target position in its word."""
+    """Return the bit of a target position in a word of a bit set."""
     return _ONE << np.uint64(x & 63)
 
 
 @njit_inline
 def cell_range(chart, span, x):
-    """Return the range of the cells of a source span that begin at a target position; (0, 0) for none."""
+    """Return the range of cells with a source span and target start x, (0, 0) without cells."""
     if chart.has_row[span, bitset_word(x)] & bitset_bit(x):
         return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
     return 0, 0
 
 
 MAX_CELLS = 1 << 22
-"""Maximum number of cells. A larger chart is given up, and the derivation is kept. Limits the memory per pair."""
+"""Number of cells after which a chart is given up, to limit the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
-"""Values that a draw returns instead of the length of a derivation."""
+"""Results of a draw without a derivation: the chart is given up, or a larger chart may suffice."""
 
 CELLS, COMBINATIONS, LIMIT = 0, 1, 2
-"""Registers of a chart: number of cells, number of combinations, maximum number of combinations."""
+"""Indices of `registers`: number of cells, number of combinations, maximum number of combinations."""
 
 
 @njit_inline
 def _centering_factor(null, pairs):
-    """Return the inverse root of the middle of a word's weights; a pair counts half for each of its words."""
+    """Return the inverse root of the geometric mid-range of the weights of a word."""
     least = greatest = null * null
     for p in pairs:
         if p > 0.0:
@@ -477,11 +469,8 @@ def _centering_factor(null, pairs):
 
 
 @njit
-def _level(emissions, n, m, scale):
-    """Scale surviving emissions word by word so that the range of each word's weights is centered on 1.
-
-    Every derivation contains each word once, so all derivations are scaled alike and sums stay finite.
-    """
+def _center_emissions(emissions, n, m, scale):
+    """Scale all derivations so that the range of weights of each word is centered on 1."""
     for i in range(n):
         scale[i] = _centering_factor(emissions.source_nulls[i], emissions.pairs[i, :m])
     for x in range(m):
@@ -491,7 +480,7 @@ def _level(emissions, n, m, scale):
 
 @njit
 def _sum_nulls(chart, slices):
-    """Compute the sums of target spans without source words, which are equal between any two source words."""
+    """Compute the sums of target spans without source words, which are the same at all source positions."""
     m = slices.width
     weight = slices.straight + slices.inverted
     nulls = chart.nulls
@@ -507,9 +496,9 @@ def _sum_nulls(chart, slices):
 
 @njit_inline
 def _join(chart, i, x, y, value, size):
-    """Combine a new cell that begins at a source position with all cells that end there; returns their number.
+    """Combine a new cell from source position i with all cells that end there. Returns their number.
 
-    The results end at the same source position as the new cell, so they are incomplete. `size` is (m + 1, n (m + 1)).
+    The products are added to `sums` of larger cells with the same source end. `size` is (m + 1, n (m + 1)).
     """
     width, corners = size
     word, bit = bitset_word(y), bitset_bit(y)
@@ -530,8 +519,8 @@ def _join(chart, i, x, y, value, size):
 
 
 @njit_inline
-def _spread_nulls(chart, i, x, y, value, size):
-    """Add a cell's combinations with adjacent target nulls to later rows of its source span; `size` as in `_join`."""
+def _join_nulls(chart, i, x, y, value, size):
+    """Add the products of a cell and adjacent target nulls to larger cells. `size` is as in `_join`."""
     width, corners = size
     row = i * width
     for z in range(x - 1, -1, -1):
@@ -552,7 +541,7 @@ def _spread_nulls(chart, i, x, y, value, size):
 
 @njit_inline
 def _emission(chart, i, j, x, y):
-    """Return the weight of the emission of a cell with source words, or 0."""
+    """Return the weight of the emission in a cell with source words, 0 for other cells."""
     if j - i != 1 or y - x > 1:
         if is_phrase(chart.emissions.size[2], j - i, y - x):
             return phrase_weight(chart.emissions, i, x, j - i, y - x)
@@ -562,7 +551,6 @@ def _emission(chart, i, j, x, y):
 
 @njit_inline
 def _mark_emissions(chart, i, m):
-    """Set the bits of all emissions that end with a source word."""
     for x in range(m + 1):
         corner = i * (m + 1) + x
         if chart.emissions.source_nulls[i] > 0.0:
@@ -582,7 +570,6 @@ def _mark_emissions(chart, i, m):
 
 @njit_inline
 def _list_cells(chart, j, first, width):
-    """Build the lists of the cells that end at a source position."""
     last = chart.registers[CELLS]
     lists = chart.lists
     lists[j, : width + 1] = 0
@@ -594,27 +581,27 @@ def _list_cells(chart, j, first, width):
         straight += lists[j, x, STRAIGHT]
         inverted += lists[j, x, INVERTED]
         lists[j, x, STRAIGHT], lists[j, x, INVERTED] = straight, inverted
-    # Fill each list from its end, so that the newest cell comes first.
+    # Fill each list from its end, so that the newest cell is first.
     for at in range(first, last):
         i, x, y = np.int64(chart.begin[at, 0]), np.int64(chart.begin[at, 1]), np.int64(chart.column[at])
         lists[j, y, STRAIGHT] -= 1
         lists[j, x, INVERTED] -= 1
-        place = np.int64(lists[j, y, STRAIGHT])
-        chart.ending_sums[place], chart.ending_corners[place] = chart.inside[at], i * width + x
-        place = np.int64(lists[j, x, INVERTED])
-        chart.starting_sums[place] = chart.inside[at]
-        chart.starting_ends[place, 0], chart.starting_ends[place, 1] = i, y
+        entry = np.int64(lists[j, y, STRAIGHT])
+        chart.ending_sums[entry], chart.ending_corners[entry] = chart.inside[at], i * width + x
+        entry = np.int64(lists[j, x, INVERTED])
+        chart.starting_sums[entry] = chart.inside[at]
+        chart.starting_ends[entry, 0], chart.starting_ends[entry, 1] = i, y
 
 
 @njit_inline
 def _make_row(chart, slices, i, j, x):
-    """Create the cells of a source span that begin at a target position, by target end; returns the next number."""
+    """Create the cells of a source span and target start, by target end. Returns the next cell."""
     width = slices.width + 1
     corners = slices.height * width
     corner = i * width + x
     at = chart.registers[CELLS]
     for word in range(bitset_word(slices.width) + 1):
-        # The row may grow while it is processed.
+        # Check the bits again after each cell, since `_join_nulls` may add cells to this row.
         while chart.columns[corner, word]:
             y = (word << 6) + lowest_bit(chart.columns[corner, word])
             chart.columns[corner, word] &= chart.columns[corner, word] - _ONE
@@ -630,14 +617,14 @@ def _make_row(chart, slices, i, j, x):
                     chart.column[at], chart.inside[at] = y, value
                     chart.begin[at, 0], chart.begin[at, 1] = i, x
                     chart.registers[COMBINATIONS] += _join(chart, i, x, y, value, (width, corners))
-                    _spread_nulls(chart, i, x, y, value, (width, corners))
+                    _join_nulls(chart, i, x, y, value, (width, corners))
                     at += 1
     return at
 
 
 @njit_inline
 def _marked_row(columns, first, x, words):
-    """Return the last row at or before x with a nonzero entry, or -1; `first` is the corner of row 0."""
+    """Return the last target start at or before x with entries, or -1. `first` is the corner of start 0."""
     if words == 1:
         while x >= 0 and columns[first + x, 0] == np.uint64(0):
             x -= 1
@@ -652,7 +639,7 @@ def _marked_row(columns, first, x, words):
 
 @njit_inline
 def _make_span(chart, slices, i, j):
-    """Create the cells of a source span, from the last target position. Returns False if the chart is out of room."""
+    """Create the cells of a source span by decreasing start. Returns False if the chart is too small."""
     m, span = slices.width, span_index(i, j)
     words = bitset_word(m) + 1
     chart.has_row[span, :words] = np.uint64(0)
@@ -674,7 +661,7 @@ def _make_span(chart, slices, i, j):
 
 @njit
 def sum_inside(chart, slices):
-    """Compute the inside sums of all surviving cells by increasing source end. Returns False if out of room."""
+    """Compute inside sums of all cells, by increasing source end. Returns False if the chart is too small."""
     n, m = slices.height, slices.width
     _sum_nulls(chart, slices)
     chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0
@@ -693,7 +680,6 @@ def sum_inside(chart, slices):
 
 @njit
 def _inside(chart, i, j, x, y):
-    """Return the inside sum of a cell; 0 if it does not exist."""
     if x > y:
         return 0.0
     if i == j:
@@ -706,7 +692,7 @@ def _inside(chart, i, j, x, y):
 
 @njit
 def _split(chart, slices, cell, random):
-    """Draw the rule and the split of a cell: (rule, k, z). Candidates have the order of `charts._split`."""
+    """Draw the rule and split (rule, k, z) of a cell. Candidates are sorted as in `charts._split`."""
     i, j, x, y = cell
     left = uniform(random) * _inside(chart, i, j, x, y)
     best = (PAIR, i, x)
@@ -729,7 +715,7 @@ def _split(chart, slices, cell, random):
         if weight == 0.0:
             continue
         for k in range(i, j + 1):
-            # The child that begins at x is in one row, so only its cells are searched.
+            # Search only the cells of the child that begins at x, which are in one row.
             low, high = (i, k) if rule == STRAIGHT else (k, j)
             here, end = cell_range(chart, span_index(low, high), x) if low < high else (x, y + 1)
             while here < end:
@@ -750,7 +736,6 @@ def _split(chart, slices, cell, random):
 
 @njit
 def _draw(chart, slices):
-    """Draw a derivation top-down; returns its length."""
     random = slices.key + GOLDEN
     stack = chart.stack
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, slices.height, 0, slices.width
@@ -770,10 +755,10 @@ def _draw(chart, slices):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation from the surviving emissions; returns like `draw_by_slices`, but 0 if there is none."""
+    """Draw a derivation of surviving emissions. Returns like `draw_by_slices`, but 0 without derivations."""
     n, m = slices.height, slices.width
     find_required(chart.viability, chart.emissions, n, m)
-    _level(chart.emissions, n, m, chart.scale)
+    _center_emissions(chart.emissions, n, m, chart.scale)
     if not sum_inside(chart, slices):
         too_large = chart.registers[COMBINATIONS] > chart.registers[LIMIT] or len(chart.inside) >= MAX_CELLS
         return GIVEN_UP if too_large else NO_ROOM
@@ -783,19 +768,18 @@ def _parse(chart, slices):
 
 @njit
 def draw_by_slices(chart, weights, shape, nodes, length, key):
-    """Draw slice variables given the current derivation, and a derivation given these, into `chart.rules`.
+    """Draw slice variables given the current derivation, then a derivation in `chart.rules` given these.
 
-    Returns the length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if the chart is too large or its sum
-    overflows. Both failures depend on the slice variables alone, so keeping the derivation leaves the posterior
-    invariant.
+    Returns the length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if the chart is too large or the sum
+    overflows. Both failures depend on slice variables only, so keeping the derivation leaves the posterior invariant.
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     own = CurrentCells(chart.own.first, chart.own.next, nodes)
     slices = Slices(shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights)
     mark_current(own, nodes, length, True)
-    _weigh_emissions(chart.emissions, weights, n, m, key, _cut, slices)
-    _cut_own(chart.emissions, slices, weights, length)
+    _weigh_emissions(chart.emissions, weights, n, m, key, _weight_outside, slices)
+    _weigh_own_emissions(chart.emissions, slices, weights, length)
     drawn = _parse(chart, slices)
     mark_current(own, nodes, length, False)
     return drawn if drawn != 0 else GIVEN_UP
@@ -803,15 +787,15 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
-    """Draw with flat slice variables; like `draw_by_slices`."""
-    keep_emissions(chart.emissions, weights, shape, nodes, length, key)
+    """Draw a derivation like `draw_by_slices`, but with flat slice variables."""
+    weigh_flat_emissions(chart.emissions, weights, shape, nodes, length, key)
     drawn = _parse_whole(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
     return drawn if drawn != 0 else GIVEN_UP
 
 
 @njit
 def _parse_whole(chart, weights, n, m, key):
-    """Draw a derivation from the surviving emissions with unpruned rules; returns like `_parse`."""
+    """Call `_parse` without slice variables of straight and inverted rules."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
     return _parse(chart, slices)
@@ -819,6 +803,6 @@ def _parse_whole(chart, weights, n, m, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw from all derivations of the emissions with weight > 0; returns like `draw_by_slices`, 0 if none exists."""
+    """Draw a derivation of emissions with weight > 0. Returns the same as `draw_by_slices`, 0 for none."""
     copy_emissions(weights, chart.emissions, n, m)
     return _parse_whole(chart, weights, n, m, key)

@@ -1,6 +1,6 @@
-"""Initial derivations [BC10 §3]: LB left-branching and monotone, M1 from a Model 1 parse, M4 from links.
+"""Initial derivations [BC10 §3]: LB left-branching, M1 from a Model 1 parse, M4 from links.
 
-All emit single words only.
+They emit no phrases.
 """
 
 import numpy as np
@@ -15,13 +15,13 @@ LEFT_BRANCHING, MODEL1, LINKS = "lb", "m1", "m4"
 STARTS = (LEFT_BRANCHING, MODEL1, LINKS)
 
 BEAM = 3.0
-"""M1: maximum distance in words from the diagonal at which words may be linked."""
+"""Maximum distance of links from the diagonal for M1, in words."""
 _STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
 
 
 @njit
 def start_left_branching(n, m, rules, random):
-    """Write the left-branching derivation of n and m words with nulls at random positions; returns its length."""
+    """Write the left-branching derivation, with nulls at random positions. Returns its length."""
     longer, shorter = max(n, m), min(n, m)
     nulls = longer - shorter
     for at in range(longer - 1):
@@ -41,7 +41,7 @@ def start_left_branching(n, m, rules, random):
 
 @njit
 def weigh_by_model1(batch, pair, base, weights):
-    """Set the weights of M1: pairs near the diagonal, and nulls of the longer side only."""
+    """Set the weights of M1: word pairs near the diagonal, and nulls of the longer side only."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     cell = batch.cell_offset[pair]
@@ -60,10 +60,10 @@ def weigh_by_model1(batch, pair, base, weights):
 
 @njit
 def _reduce(links, n, stack, tree):
-    """Shift-reduce one-to-one links, target ranks by source word or -1 [Zhang et al. 2006]; returns the stack height.
+    """Build trees of links by shift-reduce parsing [Zhang et al. 2006]. Returns the height of the stack.
 
-    `stack` int32[n, 5] holds source words [i, j), ranks [x, y) and a node of `tree` int32[2n, 3]: rule, left and right
-    child. Leaves are numbered by their source words, internal nodes from n.
+    `links` int32[n] are target ranks or -1. A row of `stack` int32[n, 5] has source words [i, j), ranks [x, y) and a
+    node. A row of `tree` int32[2n, 3] has rule, left and right child. Leaves are source words, internal nodes follow.
     """
     depth = 0
     nodes = n
@@ -91,7 +91,7 @@ def _reduce(links, n, stack, tree):
 
 @njit
 def _rank(links, n, m, ranks):
-    """Compute the rank of each source word's link by target position, -1 for no link; returns the number of links."""
+    """Rank the links of source words by target position, -1 for no link. Returns the number of links."""
     number = 0
     for i in range(n):
         ranks[i] = -1
@@ -105,7 +105,7 @@ def _rank(links, n, m, ranks):
 
 @njit
 def _write_leaf(links, ranks, i, ends, rules, length):
-    """Write a linked word with adjacent unlinked words; returns the new length. `ends`: lengths of both sides."""
+    """Write a linked word with adjacent unlinked words. `ends` are n and m. Returns the new length."""
     n, m = ends
     after = above = 0
     first = True
@@ -142,9 +142,9 @@ def _write_leaf(links, ranks, i, ends, rules, length):
 
 @njit_allocating
 def start_from_links(links, n, m, rules, random):
-    """Write the M4 derivation of one-to-one links, int32[n] target positions or -1; returns its length.
+    """Write the M4 derivation of one-to-one links, target positions int32[n] or -1. Returns its length.
 
-    Links that prevent an ITG derivation are dropped, smallest block first.
+    While the links have no ITG derivation, the links of the smallest tree are dropped.
     """
     stack, tree = np.zeros((n, 5), np.int32), np.zeros((2 * n, 3), np.int32)
     ranks, pending = np.zeros(n, np.int32), np.zeros(2 * n, np.int32)
@@ -183,7 +183,7 @@ def one_to_one(
     offset: NDArray[np.int64],
     source_offset: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """Select one-to-one links greedily by score. Returns each source word's target position, int32[N], or -1."""
+    """Select one-to-one links greedily by score. Returns target positions of source words or -1, int32[N]."""
     chosen = np.full(int(source_offset[-1]), -1, np.int32)
     for pair in range(len(offset) - 1):
         first, last = int(offset[pair]), int(offset[pair + 1])
@@ -198,10 +198,10 @@ def one_to_one(
 
 @njit_allocating
 def start_pairs(first, batch, base, derivations, chart, weights, start, links, due, key):
-    """Write the initial derivations of the pairs from `first` on; returns the pair whose chart had no room, or P.
+    """Write initial derivations from pair `first`. Returns the pair where `chart` is too small, or P.
 
-    `start` is an index into `STARTS`, `links` int32[N] are the target positions of M4 or -1, `due` bool[P] are the
-    pairs that get a derivation; `weights` is scratch memory of M1.
+    `start` is an index into `STARTS`. `links` int32[N] are target positions for M4 or -1. `due` bool[P] are the pairs
+    that get a derivation. `weights` is scratch memory for M1.
     """
     for pair in range(first, len(batch.pairs)):
         s = batch.source_offset[pair]

@@ -1,9 +1,9 @@
-"""Links and rules of ITG derivations, and posterior averages of the rules that each pair uses.
+"""Links and rules of ITG derivations, and posterior averages of the rules of each pair.
 
-The rules that a pair of n and m words can use are numbered by positions: straight, inverted, the null emissions of its
-n source and m target words, its n · m word pairs, row by row, and for each of these, in the same order, the phrase
-pairs that begin there. Rules of a batch are numbered likewise: straight, inverted, null emissions of all words, then
-types of word pairs and phrase pairs.
+Each rule that a pair of n and m words can use has a *position*: straight, inverted, null emissions of n source words
+and m target words, n · m word pairs in row-major order, then the phrase pairs that begin at each word pair. The rules
+of a batch have numbers: straight, inverted, null emissions of distinct source and target words, then types of word
+pairs and phrase pairs.
 """
 
 from typing import NamedTuple
@@ -30,22 +30,22 @@ from hierogram.samplers.itg.derivations import (
 )
 
 MAX_CHUNK_LENGTH = 3
-"""Maximum length of a chunk's longer side, in words."""
+"""Maximum length of the longer side of a chunk, in words."""
 
 
 class LinkSums(NamedTuple):
-    """Number of samples with a link at each (source, target) position."""
+    """Numbers of samples with a link at each (source, target) position."""
 
-    # float32[C] counts words emitted as a word pair or within a phrase pair.
+    # float32[C]: words emitted as a word pair or within a phrase pair.
     pairs: NDArray[np.float32]
-    # float32[C] counts unlinked words with the only word of their chunk on the other side.
+    # float32[C]: unlinked words, with the only word on the other side of their chunk.
     chunks: NDArray[np.float32]
-    # int64[1].
+    # int64[1]: number of all samples.
     samples: NDArray[np.int64]
 
 
 def empty_links(batch: ItgBatch) -> LinkSums:
-    """Return sums of zero samples."""
+    """Return sums without samples."""
     return LinkSums(
         np.zeros(len(batch.types), np.float32), np.zeros(len(batch.types), np.float32), np.zeros(1, np.int64)
     )
@@ -58,7 +58,6 @@ def _emits_both(node):
 
 @njit_inline
 def _add_emitted(node, cell, width, sums):
-    """Count a link between each source word and each target word that a node emits."""
     for i in range(node["i"], node["j"]):
         for x in range(node["x"], node["y"]):
             sums[cell + i * width + x] += np.float32(1.0)
@@ -66,7 +65,7 @@ def _add_emitted(node, cell, width, sums):
 
 @njit
 def _add_chunk(nodes, top, cell, width, sums):
-    """Count links for the nulls of a chunk: a subtree with one word on one side that contains a word pair."""
+    """Count links of the unlinked words of a chunk to the only word on the other side."""
     node = nodes[top]
     tall = node["y"] - node["x"] == 1
     pair_node = top
@@ -86,7 +85,7 @@ def _add_chunk(nodes, top, cell, width, sums):
 
 @njit
 def _is_chunk(nodes, top):
-    """Check if a node is a chunk of more than one rule."""
+    """Check if a node is a chunk: several rules with one word on a side, at least one of them linked."""
     node = nodes[top]
     height, width = node["j"] - node["i"], node["y"] - node["x"]
     if node["rule"] >= PAIR or min(height, width) != 1 or max(height, width) > MAX_CHUNK_LENGTH:
@@ -121,19 +120,19 @@ def _add_links(batch, derivations, nodes, sums):
 
 
 def add_links(batch: ItgBatch, derivations: Derivations, sums: LinkSums) -> None:
-    """Count the links of one sample."""
+    """Count the links of one sample, in place."""
     _add_links(batch, derivations, np.zeros(longest_derivation(derivations), NODE), sums)
     sums.samples[0] += 1
 
 
 BINARY = 2
-"""Number of rules with children, which have the first positions."""
+"""Number of rules with children, whose positions come first."""
 
 _BYTES_PER_NUMBER = 5
 
 
 class ItgAverages(NamedTuple):
-    """Averages: `uses` uint32[S] of each position of each pair over all sweeps, and `sweeps` int64[P] of each pair."""
+    """Uses of each position of each pair over all sweeps, uint32[S], and sweeps of each pair, int64[P]."""
 
     uses: NDArray[np.uint32]
     sweeps: NDArray[np.int64]
@@ -141,14 +140,14 @@ class ItgAverages(NamedTuple):
 
 @njit_inline
 def first_position(batch, pair):
-    """Return the first position of a pair."""
+    """Return the index of the first position of a pair."""
     cells = batch.cell_offset[pair] * batch.phrases.longest * batch.phrases.longest
     return BINARY * pair + batch.source_offset[pair] + batch.target_offset[pair] + cells
 
 
 @njit_inline
 def rule_position(node, n, m, longest):
-    """Return the position of a node's rule in its pair of n and m words; phrases have up to `longest` words."""
+    """Return the position of the rule of a node in a pair of n and m words."""
     rule = np.int64(node["rule"])
     if rule < PAIR:
         return rule
@@ -159,15 +158,15 @@ def rule_position(node, n, m, longest):
     if rule == TARGET_NULL:
         return BINARY + n + np.int64(node["x"])
     i, x = np.int64(node["i"]), np.int64(node["x"])
-    place = phrase_offset(longest, np.int64(node["j"]) - i, np.int64(node["y"]) - x)
-    return BINARY + n + m + n * m + (i * m + x) * (longest * longest - 1) + place
+    phrase = phrase_offset(longest, np.int64(node["j"]) - i, np.int64(node["y"]) - x)
+    return BINARY + n + m + n * m + (i * m + x) * (longest * longest - 1) + phrase
 
 
 def empty_averages(batch: ItgBatch) -> ItgAverages:
     """Return averages over no sweeps."""
-    places = BINARY * batch.size + len(batch.source) + len(batch.target)
-    places += len(batch.types) * batch.phrases.longest**2
-    return ItgAverages(np.zeros(places, np.uint32), np.zeros(batch.size, np.int64))
+    positions = BINARY * batch.size + len(batch.source) + len(batch.target)
+    positions += len(batch.types) * batch.phrases.longest**2
+    return ItgAverages(np.zeros(positions, np.uint32), np.zeros(batch.size, np.int64))
 
 
 @njit
@@ -184,22 +183,22 @@ def _add(batch, derivations, due, averages, nodes):
             averages.uses[first + rule_position(nodes[at], n, m, batch.phrases.longest)] += np.uint32(1)
         averages.sweeps[pair] += 1
         if averages.sweeps[pair] == MAX_SWEEPS:
-            # Halving gives past sweeps half the weight of future ones; a position loses less than one use.
+            # Halve the averages to avoid overflow. Past sweeps then have half the weight of future sweeps.
             averages.sweeps[pair] //= 2
             for at in range(first, first_position(batch, pair + 1)):
                 averages.uses[at] >>= np.uint32(1)
 
 
 def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.bool_], averages: ItgAverages) -> None:
-    """Add the current derivations of the pairs that are due to the averages, in place."""
+    """Add the derivations of the pairs in `due`, bool[P], to the averages, in place."""
     _add(batch, derivations, due, averages, np.zeros(longest_derivation(derivations), NODE))
 
 
 @njit_allocating
 def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
-    """Encode each pair's averages as a record of LEB128 varints; empty for a pair without averages.
+    """Encode the averages of each pair as a record of LEB128 varints, empty without averages.
 
-    A record holds the number of sweeps, then for every used position its distance from the previous one and its uses.
+    A record is the number of sweeps, then for each used position its distance from the previous one and its uses.
     """
     bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
     content = np.empty(_BYTES_PER_NUMBER * bound, np.uint8)
@@ -221,7 +220,7 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
 
 @njit
 def next_entry(content, position, last, at, end):
-    """Return (rule position, uses, next byte) of the entry after rule position `at`; position -1 if it is invalid."""
+    """Read the entry after rule position `at`. Returns position (-1 if invalid), uses, and next byte."""
     step, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     if step < 0 or uses < 1 or at + step >= end:
@@ -231,15 +230,15 @@ def next_entry(content, position, last, at, end):
 
 @njit_inline
 def _has_rule(batch, pair, at):
-    """Check if a position, from the batch's first, has a rule: phrases do not cross the end of a sentence."""
+    """Check if a position has a rule. Phrases across the end of a sentence have none."""
     words = batch.source_offset[pair + 1] + batch.target_offset[pair + 1]
     phrase = at - BINARY * (pair + 1) - words - batch.cell_offset[pair + 1]
     return phrase < batch.cell_offset[pair] * (batch.phrases.longest**2 - 1) or batch.phrases.types[phrase] >= 0
 
 
 @njit
-def _entries_of(batch, pair, content, position, last):
-    """Return the number of entries of a pair's record, or -1 if positions do not ascend or uses exceed the sweeps."""
+def _count_entries(batch, pair, content, position, last):
+    """Return the number of entries of a record, or -1 if positions or uses are invalid."""
     sweeps, position = get_number(content, position, last)
     if sweeps < 1 or sweeps >= MAX_SWEEPS:
         return -1
@@ -262,13 +261,13 @@ def _entries_of(batch, pair, content, position, last):
 
 @njit
 def _check(batch, records, first, wrong):
-    """Return the number of entries of the records of the pairs from `first` on; marks invalid ones in `wrong`."""
+    """Return the number of entries in records of pairs from `first`. Marks invalid records in `wrong`."""
     number = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
         if position == last:
             continue
-        entries = _entries_of(batch, first + k, records.content, position, last)
+        entries = _count_entries(batch, first + k, records.content, position, last)
         wrong[k] = entries < 0
         number += entries
     return number
@@ -288,7 +287,7 @@ def _read(batch, records, averages):
 
 
 def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
-    """Return the number of entries in the records of the pairs from `first` on. Raises `DerivationError`."""
+    """Return the number of entries in records of pairs from `first`. Raises `DerivationError`."""
     wrong = np.zeros(records.size, np.bool_)
     number = int(_check(batch, records, first, wrong))
     if wrong.any():
@@ -297,7 +296,7 @@ def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
 
 
 def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
-    """Return the averages that `write_averages` wrote. Raises `DerivationError` if a record does not fit its pair."""
+    """Decode averages. Raises `DerivationError` if a record does not match the words of its pair."""
     check_records(batch, records)
     averages = empty_averages(batch)
     _read(batch, records, averages)
@@ -305,32 +304,32 @@ def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
 
 
 class RuleUses(NamedTuple):
-    """Changes of m rules' counts."""
+    """Changes of the counts of m rules."""
 
     # int64[m]: rule numbers.
     rules: NDArray[np.int64]
-    # int64[m]: indices of the pairs in the batch.
+    # int64[m]: index of the pair in the batch.
     pairs: NDArray[np.int64]
-    # int64[m]: changes of the rule's count, of its expected uses in units of 1/`ONE_USE`, and of the variance of their
-    # error in units of 1/`ONE_SQUARE`.
+    # int64[m]: changes of the count, of the expected uses in units of 1/`ONE_USE`, and of the variance of their error
+    # in units of 1/`ONE_SQUARE`.
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
     variances: NDArray[np.int64]
 
 
 @njit_inline
-def _rule_at(batch, pair, place, words):
-    """Return the number of the rule at a position of a pair; `words` are the distinct words of the batch's sides."""
+def _rule_at(batch, pair, position, words):
+    """Return the rule number of a position in a pair. `words` are the vocabulary sizes of the batch."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
-    if place < BINARY:
-        return place
-    if place < BINARY + n:
-        return BINARY + np.int64(batch.source[s + place - BINARY])
-    if place < BINARY + n + m:
-        return BINARY + words[0] + np.int64(batch.target[t + place - BINARY - n])
+    if position < BINARY:
+        return position
+    if position < BINARY + n:
+        return BINARY + np.int64(batch.source[s + position - BINARY])
+    if position < BINARY + n + m:
+        return BINARY + words[0] + np.int64(batch.target[t + position - BINARY - n])
     emitted = BINARY + words[0] + words[1]
-    cell = place - BINARY - n - m
+    cell = position - BINARY - n - m
     if cell < n * m:
         return emitted + np.int64(batch.types[batch.cell_offset[pair] + cell])
     longest = batch.phrases.longest
@@ -339,7 +338,7 @@ def _rule_at(batch, pair, place, words):
 
 
 @njit
-def _put(uses, row, rule, pair, weights):
+def _write_use(uses, row, rule, pair, weights):
     uses.rules[row] = rule
     uses.pairs[row] = pair
     uses.counts[row] = weights[0]
@@ -350,7 +349,7 @@ def _put(uses, row, rule, pair, weights):
 
 @njit
 def _list_trees(batch, trees, chosen, first, words, uses, nodes):
-    """List the uses of the chosen pairs' derivations; returns their number, and the first invalid pair or -1."""
+    """List the rules of chosen derivations. Returns their number, and the first invalid pair or -1."""
     count = 0
     for k in range(len(chosen)):
         length = trees.offsets[k + 1] - trees.offsets[k]
@@ -363,18 +362,17 @@ def _list_trees(batch, trees, chosen, first, words, uses, nodes):
             return count, k
         if not covers_pair(batch, pair, nodes, length):
             return count, k
-        # Without averages, the expected uses of a pair are its current uses.
+        # A pair without averages has its current uses as expected uses.
         alone = chosen[k] == 2
         weights = 1, ONE_USE if alone else 0, VARIANCE_PER_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
             rule = _rule_at(batch, pair, rule_position(nodes[at], n, m, batch.phrases.longest), words)
-            count = _put(uses, count, rule, pair, weights)
+            count = _write_use(uses, count, rule, pair, weights)
     return count, -1
 
 
 @njit
 def _list_records(batch, records, first, words, output):
-    """List the counted rules of all records and return their number."""
     count = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -390,21 +388,21 @@ def _list_records(batch, records, first, words, output):
             mean, variance = round_uses(uses * ONE_USE, 0, sweeps, SHARED_STEP, draw)
             if mean > 0:
                 rule = _rule_at(batch, pair, at - begin, words)
-                count = _put(output, count, rule, pair, (0, mean, variance))
+                count = _write_use(output, count, rule, pair, (0, mean, variance))
     return count
 
 
-def _room(size: int) -> RuleUses:
+def _allocate_uses(size: int) -> RuleUses:
     return RuleUses(*(np.empty(size, np.int64) for _ in range(5)))
 
 
 def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
-    """Return the uses of encoded derivations, of the pairs from `first` on.
+    """Return the uses in encoded derivations of pairs from `first`.
 
-    `chosen` int8[p]: 0 skips a pair, 2 sets its expected uses to its current uses, 1 does neither. Raises
-    `DerivationError` if bytes do not derive their pair.
+    `chosen` int8[p] is 0 to skip a pair, 1 to count current uses, and 2 to also count them as expected uses. Raises
+    `DerivationError` if bytes do not derive the words of their pair.
     """
-    uses = _room(len(trees.content))
+    uses = _allocate_uses(len(trees.content))
     longest = 2 * (batch.longest_source + batch.longest_target)
     words = batch.source_words, batch.target_words
     count, wrong = _list_trees(batch, trees, chosen, first, words, uses, np.zeros(longest, NODE))
@@ -414,15 +412,15 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
 
 
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
-    """Return the expected uses in the records of the pairs from `first` on. Raises `DerivationError`."""
-    uses = _room(check_records(batch, records, first))
+    """Return the expected uses in records of pairs from `first`. Raises `DerivationError`."""
+    uses = _allocate_uses(check_records(batch, records, first))
     count = _list_records(batch, records, first, (batch.source_words, batch.target_words), uses)
     return RuleUses(*(column[:count] for column in uses))
 
 
 def sum_uses(parts: list[RuleUses]) -> RuleUses:
-    """Sum the uses of each rule and drop rules whose changes cancel; `pairs` belong to the first part."""
-    columns = zip(_room(0), *parts, strict=True)
+    """Sum the uses of each rule, with a pair of the first part. Drops rules without changes."""
+    columns = zip(_allocate_uses(0), *parts, strict=True)
     every = RuleUses(*(np.concatenate(column) for column in columns))
     order = np.argsort(every.rules, kind="stable")
     rules = every.rules[order]

@@ -1,1 +1,1 @@
-"""N-gram language models: queries, building from n-grams, vocabularies, estimation."""
+"""N-gram language models: queries, construction from n-grams, vocabularies, ARPA lines."""

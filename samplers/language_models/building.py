@@ -1,7 +1,7 @@
-"""Building of an n-gram model from its n-grams, order by order, as in ARPA files; see docs/model.md, section 9.
+"""Construction of an n-gram model from its n-grams, order by order (docs/model.md, section 9).
 
-Every n-gram below the highest order is first a *node*. In the end, the nodes that can affect a later word become the
-states of the model; the others are dropped.
+Each n-gram below the highest order is first a *node*. Finally, nodes that can affect a later word become states of the
+model, and other nodes are dropped.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""N-gram below the highest order: log10 probability, log10 backoff weight, node of its suffix, and length.
+"""N-gram below the highest order: log10 probability, log10 backoff weight, suffix node, and length.
 
-`extended`: whether a longer n-gram starts with it. `number`: state that represents it, set at the end.
+`extended`: 1 if a longer n-gram starts with the node. `number`: state that represents the node, set at the end.
 """
 
 NODES, NGRAMS = 0, 1
@@ -48,7 +48,7 @@ _MIN_CAPACITY = 1 << 10
 
 
 class _Parts(NamedTuple):
-    """Model under construction: NODE[n], hash table NGRAM[capacity], and the entries used in each, int64[2]."""
+    """Model under construction: NODE[n], hash table NGRAM[capacity], and used entries of each, int64[2]."""
 
     nodes: NDArray[np.void]
     ngrams: NDArray[np.void]
@@ -57,7 +57,6 @@ class _Parts(NamedTuple):
 
 @njit_inline
 def _add_node(parts, context, word, log10, backoff, suffix, slot):
-    """Add a node for a word after a context; returns its number."""
     node = parts.used[NODES]
     parts.used[NODES] = node + 1
     entry = parts.nodes[node]
@@ -83,7 +82,6 @@ def _add_ngram(parts, context, word, log10, next_node, slot):
 
 @njit_inline
 def _child(parts, context, word):
-    """Return the node of a word after a context, or `FREE`."""
     if context == EMPTY:
         return np.int64(word + 1)
     ngram = parts.ngrams[find(parts.ngrams, context, word)]
@@ -92,13 +90,14 @@ def _child(parts, context, word):
 
 @njit
 def _suffix_node(parts, context, word):
-    """Return the node of an n-gram's suffix: the word after the context's suffix. Adds missing suffixes.
+    """Return the node of the suffix of (context, word). Adds it and its suffixes if missing.
 
-    A missing n-gram gets the probability of its suffix plus the backoff weight of its context, and backoff weight 0.
+    The log10 probability of an added n-gram is the backoff weight of its context plus the log10 probability of its
+    suffix. Its own backoff weight is 0.
     """
     node = _child(parts, parts.nodes[context].suffix, word)
     while node == FREE:
-        # Add the shortest missing one, whose own suffix exists.
+        # Add the shortest missing suffix first, because its own suffix exists.
         shorter = parts.nodes[context].suffix
         while _child(parts, parts.nodes[shorter].suffix, word) == FREE:
             shorter = parts.nodes[shorter].suffix
@@ -111,7 +110,7 @@ def _suffix_node(parts, context, word):
 
 @njit
 def _find_context(parts, words):
-    """Return the node of all words but the last; adds it and its prefixes if missing."""
+    """Return the node of all words but the last. Adds it and its prefixes if missing."""
     node = np.int64(words[0] + 1)
     for k in range(1, len(words) - 1):
         child = _child(parts, node, words[k])
@@ -125,7 +124,7 @@ def _find_context(parts, words):
 
 @njit
 def _add(parts, words, log10, backoff, is_highest, row):
-    """Add n-grams from `row`; returns `DONE`, `FULL` (the row may not fit) or a duplicate row, and the last row."""
+    """Add n-grams from `row`. Returns `DONE`, `FULL` or a duplicate row, and the row where it stopped."""
     length = words.shape[1]
     needed = length * length
     while row < len(words):
@@ -154,10 +153,7 @@ def _rehash(ngrams, larger):
 
 @njit
 def _number_states(nodes, order):
-    """Assign numbers to the nodes that are states; returns their count.
-
-    A state is extended or has a backoff weight, or is the suffix of a state, so that every state's suffix is a state.
-    """
+    """Assign numbers to nodes that are extended, have a backoff weight, or are the suffix of a state."""
     for length in range(order - 1, 0, -1):
         for k in range(len(nodes)):
             if nodes[k].length == length and (nodes[k].extended != 0 or nodes[k].backoff != 0):
@@ -170,7 +166,7 @@ def _number_states(nodes, order):
             number += 1
     for length in range(1, order):
         for k in range(len(nodes)):
-            # Other nodes get the number of their longest suffix that is a state.
+            # Represent other nodes by their longest suffix that is a state. Shorter nodes come first.
             if nodes[k].length == length and nodes[k].extended == 0:
                 nodes[k].number = nodes[nodes[k].suffix].number
     return number
@@ -208,19 +204,19 @@ def _free_ngrams(capacity: int) -> NDArray[np.void]:
 
 
 def _capacity(ngrams: int) -> int:
-    """Return a table size, a power of two, so that the n-grams fill up to two thirds."""
+    """Return a table size, a power of two, that the n-grams fill to two thirds or less."""
     return capacity_for(3 * ngrams // 4 + 1, _MIN_CAPACITY)
 
 
 class ModelBuilder:
-    """Builder of a model of `order` from its n-grams: unigrams first, then order by order."""
+    """Builder of a model of an order from its n-grams: unigrams first, then order by order."""
 
     def __init__(
         self, order: int, log10: NDArray[np.float32], backoff: NDArray[np.float32], expected: Sequence[int] = ()
     ) -> None:
-        """Start with the unigrams: log10 probabilities and backoff weights float32[V], by word.
+        """Add the unigrams: log10 probabilities and log10 backoff weights float32[V], by word.
 
-        `expected` are approximate numbers of bigrams, trigrams, …, to allocate tables.
+        Tables are allocated for `expected` numbers of bigrams, trigrams, ….
         """
         if not 1 <= order <= LONGEST:
             raise SamplerError(f"order must be from 1 to {LONGEST}, got {order}")
@@ -234,9 +230,9 @@ class ModelBuilder:
         self._parts = _Parts(nodes, _free_ngrams(_capacity(sum(expected))), np.array([1 + self._words, 0], np.int64))
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
-        """Add n-grams of one order: words int32[n, k] in order, after all shorter n-grams.
+        """Add n-grams of one order, words int32[n, k], after all shorter n-grams.
 
-        Returns the row of the first duplicate, or None; rows after a duplicate are not added.
+        Returns the row of the first duplicate, after which no rows are added, or None.
         """
         row = 0
         while True:
@@ -254,7 +250,7 @@ class ModelBuilder:
             self._parts = _Parts(nodes, ngrams, used)
 
     def finish(self) -> LanguageModel:
-        """Return the model of all added n-grams and empty the builder."""
+        """Return the model of all added n-grams. The builder cannot be used afterwards."""
         nodes, ngrams, used = self._parts
         nodes = nodes[: used[NODES]]
         states = np.zeros(_number_states(nodes, self.order), STATE)

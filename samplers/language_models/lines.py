@@ -1,4 +1,4 @@
-"""Parsing and writing of ARPA lines, and numbering of tokenized text."""
+"""Parser and writer of ARPA lines, and conversion of tokenized text to word numbers."""
 
 from typing import NamedTuple
 
@@ -10,13 +10,14 @@ from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add, find
 
 AT, LINE, ROWS = 0, 1, 2
-"""Indices of a cursor, int64[3]: byte, line number, and number of filled rows."""
+"""Indices into a cursor int64[3]: byte, line number, and number of filled rows."""
 
 MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACKOFF, BACKOFF_TOO_MANY = range(10)
-"""Outcomes of reading: no complete line left; no free row; a line that begins with a backslash; vocabulary full.
+"""Outcomes of reading, of which the last six are errors.
 
-Errors: wrong number of fields; no number first; a probability above 1; a word that is not a unigram; no number last; a
-backoff weight in the highest order.
+They are: end of the last complete line, no free row, line that begins with a backslash, full vocabulary, wrong number
+of fields, invalid first number, probability above 1, word that is not a unigram, invalid last number, and backoff
+weight in the highest order.
 """
 
 NEVER = -99.0
@@ -32,10 +33,7 @@ _NUMBER_BYTES = 20
 
 
 class NgramLines(NamedTuple):
-    """N-grams of one order k, one per row.
-
-    `words` int32[n, k], `log10` and `backoff` float32[n] (0: none), `lines` int64[n]: line number of each row.
-    """
+    """N-grams of one order k: `words` int32[n, k], `log10`, `backoff` float32[n], line numbers int64[n]."""
 
     words: NDArray[np.int32]
     log10: NDArray[np.float32]
@@ -43,8 +41,8 @@ class NgramLines(NamedTuple):
     lines: NDArray[np.int64]
 
 
-def free_lines(rows: int, order: int) -> NgramLines:
-    """Allocate rows for n-grams of an order."""
+def make_lines(rows: int, order: int) -> NgramLines:
+    """Allocate rows of n-grams of an order."""
     return NgramLines(
         np.zeros((rows, order), np.int32),
         np.zeros(rows, np.float32),
@@ -60,7 +58,7 @@ def _is_space(byte):
 
 @njit_inline
 def _digits(text, at, end):
-    """Parse an integer; returns its leading digits, the number of further digits, and its end."""
+    """Parse an integer. Returns its first digits, the number of dropped digits, and the end position."""
     value, dropped = np.int64(0), np.int64(0)
     while at < end and _ZERO <= text[at] <= _NINE:
         if value < _MAX_DIGITS:
@@ -72,8 +70,8 @@ def _digits(text, at, end):
 
 
 @njit
-def number(text, start, end):
-    """Parse text[start:end] as a decimal number; returns it and whether it is valid. Minus infinity becomes `NEVER`."""
+def parse_number(text, start, end):
+    """Parse a decimal number. Returns it (`NEVER` for minus infinity), and False if it is invalid."""
     position = start
     negative = position < end and text[position] == _MINUS
     if position < end and (text[position] == _MINUS or text[position] == _PLUS):
@@ -108,7 +106,7 @@ def number(text, start, end):
             return 0.0, False
         position = stop
         exponent += -power if below else power
-    # Two factors, since the power alone could underflow.
+    # Multiply by two factors, since the power alone could underflow.
     value_read = (
         (value * 10.0 ** (exponent / 2)) * 10.0 ** (exponent / 2) if exponent < -300 else value * 10.0**exponent
     )
@@ -117,7 +115,7 @@ def number(text, start, end):
 
 @njit_inline
 def line_end(text, start):
-    """Return the position of the next line feed; the end of the text if there is none."""
+    """Return the position of the next line feed, or the end of the text."""
     end = start
     while end < len(text) and text[end] != _LINE_FEED:
         end += 1
@@ -125,8 +123,8 @@ def line_end(text, start):
 
 
 @njit_inline
-def field(text, at, end):
-    """Return start and end of the next field at or after `at`; both are `end` after the last field."""
+def next_field(text, at, end):
+    """Return start and end of the next field from `at`. Both are `end` after the last field."""
     while at < end and _is_space(text[at]):
         at += 1
     start = at
@@ -146,23 +144,22 @@ def _is_unknown(text, start, end):
 
 
 @njit
-def _read_line(text, place, vocabulary, size, rows, row, is_highest):
-    """Parse one line into a row; returns `MORE` or an error. `place` holds start and end of the line."""
-    at, end = place
+def _read_line(text, span, vocabulary, size, rows, row, is_highest):
+    """Parse one line, text[span[0]:span[1]], into a row. Returns `MORE` or an error."""
+    at, end = span
     order = rows.words.shape[1]
-    start, at = field(text, at, end)
-    log10, is_number = number(text, start, at)
+    start, at = next_field(text, at, end)
+    log10, is_number = parse_number(text, start, at)
     if not is_number:
         return NO_NUMBER
     if log10 > _ROUNDING:
         return POSITIVE
     for k in range(order):
-        start, at = field(text, at, end)
+        start, at = next_field(text, at, end)
         if start == end:
             return NO_FIELDS
         word = np.int64(UNKNOWN)
         if not _is_unknown(text, start, at):
-            # Unigrams extend the vocabulary.
             if order == 1:
                 word = add(vocabulary, size, text, start, at)
             else:
@@ -171,10 +168,10 @@ def _read_line(text, place, vocabulary, size, rows, row, is_highest):
             return NO_ROOM if order == 1 else NO_WORD
         rows.words[row, k] = word
     backoff, is_number = 0.0, True
-    start, at = field(text, at, end)
+    start, at = next_field(text, at, end)
     if start < end:
-        backoff, is_number = number(text, start, at)
-        start, at = field(text, at, end)
+        backoff, is_number = parse_number(text, start, at)
+        start, at = next_field(text, at, end)
     if start < end:
         return NO_FIELDS
     if not is_number:
@@ -195,7 +192,7 @@ def read_lines(
     rows: NgramLines,
     is_highest: bool,
 ) -> int:
-    """Parse n-grams into rows from the cursor; returns the outcome, with the cursor at that line.
+    """Parse n-grams into rows from the cursor. Returns the outcome, and moves the cursor to its line.
 
     Unigrams are added to the vocabulary, which has `size` int64[1] words. Empty lines are skipped.
     """
@@ -204,7 +201,7 @@ def read_lines(
         end = line_end(text, start)
         if end == len(text):
             return MORE
-        first, _ = field(text, start, end)
+        first, _ = next_field(text, start, end)
         if first < end:
             if text[first] == _BACKSLASH:
                 return SECTION
@@ -221,7 +218,7 @@ def read_lines(
 
 @njit_inline
 def _put_digits(out, at, value, digits):
-    """Write an integer with a number of digits, padded with zeros."""
+    """Write an integer with `digits` digits, padded with zeros. Returns the next position."""
     for k in range(digits):
         out[at + digits - 1 - k] = _ZERO + value % 10
         value //= 10
@@ -230,7 +227,7 @@ def _put_digits(out, at, value, digits):
 
 @njit
 def _put_number(out, at, value):
-    """Write a float32 with the fewest digits that round-trip, up to 9."""
+    """Write a float32 with the fewest digits that round-trip. Returns the next position."""
     if value == 0:
         out[at] = _ZERO
         return at + 1
@@ -245,7 +242,7 @@ def _put_number(out, at, value):
         if np.float32(whole / 10.0**shift) == np.float32(size):
             break
     if whole >= 10**digits:
-        # Rounded up to a power of ten.
+        # Drop a digit, since rounding has reached a power of ten.
         whole //= 10
         power += 1
     if power < -5 or power >= _DIGITS:
@@ -298,7 +295,7 @@ def _write(vocabulary, rows, has_backoff, out):
 
 
 def format_ngrams(vocabulary: Vocabulary, rows: NgramLines, has_backoff: bool) -> bytes:
-    """Return the ARPA lines of n-grams, which round-trip as float32."""
+    """Return n-grams as ARPA lines. Numbers round-trip as float32."""
     lengths = np.diff(vocabulary.starts)
     most = int(lengths[rows.words].sum()) + len(rows.words) * (rows.words.shape[1] + 2 * _NUMBER_BYTES)
     out = np.empty(most, np.uint8)
@@ -319,8 +316,8 @@ def read_words(
 ) -> int:
     """Convert the words of complete lines to numbers, with END after each nonempty line.
 
-    Returns the outcome: `MORE` (text is needed), `ENOUGH` numbers, `NO_ROOM` in the vocabulary, or `MARK`. The cursor
-    is at that line.
+    Returns `MORE` after the last complete line, `ENOUGH` if `numbers` are full, `NO_ROOM` for a full vocabulary, or
+    `MARK`. Moves the cursor to that line.
     """
     while True:
         at = cursor[AT]
@@ -329,7 +326,7 @@ def read_words(
             return MORE
         filled = cursor[ROWS]
         while True:
-            start, at = field(text, at, end)
+            start, at = next_field(text, at, end)
             if start == end:
                 break
             if filled + 1 >= len(numbers):
@@ -350,7 +347,7 @@ def read_words(
 
 @njit_allocating
 def ngrams_at(numbers: NDArray[np.int32], order: int) -> NDArray[np.int32]:
-    """Return the n-gram that ends at each word, padded with BEGIN, int32[order, n]; `numbers` starts a sentence."""
+    """Return the n-gram up to each word, int32[order, n]. `numbers` must begin with a sentence."""
     ngrams = np.empty((order, len(numbers)), np.int32)
     for k in range(len(numbers)):
         inside = True

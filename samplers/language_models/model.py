@@ -1,12 +1,12 @@
-"""N-gram models with backoff as kernels query them: (state, word) → (log probability, next state).
+"""N-gram models with backoff, which kernels query: (state, word) → (log probability, next state).
 
-    state = model.begin                                    # after <s>; EMPTY: unknown context
+    state = model.begin                                    # after <s>, or EMPTY for an unknown context
     for word in vocabulary.numbers(["the", "house"]):      # unknown words are UNKNOWN
         log10, state = score(model, state, word)
     log10, state = score(model, state, END)
 
-A state is one int32; histories with the same state have the same probabilities for all continuations. `score` is a
-kernel, callable from kernels and from Python. docs/model.md, section 9, defines states and their `open` words.
+A state is one int32. Histories with the same state have the same probabilities for all continuations. `score` can be
+called from kernels and from Python. docs/model.md, section 9, defines states and their `open` words.
 """
 
 from collections.abc import Iterator
@@ -25,15 +25,16 @@ UNKNOWN, BEGIN, END = 0, 1, 2
 """Numbers of the words <unk>, <s> and </s> in every vocabulary."""
 
 FREE = -1
+"""Mark of an empty slot in a hash table."""
 
 UNIGRAM = np.dtype([("log10", np.float32), ("next", np.int32)], align=True)
-"""Unigram: probability of a word after any context without a longer match, and the next state."""
+"""Unigram: log10 probability of a word after a context without a longer match, and next state."""
 
 NGRAM = np.dtype([("context", np.int32), ("word", np.int32), ("log10", np.float32), ("next", np.int32)], align=True)
-"""Word after a state (`FREE`: empty slot): its probability, and the next state."""
+"""Word after a state (`FREE` for an empty slot): log10 probability, and next state."""
 
 STATE = np.dtype([("backoff", np.float32), ("suffix", np.int32), ("length", np.int16), ("open", np.int16)], align=True)
-"""Context: backoff weight (log10), state of its suffix, length, and whether a longer state ends with it."""
+"""Context: log10 backoff weight, state of its suffix, length, and 1 if a longer state ends with it."""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xBF58476D1CE4E5B9)
@@ -41,13 +42,13 @@ _BITS = np.uint64(32)
 
 
 class LanguageModel(NamedTuple):
-    """N-gram model with backoff, as an automaton of its contexts."""
+    """N-gram model with backoff, as an automaton of contexts."""
 
     # UNIGRAM[V], by word.
     unigrams: NDArray[np.void]
-    # NGRAM[capacity]: hash table with open addressing; the capacity is a power of two.
+    # NGRAM[capacity]: hash table with open addressing. The capacity is a power of two.
     ngrams: NDArray[np.void]
-    # STATE[S]; EMPTY is the first.
+    # STATE[S], EMPTY first.
     states: NDArray[np.void]
     # Length of the longest n-grams.
     order: int
@@ -57,7 +58,6 @@ class LanguageModel(NamedTuple):
 
 @njit_inline
 def _ends_at(ngrams, slot, key):
-    """Check if the slot holds (context, word) or is free."""
     context, word = key
     slot_context = ngrams[slot].context
     return slot_context == FREE or (slot_context == context and ngrams[slot].word == word)
@@ -65,7 +65,7 @@ def _ends_at(ngrams, slot, key):
 
 @njit_inline
 def find(ngrams, context, word):
-    """Return the slot of a word after a context, or the free slot where it belongs."""
+    """Return the slot of a word after a context, or the free slot for it."""
     mask = table_mask(ngrams)
     code = ((np.uint64(context) << _BITS) | np.uint64(word)) * _FIRST
     code = (code ^ (code >> _BITS)) * _SECOND
@@ -77,7 +77,8 @@ def find(ngrams, context, word):
 def score(model, state, word):
     """Return the log10 probability of a word after a state, float64, and the next state, int32.
 
-    The longest matching n-gram gives the probability; each longer context adds its backoff weight [Katz 1987].
+    It is the log10 probability of the longest matching n-gram, plus the backoff weight of each longer context
+    [Katz 1987].
     """
     backoffs = 0.0
     context = np.int32(state)
@@ -91,7 +92,7 @@ def score(model, state, word):
 
 
 class NGrams(NamedTuple):
-    """N-grams of one order k: `words` int32[n, k], `log10` and `backoff` float32[n], log10 (0: no weight)."""
+    """N-grams of one order k: `words` int32[n, k], log10 probabilities and backoff weights float32[n]."""
 
     words: NDArray[np.int32]
     log10: NDArray[np.float32]
@@ -99,7 +100,7 @@ class NGrams(NamedTuple):
 
 
 def iterate_ngrams(model: LanguageModel) -> Iterator[NGrams]:
-    """Yield all n-grams, one order at a time from 1, sorted by words."""
+    """Yield all n-grams from order 1, one order at a time, sorted by words."""
     length, weight = model.states["length"], model.states["backoff"]
     after = model.unigrams["next"]
     words = np.arange(len(model.unigrams), dtype=np.int32)

@@ -1,6 +1,6 @@
-"""Vocabularies: hash tables from the spelling of words to their numbers.
+"""Vocabularies: hash tables from words (UTF-8 bytes) to their numbers.
 
-A word is its UTF-8 bytes. Words are numbered in the order of insertion; <unk>, <s> and </s> are the first three.
+Words are numbered in the order of insertion. The first three are <unk>, <s> and </s>.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,9 +24,9 @@ _HALF = np.uint64(32)
 
 
 class Vocabulary(NamedTuple):
-    """Words by number."""
+    """Words in the order of their numbers, and a hash table of their numbers."""
 
-    # uint8[B]: all words in a row.
+    # uint8[B]: concatenated words.
     letters: NDArray[np.uint8]
     # int64[V+1]: start of each word.
     starts: NDArray[np.int64]
@@ -38,8 +38,12 @@ class Vocabulary(NamedTuple):
         return len(self.starts) - 1
 
     def numbers(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """Return the words' numbers, int32[n]; UNKNOWN for unknown words."""
-        letters, starts = _joined(words)
+        """Return the numbers of words, int32[n], UNKNOWN for unknown words."""
+        encoded = [word.encode("utf-8", "surrogateescape") for word in words]
+        starts = np.zeros(len(words) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=starts[1:])
+        # Copy to a bytearray, since numba would compile kernels again for a read-only array.
+        letters = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
         numbers = np.empty(len(words), np.int32)
         _find_all(self, letters, starts, numbers)
         return numbers
@@ -50,17 +54,8 @@ class Vocabulary(NamedTuple):
         return letters.tobytes().decode("utf-8", "surrogateescape")
 
 
-def _joined(words: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    encoded = [word.encode("utf-8", "surrogateescape") for word in words]
-    starts = np.zeros(len(words) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=starts[1:])
-    # Read-only bytes would have another type in numba.
-    return np.frombuffer(bytearray(b"".join(encoded)), np.uint8), starts
-
-
 @njit_inline
 def _ends_at(vocabulary, slot, word):
-    """Check if the slot holds the word or is free."""
     text, start, end = word
     number = vocabulary.slots[slot]
     if number == FREE:
@@ -76,9 +71,9 @@ def _ends_at(vocabulary, slot, word):
 
 @njit_inline
 def find(vocabulary, text, start, end):
-    """Return the slot of the word text[start:end], text uint8[n], or the free slot where it belongs."""
+    """Return the slot of the word text[start:end], text uint8[n], or the free slot for it."""
     mask = table_mask(vocabulary.slots)
-    # FNV-1a over its bytes, mixed.
+    # FNV-1a hash of the bytes. Mix it, because the slot is in its low bits.
     value = _BASIS
     for k in range(start, end):
         value = (value ^ np.uint64(text[k])) * _PRIME
@@ -96,10 +91,7 @@ def _find_all(vocabulary, text, starts, numbers):
 
 @njit
 def add(vocabulary, size, text, start, end):
-    """Return the number of the word text[start:end], adding it if it is new; `FREE` if it may not fit.
-
-    `size` int64[1] is the number of words; the vocabulary's arrays have spare capacity.
-    """
+    """Return the number of the word text[start:end], adding a new word, or `FREE` if it may not fit."""
     slot = find(vocabulary, text, start, end)
     number = vocabulary.slots[slot]
     if number != FREE:
@@ -128,7 +120,7 @@ def _fill(vocabulary, words):
 
 
 class GrowingVocabulary:
-    """Vocabulary that can grow; `arrays` and `size` are the arguments of `add`."""
+    """Vocabulary that can grow. `arrays` and `size` are arguments of `add`."""
 
     def __init__(self) -> None:
         """Start with the special words."""
@@ -145,7 +137,7 @@ class GrowingVocabulary:
         return int(self.size[0])
 
     def add(self, words: Iterable[str]) -> list[int]:
-        """Return the words' numbers, adding new words."""
+        """Return the numbers of words, and add new words."""
         numbers = []
         for word in words:
             text = np.frombuffer(bytearray(word.encode("utf-8", "surrogateescape")), np.uint8)
@@ -155,7 +147,7 @@ class GrowingVocabulary:
         return numbers
 
     def grow(self, letters: int) -> None:
-        """Double the capacity, and make room for a word of `letters` bytes."""
+        """Double the capacity, and allocate memory for a word of `letters` bytes."""
         old = self.arrays
         more = max(len(old.letters), 2 * letters)
         self.arrays = Vocabulary(

@@ -199,7 +199,7 @@ CHART_FAULTS = (
     Fault(
         "only charts of starts are counted",
         "charts/pruning/chain.py",
-        "edges = [made for _, made in self._made.values()]",
+        "edges = [made for _, made in self._results.values()]",
         "edges: list[int] = []",
         (_START, "-k", "counted"),
     ),
@@ -234,7 +234,7 @@ CHART_FAULTS = (
     Fault(
         "coverage estimates include the first steps",
         "charts/pruning/chain.py",
-        "steps[len(steps) // _FIRST :]",
+        "steps[len(steps) // _UNUSED_PART :]",
         "steps",
         (_AVERAGES, "-k", "drawn_elsewhere"),
     ),
@@ -262,7 +262,7 @@ CHART_FAULTS = (
     Fault(
         "rules with words determine how charts grow",
         "charts/pairs.py",
-        "    arity[of_rule[rules.source >= 0]] = 0\n",
+        "    arity[source_rules[rules.source >= 0]] = 0\n",
         "",
         (_PRUNING, "-k", "determine_how_charts_grow"),
     ),

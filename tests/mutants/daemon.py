@@ -32,7 +32,7 @@ DAEMON_FAULTS = (
     Fault(
         "no chain uses stems",
         "daemon/learning/alignment/aligning.py",
-        "task.view(options.knows_stems(chain))",
+        "task.view(options.uses_stems(chain))",
         "task.view(False)",
         (_STEMS, "-k", "of_three"),
     ),

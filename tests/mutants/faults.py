@@ -750,7 +750,7 @@ FAULTS = (
     Fault(
         "a word's move omits its selection probability",
         "alignment/models/hmm.py",
-        "ratio = -math.log(_chance(sides, chain, f, old_word, new_word))",
+        "ratio = -math.log(_selection_weight(sides, chain, f, old_word, new_word))",
         "ratio = 0.0",
         WORD_MOVES,
     ),
@@ -778,8 +778,8 @@ FAULTS = (
     Fault(
         "removing a word pair also removes others with the same home row",
         "alignment/counts.py",
-        "            signs |= _sign_bit(key, shift)",
-        "            signs |= np.uint8(0)",
+        "            filter_bytes |= _filter_bit(key, shift)",
+        "            filter_bytes |= np.uint8(0)",
         ("tests/samplers/alignment/test_start.py", "-k", "one_by_one"),
     ),
     Fault(
@@ -799,8 +799,8 @@ FAULTS = (
     Fault(
         "other positions of a word keep its old weight",
         "alignment/chain.py",
-        "alike[i] = i if before < 0 else alike[before]",
-        "alike[i] = i",
+        "next_equal[i] = i if before < 0 else next_equal[before]",
+        "next_equal[i] = i",
         (ALIGNMENT, "-k", "twin_does and bhmm-f-0"),
     ),
     Fault(
@@ -870,8 +870,8 @@ FAULTS = (
     Fault(
         "emissions are weighted by probability over density",
         "itg/slices.py",
-        "return _weight_off(slices, unit) if unit",
-        "return p * _weight_off(slices, unit) if unit",
+        "return _slice_weight(slices, unit) if unit",
+        "return p * _slice_weight(slices, unit) if unit",
         _ITG_SLICE,
     ),
     Fault(
@@ -891,8 +891,8 @@ FAULTS = (
     Fault(
         "flat slices prune what the derivation emits",
         "itg/slices.py",
-        "to.pairs[i, x] = _keep(shape, 0.0, weights.pairs[i, x])",
-        "to.pairs[i, x] = _keep(shape, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])",
+        "to.pairs[i, x] = _flat_weight(shape, 0.0, weights.pairs[i, x])",
+        "to.pairs[i, x] = _flat_weight(shape, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])",
         (_ITG, "-k", "flat"),
     ),
     Fault(
@@ -975,8 +975,8 @@ FAULTS = (
     Fault(
         "the Metropolis-Hastings ratio uses the strength of pairs for nulls",
         "itg/model.py",
-        "p /= of_rule + base.strengths[SOURCE_NULL_STRENGTH]",
-        "p /= of_rule + base.strengths[PAIR_STRENGTH]",
+        "p /= type_count + base.strengths[SOURCE_NULL_STRENGTH]",
+        "p /= type_count + base.strengths[PAIR_STRENGTH]",
         _ITG_SLICE,
     ),
     Fault(
@@ -1038,8 +1038,8 @@ FAULTS = (
     Fault(
         "needed cells are considered useless",
         "itg/slices.py",
-        "and of.in_target[x, y, 1] < j",
-        "and of.in_target[x, y, 1] < j - 1",
+        "and viability.in_target[x, y, 1] < j",
+        "and viability.in_target[x, y, 1] < j - 1",
         _ITG_SLICE,
     ),
     Fault(
@@ -1088,7 +1088,7 @@ FAULTS = (
     Fault(
         "a phrase that the derivation emits can be pruned",
         "itg/slices.py",
-        "to.phrases[i, x, phrase] = _keep(shape, 0.0, weights.phrases[i, x, phrase])",
+        "to.phrases[i, x, phrase] = _flat_weight(shape, 0.0, weights.phrases[i, x, phrase])",
         "to.phrases[i, x, phrase] = to.phrases[i, x, phrase]",
         _ITG_FLAT_PHRASES,
     ),
@@ -1158,8 +1158,8 @@ FAULTS = (
     Fault(
         "positions of phrases advance by source words",
         "itg/summaries.py",
-        "(i * m + x) * (longest * longest - 1) + place",
-        "(i * n + x) * (longest * longest - 1) + place",
+        "(i * m + x) * (longest * longest - 1) + phrase",
+        "(i * n + x) * (longest * longest - 1) + phrase",
         _ITG_PLACES,
     ),
     Fault(
@@ -1231,8 +1231,8 @@ FAULTS = (
     Fault(
         "open words are never scored again",
         "decoding/cubes.py",
-        "    if closed:\n        return size, entry.next, closed, final + entry.log10, promised\n",
-        "    if closed or size > 0:\n        return size, entry.next, closed, final + entry.log10, promised\n",
+        "    if closed:\n        return size, entry.next, closed, closed_log10 + entry.log10, open_log10\n",
+        "    if closed or size > 0:\n        return size, entry.next, closed, closed_log10 + entry.log10, open_log10\n",
         _DECODING,
     ),
     Fault(
@@ -1400,7 +1400,7 @@ FAULTS = (
     Fault(
         "outside sums omit words of front frames",
         "charts/dense.py",
-        "for number in range(6 if room.sizes[_FRONTS] > 0 else 3):",
+        "for number in range(6 if work.sizes[_FRONTS] > 0 else 3):",
         "for number in range(3):",
         DENSE,
     ),
@@ -1428,8 +1428,8 @@ FAULTS = (
     Fault(
         "outside sums of rests are omitted",
         "charts/dense.py",
-        "        if room.first[rests] < room.first[rests + 1]:",
-        "        if room.first[rests] > room.first[rests + 1]:",
+        "        if work.first[rests] < work.first[rests + 1]:",
+        "        if work.first[rests] > work.first[rests + 1]:",
         DENSE,
     ),
     Fault(
@@ -1456,15 +1456,15 @@ FAULTS = (
     Fault(
         "items are popped by the estimates of places before joining",
         "decoding/cubes.py",
-        "    made.rank = made.score + task.weighed.weights[LM] * LN_10 * promised\n",
-        "    made.rank = row.apart + 0.0 * promised\n",
+        "    made.rank = made.score + task.weighed.weights[LM] * LN_10 * open_log10\n",
+        "    made.rank = row.unjoined + 0.0 * open_log10\n",
         _PRUNING,
     ),
     Fault(
         "joined items are popped without the estimate of open words",
         "decoding/cubes.py",
-        "    made.rank = made.score + task.weighed.weights[LM] * LN_10 * promised\n",
-        "    made.rank = made.score + 0.0 * promised\n",
+        "    made.rank = made.score + task.weighed.weights[LM] * LN_10 * open_log10\n",
+        "    made.rank = made.score + 0.0 * open_log10\n",
         _PRUNING,
     ),
     Fault(
@@ -1477,15 +1477,15 @@ FAULTS = (
     Fault(
         "estimates of places omit the gains of neighbors",
         "decoding/cubes.py",
-        "    estimate = apart + INHERITED * gained + margin\n",
-        "    estimate = apart + 0.0 * gained + margin\n",
+        "    estimate = unjoined + INHERITED * gain + margin\n",
+        "    estimate = unjoined + 0.0 * gain + margin\n",
         _PRUNING,
     ),
     Fault(
         "estimates of places include the estimates of neighbors",
         "decoding/cubes.py",
-        "    gained = rank - row.apart\n",
-        "    gained = rank - 0.9 * row.apart\n",
+        "    gain = rank - row.unjoined\n",
+        "    gain = rank - 0.9 * row.unjoined\n",
         _PRUNING,
     ),
     Fault(
@@ -1506,7 +1506,7 @@ FAULTS = (
     Fault(
         "accepted candidates add no others",
         "decoding/kbest.py",
-        "        item_list.cursor = lists.entries[best].grown\n",
+        "        item_list.cursor = lists.entries[best].first_tail\n",
         "        item_list.cursor = 64\n",
         _DISTINCT,
     ),

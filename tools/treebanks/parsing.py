@@ -209,7 +209,7 @@ class Parser:
         ):
             spans = {WHOLE_SPAN: (start, end), LEFT_SPAN: (start, split), RIGHT_SPAN: (split, end)}
             for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
-                span = spans[productions.place[p]]
+                span = spans[productions.part[p]]
                 production = self.grammar.production_list[productions.production[p]]
                 key = production, split if len(production[1]) == 2 else 0
                 cells[span][key] = cells[span].get(key, 0.0) + count

@@ -472,8 +472,8 @@ def run_direction(
     key: int | None = None,
     marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run one chain of a direction. Its samples are added to the `marginals` of earlier chains, if given."""
-    direction, prior = task.view(options.knows_stems(chain))
+    """Run a direction's chain, numbered from 0, and add its samples to `marginals` of earlier chains if given."""
+    direction, prior = task.view(options.uses_stems(chain))
     key = chain_seed(options.seed, task.number, chain) if key is None else key
     return run_chain(build(options, direction, prior, task.evidence), key, task.links, report, marginals)
 

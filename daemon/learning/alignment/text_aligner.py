@@ -156,7 +156,7 @@ def _align_pair(
         evidence = make_evidence(task.direction.sides, {0: human_links}, task.number == 0) if any(human_links) else None
         keys: tuple[list[int], list[int]] = ([], [])
         for chain in range(options.chains):
-            keys[options.knows_stems(chain)].append(chain_seed(options.seed, task.number, chain))
+            keys[options.uses_stems(chain)].append(chain_seed(options.seed, task.number, chain))
         total, by_stems = (
             build(options, *task.view(with_stems), evidence).run(keys[with_stems]) for with_stems in (False, True)
         )

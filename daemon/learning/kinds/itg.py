@@ -32,7 +32,7 @@ from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import PAIR, Derivations, decode, encode, list_nodes
 from hierogram.samplers.itg.model import STRENGTHS, ItgSettings
 from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sampler import FLAT, OF_SLICES, ItgKernel, ItgPlan, ItgState, build
+from hierogram.samplers.itg.sampler import FLAT, SLICE_METHODS, ItgKernel, ItgPlan, ItgState, build
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, MODEL1
 from hierogram.samplers.itg.summaries import (
     BINARY,
@@ -224,7 +224,7 @@ class ItgStoreChain(Chain):
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = settings = store.settings()
-        self._seed, self._method = settings.seed, OF_SLICES[settings.slices]
+        self._seed, self._method = settings.seed, SLICE_METHODS[settings.slices]
         self._strengths = {row.label: row.strength for row in store.labels()}
         # The sweep count selects the random streams of base distributions, so continue the count of the store.
         self._sweeps = store.status().sweeps

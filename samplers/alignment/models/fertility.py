@@ -1,9 +1,9 @@
-"""BHMM-F: HMM aligner with fertilities; jumps skip unlinked words.
+"""BHMM-F: HMM aligner with fertilities. Jumps skip unlinked words.
 
-Differences from [SA16 §2]: an unlinked word keeps the position of the last linked word, as in the HMM of Och & Ney
-(2003); the last linked word jumps to the end; a word is unlinked with a fixed probability; and every conditioning word
-has a distribution over its number of links [Zhao & Gildea 2010], with a Dirichlet prior, integrated out. The target is
-the product of these factors. Sweeps of stage 1 omit jumps and fertilities, sweeps of stage 2 omit fertilities.
+It differs from [SA16 §2] in four points. An unlinked word keeps the position of the last linked word, as in the HMM of
+Och & Ney (2003). The last linked word jumps to the end. A word is unlinked with a fixed probability. Each conditioning
+word has a distribution over its number of links [Zhao & Gildea 2010] with a Dirichlet prior, integrated out. The target
+is the product of these factors. Stage 1 of the warm-up omits jumps and fertilities, stage 2 omits fertilities.
 """
 
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from hierogram.samplers.alignment.counts import (
     SHIFT,
     conditioning_mass,
     copy_pairs,
+    free_if_unused,
     has_room,
     known_weight,
     lexical,
@@ -32,7 +33,6 @@ from hierogram.samplers.alignment.counts import (
     may_have_row,
     pair_key,
     pair_weight,
-    tidy,
     unlink_pair,
 )
 from hierogram.samplers.alignment.marginals import CELL, add_marginals, add_sample, decode, load_sums, store_sums
@@ -44,20 +44,18 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, advance, stream
 
 WORDS, JUMPS, FERTILITIES = 1, 2, 3
-"""Warm-up stages: the factors that are used."""
+"""Stages of the warm-up, named by the factor that each adds."""
 
 
 class EmittedPlace(NamedTuple):
-    """Emitted word that is resampled.
-
-    Its position and word number, start and `length` of the conditioning sentence, positions of the previous and next
-    link.
-    """
+    """Emitted word that is resampled: position and word number."""
 
     emitted: np.int64
     word: np.int32
+    # Conditioning sentence.
     start: np.int64
     length: np.int64
+    # Conditioning positions of the previous and the next link.
     before: np.int64
     after: np.int64
 
@@ -70,13 +68,13 @@ def _move_fertility(word, i, change, chain, scratch):
 
 
 @njit_inline
-def _pass_over(before, after, change, jumps):
+def _count_jump(before, after, change, jumps):
     jumps[jump_event(jumps, before, after)] += change
     jumps[len(jumps) - 1] += change
 
 
 @njit_inline
-def _stop_at(before, i, after, change, jumps):
+def _count_stop(before, i, after, change, jumps):
     jumps[jump_event(jumps, before, i)] += change
     jumps[jump_event(jumps, i, after)] += change
     jumps[len(jumps) - 1] += 2 * change
@@ -90,7 +88,7 @@ def _weigh_unlinked(before, after, stage, chain, settings):
         kinds = len(jumps) - 3
         event = jump_event(jumps, before, after)
         weight *= (jumps[event] + settings["jump"]) * jump_share(jumps, event)
-        # Without the link there is one jump fewer, and its normalization factor is missing.
+        # An unlinked word has one jump fewer. Multiply by the normalizer of jumps, which the other weights omit.
         weight *= jumps[len(jumps) - 1] + 1 + settings["jump"] * kinds
     return weight
 
@@ -105,12 +103,12 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit_inline
 def _conditioning_factor(word, i, stage, chain, settings, scratch):
-    """Return the weight of a link by its conditioning word alone: fertility and the lexical denominator (linear)."""
+    """Return the part of a link's weight that does not depend on the emitted word or jumps, linear."""
     factor = 1.0 / conditioning_mass(chain.conditioning, word)
     fertility = scratch.fertility[i]
     if stage < FERTILITIES or fertility >= MAX_FERTILITY:
         return factor
-    # Ratio of the fertility probabilities with one more link and without it.
+    # Multiply by the probability of one more link, divided by the probability of the present number.
     strength = settings["fertility"]
     now = chain.fertility[word, fertility] - 1 + strength * chain.fertility_prior[fertility]
     more = chain.fertility[word, fertility + 1] + strength * chain.fertility_prior[fertility + 1]
@@ -119,28 +117,27 @@ def _conditioning_factor(word, i, stage, chain, settings, scratch):
 
 @njit_inline
 def _refresh_factors(word, i, stage, chain, settings, scratch):
-    """Recompute the factors at all positions of the conditioning word at i, whose counts changed."""
     at = i
     while True:
         scratch.factor[at] = _conditioning_factor(word, at, stage, chain, settings, scratch)
-        at = np.int64(scratch.alike[at])
+        at = np.int64(scratch.next_equal[at])
         if at == i:
             break
 
 
 @njit_inline
-def _multiply_jumps_at(origin, way, length, jumps, symmetric, weight):
-    """Multiply the weights of all positions by their jumps from `origin` (`way` 1) or to it (-1)."""
+def _multiply_jumps_at(origin, sign, length, jumps, symmetric, weight):
+    """Multiply the weights of all positions by jumps from `origin` (`sign` 1) or to it (`sign` -1)."""
     middle = (len(jumps) - 4) // 2
     for i in range(max(0, origin - SINGLE_WIDTHS), min(length, origin + SINGLE_WIDTHS + 1)):
-        weight[i + 1] *= jumps[middle + way * (i - origin)] + symmetric
-    # All positions of a bin have the same factor.
+        weight[i + 1] *= jumps[middle + sign * (i - origin)] + symmetric
+    # Compute the factor of wider jumps once per event, since all positions of an event share it.
     event, nearest = SINGLE_WIDTHS + 1, SINGLE_WIDTHS + 1
     while origin + nearest < length or origin - nearest >= 0:
-        factor = (jumps[middle + way * event] + symmetric) * jump_share(jumps, middle + event)
+        factor = (jumps[middle + sign * event] + symmetric) * jump_share(jumps, middle + event)
         for i in range(origin + nearest, min(length, origin + 2 * nearest - 1)):
             weight[i + 1] *= factor
-        factor = (jumps[middle - way * event] + symmetric) * jump_share(jumps, middle + event)
+        factor = (jumps[middle - sign * event] + symmetric) * jump_share(jumps, middle + event)
         for i in range(max(0, origin - 2 * nearest + 2), origin - nearest + 1):
             weight[i + 1] *= factor
         event, nearest = event + 1, 2 * nearest - 1
@@ -152,7 +149,7 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
     symmetric = settings["jump"]
     middle = (len(jumps) - 4) // 2
     if length <= min(middle, SINGLE_WIDTHS):
-        # Each width has its own event here, and unsigned indices need no wraparound check, so the loop vectorizes.
+        # Short sentences need no shared events. Unsigned indices need no wraparound check, so the loop vectorizes.
         inward, outward = middle - before, middle + after
         for i in range(length):
             same = 1.0 if i - before == after - i else 0.0
@@ -161,7 +158,7 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
     else:
         _multiply_jumps_at(before, 1, length, jumps, symmetric, scratch.weight)
         _multiply_jumps_at(after, -1, length, jumps, symmetric, scratch.weight)
-        # Both jumps can have the same event only at positions between `before` and `after`.
+        # Correct the positions where both jumps have the same event, which must lie between `before` and `after`.
         for i in range(min(before, after) + 1, max(before, after)):
             event = jump_event(jumps, before, i)
             if event == jump_event(jumps, i, after):
@@ -172,13 +169,13 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
 
 @njit_inline
 def _find_pairs(word, length, pairs, scratch):
-    """Write to `seen` the positions whose pairs with an emitted word may have a row, and prefetch these rows."""
+    """Find positions whose pairs with an emitted word may have a row, and prefetch the rows."""
     shift = pairs.registers[SHIFT]
     own = np.uint64(word) * GOLDEN
     found = 0
     for i in range(length):
         scratch.seen[found] = i
-        found += may_have_row(pairs.signs, scratch.hashed[i] + own, shift)
+        found += may_have_row(pairs.filter_bytes, scratch.hashed[i] + own, shift)
     for k in range(found):
         prefetch(pairs.rows, np.int64((scratch.hashed[scratch.seen[k]] + own) >> np.uint64(shift)))
     return np.int64(found)
@@ -194,7 +191,7 @@ def _weigh_all(place, found, stage, sides, chain, settings, scratch):
     linked = 1.0 - settings["unlinked"]
     for i in range(place.length):
         scratch.weight[i + 1] = symmetric
-    # Only the first `found` positions of `candidate` may have a row.
+    # Look up only the first `found` candidates, since other pairs have no row.
     for k in range(found):
         i = np.int64(scratch.candidate[k])
         word = np.int64(sides.conditioning[place.start + i])
@@ -230,8 +227,8 @@ def _weigh_some(place, number, stage, sides, chain, settings, scratch):
 
 
 @njit_inline
-def _look_around(start, stop, length, links, scratch):
-    """Find the next link after each emitted position (`length` if none); count each conditioning position's links."""
+def _find_next_links(start, stop, length, links, scratch):
+    """Set `after` (`length` if there is no next link) and `fertility` of the scratch memory."""
     for i in range(length):
         scratch.fertility[i] = 0
     after = length
@@ -244,7 +241,7 @@ def _look_around(start, stop, length, links, scratch):
 
 @njit
 def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
-    """Resample each link of the pairs from `first`; returns the pair where counts lack room, or the end."""
+    """Resample all links from pair `first`. Returns the pair where `chain.pairs` is full, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     empty_word = np.int64(len(chain.conditioning) - 1)
@@ -257,28 +254,28 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
         state = stream(key, pair, plan.sweep)
         if plan.sampled:
             load_sums(sides, pair, marginals)
-        _look_around(start, stop, length, links, scratch)
-        # Cache factors only if all positions are weighed; for few candidates it is cheaper to compute them on demand.
+        _find_next_links(start, stop, length, links, scratch)
+        # Cache factors only if all positions are weighed. For few candidates, computing them on demand is cheaper.
         exact = settings["candidates"] == 0 or settings["candidates"] > length
         if exact:
             for i in range(length):
                 word = np.int64(sides.conditioning[e_start + i])
                 scratch.factor[i] = _conditioning_factor(word, i, plan.stage, chain, settings, scratch)
-                # The hash of a pair's key is the sum of both words' hashes.
+                # Hash each word once: the hash of a pair is the sum of the hashes of both words.
                 scratch.hashed[i] = pair_key(word, 0) * GOLDEN
             link_equal_words(sides.conditioning, e_start, length, scratch)
         before = np.int64(-1)
-        coming = np.int64(0)
+        next_found = np.int64(0)
         for g in range(start, stop):
             f = sides.emitted[g]
             old = np.int64(links[g])
             after = np.int64(scratch.after[g - start])
             old_word = empty_word
             if old == UNLINKED:
-                _pass_over(before, after, -1, jumps)
+                _count_jump(before, after, -1, jumps)
             else:
                 old_word = np.int64(sides.conditioning[e_start + old])
-                _stop_at(before, old, after, -1, jumps)
+                _count_stop(before, old, after, -1, jumps)
                 _move_fertility(old_word, old, -1, chain, scratch)
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
@@ -288,13 +285,13 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             place = EmittedPlace(np.int64(g), f, e_start, length, before, after)
             if exact:
                 if g == start or f == sides.emitted[g - 1]:
-                    coming = _find_pairs(f, length, chain.pairs, scratch)
-                found = coming
+                    next_found = _find_pairs(f, length, chain.pairs, scratch)
+                found = next_found
                 for k in range(found):
                     scratch.candidate[k] = scratch.seen[k]
                 if g + 1 < stop:
-                    # Prefetch the next word's rows: this word's link only changes rows of this word.
-                    coming = _find_pairs(sides.emitted[g + 1], length, chain.pairs, scratch)
+                    # The rows of the next word can be prefetched now, since this link only changes rows of this word.
+                    next_found = _find_pairs(sides.emitted[g + 1], length, chain.pairs, scratch)
                 _weigh_all(place, found, plan.stage, sides, chain, settings, scratch)
                 state = advance(state)
                 new = pick(scratch, length + 1, state) - 1
@@ -306,17 +303,17 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 
             new_word = empty_word
             if new == UNLINKED:
-                _pass_over(before, after, 1, jumps)
+                _count_jump(before, after, 1, jumps)
             else:
                 new_word = np.int64(sides.conditioning[e_start + new])
-                _stop_at(before, new, after, 1, jumps)
+                _count_stop(before, new, after, 1, jumps)
                 _move_fertility(new_word, new, 1, chain, scratch)
                 before = new
             if new_word == old_word:
                 chain.pairs.rows[row]["count"] += 1
                 chain.conditioning[old_word]["links"] += 1
             else:
-                tidy(chain.pairs, row)
+                free_if_unused(chain.pairs, row)
                 link_pair(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f))
             if exact and new != UNLINKED:
                 _refresh_factors(new_word, new, plan.stage, chain, settings, scratch)
@@ -324,7 +321,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             if plan.sampled:
                 row_of_word = (g - start) * (length + 1)
                 if exact:
-                    # Conditional distribution of the link, over no link and all positions.
+                    # Add the conditional distribution of the link, which has less variance than the draw.
                     scale = 1.0 / scratch.weight[length]
                     marginals.cells[row_of_word] += CELL(scratch.weight[0] * scale)
                     for i in range(1, length + 1):
@@ -338,7 +335,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_fertility(first, sides, chain, scratch):
-    """Add the links of the pairs from `first` to the counts; returns the pair where counts lack room, or the end."""
+    """Count all links from pair `first`. Returns the pair where `chain.pairs` is full, or the end."""
     jumps = chain.jumps
     empty_word = np.int64(len(chain.conditioning) - 1)
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -347,27 +344,27 @@ def count_fertility(first, sides, chain, scratch):
         length = sides.conditioning_offset[pair + 1] - e_start
         if not has_room(chain.pairs, stop - start):
             return pair
-        _look_around(start, stop, length, chain.links, scratch)
+        _find_next_links(start, stop, length, chain.links, scratch)
         before = np.int64(-1)
         for g in range(start, stop):
             i = np.int64(chain.links[g])
             word = empty_word
             if i != UNLINKED:
                 word = np.int64(sides.conditioning[e_start + i])
-                _pass_over(before, i, 1, jumps)
+                _count_jump(before, i, 1, jumps)
                 before = i
             link_pair(chain.pairs, chain.conditioning, word, pair_key(word, sides.emitted[g]))
-        # A pair without emitted words has no jumps, as in a sweep.
+        # Skip pairs without emitted words, because sweeps count no jumps for them.
         if stop > start:
-            _pass_over(before, length, 1, jumps)
+            _count_jump(before, length, 1, jumps)
         for i in range(length):
             chain.fertility[sides.conditioning[e_start + i], min(scratch.fertility[i], MAX_FERTILITY)] += 1
     return len(sides.emitted_offset) - 1
 
 
 @njit_inline
-def _begin(blank, links, chain):
-    """Initialize the chain with links that are not counted yet; other arrays are unchanged."""
+def _reset(blank, links, chain):
+    """Copy `blank` into the chain, and set its links, which are not counted yet."""
     for g in range(len(links)):
         chain.links[g] = links[g]
     copy_pairs(blank.pairs, chain.pairs)
@@ -383,7 +380,7 @@ def _begin(blank, links, chain):
 
 @njit
 def _sweeps(sides, chain, key, plans, scratch, marginals):
-    """Run the planned sweeps. Returns False if counts lack room."""
+    """Run the planned sweeps. Returns False if `chain.pairs` is full."""
     for number in range(len(plans)):
         plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
         if sweep_fertility(0, sides, chain, key, plan, scratch, marginals) < len(sides.emitted_offset) - 1:
@@ -394,9 +391,9 @@ def _sweeps(sides, chain, key, plans, scratch, marginals):
 
 @njit
 def run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total):
-    """Run the chains from `number` in sequence; returns the chain whose counts lack room, or the number of chains."""
+    """Run the chains from `number` in sequence. Returns the chain where `chain.pairs` is full, or the end."""
     while number < len(runs.keys):
-        _begin(blank, runs.links[number], chain)
+        _reset(blank, runs.links[number], chain)
         own.samples[0] = 0
         if count_fertility(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:
             return number
@@ -411,7 +408,7 @@ STEPS = Steps(
     start=lambda direction, options, seed: random_links(direction.sides, seed, options.unlinked),
     count=count_fertility,
     sweep=sweep_fertility,
-    chains=run_fertility_chains,
+    run_chains=run_fertility_chains,
     decode=decode,
 )
 """The chain starts from random links."""

@@ -1,7 +1,7 @@
-"""BHMM: Bayesian HMM aligner with special jumps to and from the empty word [SA16 §2]; see docs/model.md, section 5.
+"""BHMM: HMM with special jumps to and from the empty word [SA16 §2] (docs/model.md, section 5).
 
-After each sweep the links of a word move together: all its tokens change to another conditioning word at once, which no
-single token would do first. The first sweeps use flatter priors, so that the chain forgets its initial links.
+After each sweep, joint moves relink all tokens of a word to another conditioning word at once, since no token would
+move first. The first sweeps use flatter priors, so that the chain forgets its initial links.
 """
 
 import math
@@ -20,11 +20,11 @@ from hierogram.samplers.alignment.chain import (
 from hierogram.samplers.alignment.counts import (
     SHIFT,
     find_pair,
+    free_if_unused,
     has_room,
     lexical,
     link_pair,
     pair_key,
-    tidy,
     unlink_pair,
 )
 from hierogram.samplers.alignment.marginals import add_conditional, add_sample, decode, load_sums, store_sums
@@ -38,11 +38,11 @@ _START = -2
 MOVES = 3
 """Number of joint moves per emitted word after a sweep."""
 TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
-"""Factors that favor one of the two words when links are proposed; the set is closed under inversion."""
-FLAT_LEXICAL, WORDS_A_FLAT_JUMP = 0.003, 8
-"""Start of the warm-up: β falls from the first number; α falls from one per this number of emitted words."""
-_HELD = 1 / 16
-"""Share of the warm-up before β and α start to fall."""
+"""Factors that favor one of the two words in proposals. For each factor the set has its inverse."""
+FLAT_LEXICAL, WORDS_PER_FLAT_JUMP = 0.003, 8
+"""Start of the warm-up: β is `FLAT_LEXICAL`, α is the number of emitted words / `WORDS_PER_FLAT_JUMP`."""
+_HELD_SHARE = 1 / 16
+"""Share of the warm-up during which β and α keep their first values."""
 
 
 @njit_inline
@@ -61,7 +61,7 @@ def _conditioning_word(sides, e_start, i, conditioning):
 
 @njit_inline
 def _weigh_jumps(i, before, after, jumps, symmetric):
-    """Return the weight of link i (linear): jump in and jump out [SA16 eq. 5]."""
+    """Return the weight of link i by the jumps to and from it, linear [SA16 eq. 5]."""
     inward = _event(jumps, before, i)
     weight = (jumps[inward] + symmetric) * jump_share(jumps, inward)
     if after != _START:
@@ -73,7 +73,7 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit
 def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
-    """Resample each link of the pairs from `first`; returns the pair where counts lack room, or the end."""
+    """Resample all links from pair `first`. Returns the pair where `chain.pairs` is full, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -112,7 +112,7 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
                 chain.pairs.rows[row]["count"] += 1
                 chain.conditioning[old_word]["links"] += 1
             else:
-                tidy(chain.pairs, row)
+                free_if_unused(chain.pairs, row)
                 link_pair(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f))
             links[g] = new
             jumps[_event(jumps, before, new)] += 1
@@ -130,7 +130,7 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_hmm(first, sides, chain):
-    """Add the links of the pairs from `first` to the counts; returns the pair where they lack room, or the end."""
+    """Count all links from pair `first`. Returns the pair where `chain.pairs` is full, or the end."""
     jumps = chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
@@ -148,7 +148,7 @@ def count_hmm(first, sides, chain):
 
 @njit
 def _count_options(sides, chain, g, word):
-    """Return the number of a position's 2 l options that are this conditioning word; the empty word has l of them."""
+    """Count the options of an emitted position that are `word`: of 2 l options, l are the empty word."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:
@@ -168,7 +168,7 @@ def _linked_word(sides, chain, g):
 
 @njit
 def _moves_along(sides, chain, g, old_word, new_word):
-    """Check if a token moves: it is linked to one of the two words and its pair contains the other."""
+    """Check if a token is linked to one of the two words and its pair contains the other word."""
     current = _linked_word(sides, chain, g)
     if current == old_word:
         return _count_options(sides, chain, g, new_word) > 0
@@ -176,8 +176,8 @@ def _moves_along(sides, chain, g, old_word, new_word):
 
 
 @njit
-def _chance(sides, chain, f, old_word, new_word):
-    """Return the unnormalized probability that a move of word f is between these two words (linear)."""
+def _selection_weight(sides, chain, f, old_word, new_word):
+    """Return the unnormalized probability that a move of word f selects these two words, linear."""
     tokens, total = chain.tokens, 0.0
     for k in range(tokens.offset[f], tokens.offset[f + 1]):
         g = tokens.position[k]
@@ -193,11 +193,11 @@ def _chance(sides, chain, f, old_word, new_word):
 
 @njit
 def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
-    """Relink the moving tokens one by one, given all links except the links of later tokens.
+    """Relink the moving tokens one by one, each given all links except the links of later tokens.
 
-    If `is_sampled`, links are drawn with the factor `tilt` on the first word; otherwise they are read from `aside`. The
-    previous links are stored in `aside`. Returns the log probability of drawing these links, the log probability of the
-    words, the change of the log probability of jumps, and the stream state.
+    New links are drawn with the factor `tilt` on `old_word` if `is_sampled`, otherwise read from `saved_links`.
+    `saved_links` receives the previous links. Returns the log probability of drawing the new links, the log
+    probability of the emitted words, the change of the log probability of jumps, and the stream state.
     """
     settings, jumps, tokens = chain.settings[0], chain.jumps, chain.tokens
     symmetric = settings["jump"]
@@ -218,30 +218,30 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
         jumps[_event(jumps, before, old)] -= 1
         if after != _START:
             jumps[_event(jumps, old, after)] -= 1
-        by_one = lexical(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f), settings["lexical"])
-        by_other = lexical(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f), settings["lexical"])
+        old_probability = lexical(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f), settings["lexical"])
+        new_probability = lexical(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f), settings["lexical"])
         total = 0.0
         for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
             word = _conditioning_word(sides, e_start, i, chain.conditioning)
             if (word == old_word) | (word == new_word):
-                weight = by_one * tilt if word == old_word else by_other
+                weight = old_probability * tilt if word == old_word else new_probability
                 total += weight * _weigh_jumps(i, before, after, jumps, symmetric)
-        new = chain.tokens.aside[g]
+        new = chain.tokens.saved_links[g]
         if is_sampled:
             state = advance(state)
             threshold, reached = uniform(state) * total, 0.0
             for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
                 word = _conditioning_word(sides, e_start, i, chain.conditioning)
                 if reached <= threshold and ((word == old_word) | (word == new_word)):
-                    weight = by_one * tilt if word == old_word else by_other
+                    weight = old_probability * tilt if word == old_word else new_probability
                     reached += weight * _weigh_jumps(i, before, after, jumps, symmetric)
                     new = i
-        tokens.aside[g] = old
+        tokens.saved_links[g] = old
         word = _conditioning_word(sides, e_start, new, chain.conditioning)
-        arriving = _weigh_jumps(new, before, after, jumps, symmetric)
-        proposed += math.log((by_one * tilt if word == old_word else by_other) * arriving / total)
-        words += math.log(by_one if word == old_word else by_other)
-        moved += math.log(arriving / _weigh_jumps(old, before, after, jumps, symmetric))
+        jump_weight = _weigh_jumps(new, before, after, jumps, symmetric)
+        proposed += math.log((old_probability * tilt if word == old_word else new_probability) * jump_weight / total)
+        words += math.log(old_probability if word == old_word else new_probability)
+        moved += math.log(jump_weight / _weigh_jumps(old, before, after, jumps, symmetric))
         link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
         chain.links[g] = new
         jumps[_event(jumps, before, new)] += 1
@@ -252,11 +252,11 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
 
 @njit
 def _move_word(sides, chain, f, state):
-    """Move a word's links between two conditioning words by Metropolis–Hastings; returns the stream state."""
+    """Propose a joint move by Metropolis–Hastings. Returns the stream state."""
     tokens = chain.tokens
     start, number = tokens.offset[f], tokens.offset[f + 1] - tokens.offset[f]
     state = advance(state)
-    # The first conditioning word is a uniformly drawn token's, the second is one of its pair's options.
+    # Draw a token. It is linked to the first conditioning word, and the second is drawn from the options of its pair.
     g = tokens.position[start + np.int64(uniform(state) * number)]
     e_start = sides.conditioning_offset[tokens.pair[g]]
     length = sides.conditioning_offset[tokens.pair[g] + 1] - e_start
@@ -268,25 +268,25 @@ def _move_word(sides, chain, f, state):
     new_word = _conditioning_word(sides, e_start, option if option < length else UNLINKED, chain.conditioning)
     if old_word == new_word:
         return state
-    ratio = -math.log(_chance(sides, chain, f, old_word, new_word))
-    forward_chance, words, moved, state = _relink(sides, chain, f, old_word, new_word, tilt, True, state)
-    ratio += math.log(_chance(sides, chain, f, old_word, new_word)) + words + moved
-    # The reverse move favors the other word.
+    ratio = -math.log(_selection_weight(sides, chain, f, old_word, new_word))
+    forward, words, moved, state = _relink(sides, chain, f, old_word, new_word, tilt, True, state)
+    ratio += math.log(_selection_weight(sides, chain, f, old_word, new_word)) + words + moved
+    # The reverse move has the inverse tilt, since it favors the other word.
     back, words, _, state = _relink(sides, chain, f, old_word, new_word, 1.0 / tilt, False, state)
-    ratio += back - forward_chance - words
+    ratio += back - forward - words
     state = advance(state)
     if uniform(state) < math.exp(min(ratio, 0.0)):
         _relink(sides, chain, f, old_word, new_word, tilt, False, state)
     for word in (old_word, new_word):
         row = find_pair(chain.pairs.rows, chain.pairs.registers[SHIFT], pair_key(word, f))
         if chain.pairs.rows[row]["key"] == pair_key(word, f):
-            tidy(chain.pairs, row)
+            free_if_unused(chain.pairs, row)
     return state
 
 
 @njit
 def move_words(first, sides, chain, key, plan):
-    """Move the links of each repeated word from `first`; returns the word that lacks room, or the number of words."""
+    """Move the links of repeated words. Returns the word where `chain.pairs` is full, or the end."""
     tokens = chain.tokens
     words = len(tokens.offset) - 1
     for f in range(first, words):
@@ -300,11 +300,11 @@ def move_words(first, sides, chain, key, plan):
 
 
 def strengths_at(sweep: int, options: AlignerOptions, emitted_tokens: int) -> tuple[float, float]:
-    """Return β and α in a sweep, numbered from 1: during the warm-up they fall geometrically to the options' values."""
-    falling = options.warming * (1.0 - _HELD)
+    """Return β and α of a sweep from 1. They fall geometrically to the options' values in the warm-up."""
+    falling = options.warming * (1.0 - _HELD_SHARE)
     part = min(1.0, (options.warming + 1 - sweep) / falling) if sweep <= options.warming else 0.0
     lexical, jump = options.lexical, options.jump
-    flat = max(lexical, FLAT_LEXICAL), max(jump, emitted_tokens / WORDS_A_FLAT_JUMP)
+    flat = max(lexical, FLAT_LEXICAL), max(jump, emitted_tokens / WORDS_PER_FLAT_JUMP)
     return lexical * (flat[0] / lexical) ** part, jump * (flat[1] / jump) ** part
 
 

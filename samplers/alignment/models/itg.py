@@ -1,6 +1,6 @@
 """ITG as an aligner: links of sampled derivations, both directions at once [BC10].
 
-Each chain starts from given links (M4). From Model 1 it needs many more sweeps for equally probable derivations.
+Chains start from given links (M4), since they need many more sweeps from Model 1 to reach equally probable derivations.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,14 +24,14 @@ from hierogram.samplers.itg.summaries import add_links, empty_links
 SETTINGS = ItgSettings(
     slice_shape=0.1, long_shape=0.15, strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0), sampled_strengths=False
 )
-"""Settings with low strengths, for consistent translations across the corpus.
+"""Settings with low strengths, which favor consistent translations across the corpus.
 
-Strengths are fixed: sampled ones would rise, since Model 1 was trained on the corpus.
+Strengths are not sampled: they would rise, since Model 1 was trained on the same corpus.
 """
 
 
 class ItgAligner:
-    """Samplers of one corpus. Model 1 is trained once, with links of other pairs as expected counts. Thread-safe."""
+    """Aligner of one corpus. Its Model 1 adds links of other pairs to expected counts. Thread-safe."""
 
     def __init__(
         self, source: Side, target: Side, options: AlignerOptions, prior_counts: Sequence[PriorCounts] = ()
@@ -48,23 +48,23 @@ class ItgAligner:
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Run all sweeps of one chain from these links, the more probable ones if they share words. Thread-safe."""
+        """Run all sweeps of one chain. It starts from the most probable of `links` that share no word."""
         batch = self._batch
         first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
         kernel = build(batch, SETTINGS, FLAT, self._model1)
         state = kernel.init(key, LINKS, first)
-        sums = empty_links(self._batch)
+        sums = empty_links(batch)
         for sweep in range(1, self._options.sweeps + 1):
-            state, _ = kernel.step(key, state, make_plan(self._batch, sweep))
+            state, _ = kernel.step(key, state, make_plan(batch, sweep))
             if self._options.is_sampled(sweep):
-                add_links(self._batch, state.derivations, sums)
+                add_links(batch, state.derivations, sums)
             if report is not None:
                 report()
         return LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
 
 
 def count_link_uses(batch: ItgBatch, prior_counts: Sequence[PriorCounts]) -> NDArray[np.float64]:
-    """Return the number of other pairs' links between the words of each type, float64[T]: mean of both directions."""
+    """Count links of other pairs for each word-pair type, float64[T], as the mean of both directions."""
     uses = np.zeros(len(batch.type_source))
     types = batch.type_source.astype(np.int64) << 32 | batch.type_target
     order = np.argsort(types)

@@ -1,6 +1,6 @@
-"""ITG as an aligner by randomized pruning: expected links from a sequence of masks of each pair's chart [BPK09].
+"""ITG as an aligner by randomized pruning: expected links under masks of a pair's chart [BPK09].
 
-Masks fix given one-to-one links. Emissions come from these links and from Model 1.
+Masks fix given one-to-one links. Emission probabilities come from these links and from Model 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ _ITG_SIDES: list[tuple[list[int], list[int]]] = [
     ([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1]),
 ]  # fmt: skip
 _MAX_EDGES = 1 << 22
-"""Maximum number of edges of a mask; a pair with a larger one keeps the given links."""
+"""Maximum number of edges under a mask. A pair that needs more keeps its given links."""
 
 
 def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.1)) -> Rules:
-    """Return an ITG: a word pair, a single source or target word, two nonterminals straight or inverted."""
+    """Return an ITG with the weights of five rules: f/e, f/ε, ε/e, [X X] and ⟨X X⟩, linear."""
     return make_rules(_ITG_SIDES, np.asarray(weights, np.float64), empty_sides=True)
 
 
 def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Return the source words int32[n], the target words int32[m], and the types of all word pairs int32[n, m]."""
+    """Return source words int32[n], target words int32[m], and types of all word pairs int32[n, m]."""
     source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
     target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
     types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
@@ -42,7 +42,7 @@ def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArra
 
 
 class LinkedPairs(NamedTuple):
-    """Pairs with Model 1 probabilities and one-to-one links, with link counts by word pair, source and target word."""
+    """Pairs with Model 1, one-to-one links, and link counts by word pair, source word and target word."""
 
     batch: ItgBatch
     model1: Model1
@@ -53,7 +53,7 @@ class LinkedPairs(NamedTuple):
 
     @classmethod
     def from_links(cls, batch: ItgBatch, model1: Model1, links: list[NDArray[np.int32]]) -> Self:
-        """Count the links, int32[V, 2] source and target positions of each pair."""
+        """Count the links of each pair, int32[V, 2] source and target positions."""
         counts = np.zeros(batch.emitted_types), np.zeros(batch.source_words), np.zeros(batch.target_words)
         for pair, (i, x) in enumerate(pair_links.T for pair_links in links):
             source, target, types = words_of_pair(batch, pair)
@@ -61,8 +61,8 @@ class LinkedPairs(NamedTuple):
                 np.add.at(count, linked, 1)
         return cls(batch, model1, links, *counts)
 
-    def given(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1] by Model 1, the empty word last."""
+    def model1_probabilities(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return Model 1's P(e_x | f_i) float64[n + 1, m] and P(f_i | e_x) float64[n, m + 1], empty word last."""
         model, (source, target, types) = self.model1, words_of_pair(self.batch, pair)
         return (
             np.vstack([model.target[types], model.null_target[target]]),
@@ -70,11 +70,12 @@ class LinkedPairs(NamedTuple):
         )
 
     def words(self, pair: int) -> PairWords:
-        """Return the pair with scaled emissions [P(e|f) P(f|e)]^½, and single words from the empty word.
+        """Return a pair with emissions [P(e|f) P(f|e)]^½, and scaling factors of its words.
 
-        P are relative frequencies of the links, plus one link of each word distributed by Model 1.
+        P is the relative frequency of links, plus one link of each word distributed by Model 1. Unlinked words have
+        probabilities from the empty word of Model 1.
         """
-        target, source = self.given(pair)
+        target, source = self.model1_probabilities(pair)
         sources, targets, types = words_of_pair(self.batch, pair)
         forward = (self.type_links[types] + target[:-1]) / (self.source_links[sources][:, None] + 1)
         backward = (self.type_links[types] + source[:, :-1]) / (self.target_links[targets] + 1)
@@ -92,12 +93,12 @@ class LinkedPairs(NamedTuple):
 
 
 class PrunedItgAligner(ItgAligner):
-    """Expected links of one corpus; `sweeps` is the number of masks of each pair. Thread-safe."""
+    """Aligner of one corpus by randomized pruning. `options.sweeps` is the number of masks per pair."""
 
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Average the links under all masks that fix these links, the more probable ones if they share words."""
+        """Average expected links over masks. Masks fix the most probable of `links` that share no word."""
         batch, masks = self._batch, self._options.sweeps
         chosen = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
         by_pair = [
@@ -112,7 +113,7 @@ class PrunedItgAligner(ItgAligner):
             if len(cells):
                 system = PairSystem(rules, linked.words(pair), variables, max_edges=_MAX_EDGES)
                 try:
-                    # The streams of masks have signed keys.
+                    # Streams of masks have signed keys, so halve the unsigned key.
                     steps = run_chain(PruningKernel(system, int(batch.pairs[pair]), chains=2), masks, key >> 1)
                     cells[:] = weighted_mean(steps)[: len(cells)]
                 except SamplerError:

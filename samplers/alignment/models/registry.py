@@ -1,6 +1,6 @@
 """Registry of aligner models: names, default options and kernels.
 
-Kernels are imported when a model is run: importing this module imports neither numpy nor numba.
+Kernels are imported when a model is run, so importing this module imports neither numpy nor numba.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,15 @@ from hierogram.samplers.exceptions import AlignmentInputError
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _HMM_SWEEPS, _WARMING = 2000, 0.8
-"""Sweeps of bhmm, and the share of them that warms up the chain."""
-_SMALL = 1000
-"""Maximum number of pairs for which bhmm-f runs `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps."""
-_MAX_CHAINS, _MIN_CHAINS, _CHAINS_FALL = 9, 3, 0.4
+"""Number of sweeps of bhmm, and the share of them that is warm-up."""
+_SMALL_CORPUS = 1000
+"""Maximum number of pairs for `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps of bhmm-f."""
+_MAX_CHAINS, _MIN_CHAINS, _CHAINS_EXPONENT = 9, 3, 0.4
 _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
-_EFFORT_FALL = 0.6
-"""Beyond `_SMALL` pairs, the number of pairs to the power -`_EFFORT_FALL` scales chains times sweeps.
-
-The power -`_CHAINS_FALL` scales the number of chains.
-"""
+_EFFORT_EXPONENT = 0.6
+"""Beyond `_SMALL_CORPUS` pairs N, chains * sweeps falls as N ** -0.6, and chains as N ** -0.4."""
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
+"""ITG chains have `_ITG_SWEEPS_SCALE` / sqrt(pairs) sweeps within these limits."""
 _MASKS = 16
 
 
@@ -32,8 +30,8 @@ class AlignerModel:
     """Model of one direction, or of both directions jointly.
 
     `summary` is a phrase for help texts. `options` returns the default options, given the number of pairs and
-    optionally the number of sweeps. `load` imports the kernels: `Steps`, or the sampler class of a joint model.
-    `prior_counts`: chains can start from counts of other pairs.
+    optionally the number of sweeps. `load` imports the `Steps` of the model, or the sampler class of a joint model.
+    `prior_counts` is True if chains can start from counts of other pairs.
     """
 
     name: str
@@ -46,12 +44,12 @@ class AlignerModel:
 def _paper_options(
     model: str, candidates: int = 2, max_sweeps: int = _PAPER_SWEEPS, warming: float = 0.0
 ) -> Callable[[int, int | None], AlignerOptions]:
-    """Return `AlignerModel.options` of a model of [SA16 §5]; `warming` is the share of sweeps for warm-up."""
+    """Return `AlignerModel.options` of a model of [SA16 §5]. `warming` is the share of warm-up sweeps."""
 
     def options(pairs: int, sweeps: int | None) -> AlignerOptions:
         chosen = sweeps or max_sweeps
         thinning = min(_PAPER_THINNING, chosen)
-        # At least one sample follows the warm-up.
+        # End the warm-up early enough for one sample.
         warm = max(0, min(round(warming * chosen), chosen // thinning * thinning - 1))
         return AlignerOptions(
             model=model,
@@ -69,10 +67,10 @@ def _paper_options(
 
 
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of bhmm-f: several short chains, since averaging gains more than longer sweeping."""
-    part = min(1.0, _SMALL / max(pairs, 1))
-    chains = max(_MIN_CHAINS, round(_MAX_CHAINS * part**_CHAINS_FALL))
-    effort = max(_MAX_CHAINS * _MAX_SWEEPS * part**_EFFORT_FALL, _MIN_CHAINS * _MIN_SWEEPS)
+    """Return defaults of bhmm-f: several chains, since averaging improves links more than longer chains."""
+    part = min(1.0, _SMALL_CORPUS / max(pairs, 1))
+    chains = max(_MIN_CHAINS, round(_MAX_CHAINS * part**_CHAINS_EXPONENT))
+    effort = max(_MAX_CHAINS * _MAX_SWEEPS * part**_EFFORT_EXPONENT, _MIN_CHAINS * _MIN_SWEEPS)
     chosen = sweeps or round(effort / chains)
     return AlignerOptions(
         model="bhmm-f",
@@ -91,9 +89,9 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of the ITG: chains from different links, sampled every other sweep of the second half."""
-    fitting = round(_ITG_SWEEPS_SCALE / max(pairs, 1) ** 0.5)
-    chosen = sweeps or min(max(fitting, _MIN_ITG_SWEEPS), _MAX_ITG_SWEEPS)
+    """Return defaults of itg: several chains, sampled every other sweep of the second half."""
+    scaled = round(_ITG_SWEEPS_SCALE / max(pairs, 1) ** 0.5)
+    chosen = sweeps or min(max(scaled, _MIN_ITG_SWEEPS), _MAX_ITG_SWEEPS)
     return AlignerOptions(
         model="itg",
         sweeps=chosen,
@@ -107,7 +105,7 @@ def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def _masks_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of the ITG with masks: one chain, `sweeps` masks of each pair."""
+    """Return defaults of itg-pruned: one chain, `sweeps` masks per pair."""
     return replace(_itg_options(pairs, sweeps or _MASKS), model="itg-pruned", chains=1, burn_in=0, thinning=1)
 
 
@@ -125,7 +123,7 @@ MODELS = {
         AlignerModel("bhmm-z", "HMM with collocations [SA16]", _paper_options("bhmm-z"), _kernels("collocations")),
     )
 }
-"""Models of one direction by name; the first is the default."""
+"""Models of one direction by name. The first one is the default."""
 
 JOINT_MODELS = {
     model.name: model
@@ -152,14 +150,14 @@ DEFAULT_MODEL = next(iter(MODELS))
 
 
 def find_model(name: str) -> AlignerModel:
-    """Return the model of one direction with that name. Raises `AlignmentInputError`."""
+    """Return a model of one direction. Raises `AlignmentInputError` for an unknown name."""
     if name not in MODELS:
         raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(MODELS)}")
     return MODELS[name]
 
 
 def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | str | None) -> AlignerOptions:
-    """Return a model's defaults, overridden by `chosen` values that are not None. Raises `AlignmentInputError`."""
+    """Return default options, changed by `chosen` values except None. Raises `AlignmentInputError`."""
     if name not in ALL_MODELS:
         raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(ALL_MODELS)}")
     defaults = ALL_MODELS[name].options(pairs, sweeps)

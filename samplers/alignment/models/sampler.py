@@ -1,6 +1,6 @@
 """Bayesian HMM aligners of Schulz & Aziz (2016) and variants, one direction at a time.
 
-Random streams are keyed by (chain seed, pair, sweep), so links do not depend on the assignment of work to threads.
+Random streams have the key (chain seed, pair, sweep), so links do not depend on the assignment of work to threads.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Direction, Sides
 from hierogram.samplers.alignment.chain import (
-    BEFORE,
+    FOLLOWERS,
     MAX_FERTILITY,
     NO_EVIDENCE,
     NO_TOKENS,
@@ -35,33 +35,37 @@ from hierogram.samplers.exceptions import AlignmentInputError
 
 _FERTILITY_PRIOR = np.array([0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005])
 _SEED_STEP = 0xD1342543DE82EF95
-_WORD = (1 << 64) - 1
+_MASK_64 = (1 << 64) - 1
 
 
 class Runs(NamedTuple):
-    """Chains to run: `keys` uint64[C], initial `links` int16[C, N], `plans` int64[sweeps, 3] like `AlignmentPlan`."""
+    """Chains to run: `keys` uint64[C], initial `links` int16[C, N], and `AlignmentPlan` int64[sweeps, 3]."""
 
     keys: NDArray[np.uint64]
     links: NDArray[np.int16]
     plans: NDArray[np.int64]
 
 
-ChainsInARow = Callable[[int, Sides, Runs, AlignmentChain, AlignmentChain, AlignmentScratch, Marginals, Marginals], int]
-"""Signature of `Steps.chains`."""
+RunChains = Callable[[int, Sides, Runs, AlignmentChain, AlignmentChain, AlignmentScratch, Marginals, Marginals], int]
+"""Signature of `Steps.run_chains`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Functions of a model.
+    """Functions that define a model.
 
-    `start` returns the initial links of a chain, int16[N]. `prepare` adds arrays that only this model uses to a chain.
-    `count` adds the links of the pairs from `first` to the counts, `sweep` resamples them; both return the pair where
-    the table of word pairs lacks room, or the number of pairs. `move` moves the links of each emitted word from `first`
-    jointly after a sweep; it returns the word where the table lacks room, or the number of words. `warm_up` sets the
-    strengths of the priors for a sweep, in place. `finish` draws the remaining variables. `decode` returns the most
-    probable links. `chains` runs all sweeps of the chains from `number` in compiled code: each starts as `blank`, which
-    has no links; `chain` and `own` are memory for one chain and its marginals, which are added to `total`. It returns
-    the chain that lacked room and must run again, or the number of chains.
+    - `start` returns the initial links of a chain, int16[N].
+    - `prepare` adds arrays to a chain that only this model uses.
+    - `count` counts the links of the pairs from `first`, `sweep` resamples them. Both return the pair where the table
+      of word pairs is full, or the number of pairs.
+    - `move` moves the links of each emitted word from `first` jointly after a sweep. It returns the word where the
+      table is full, or the number of words.
+    - `warm_up` sets the strengths of the priors for a sweep, in place.
+    - `finish` draws the remaining variables after a sweep.
+    - `decode` returns the most probable links.
+    - `run_chains` runs all sweeps of the chains from `number` in compiled code. Each chain starts as a copy of `blank`,
+      which has no links. `chain` and `own` are memory for one chain and its marginals, which are added to `total`. It
+      returns the chain where the table is full and which must run again, or the number of chains.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
@@ -72,7 +76,7 @@ class Steps:
     warm_up: Callable[[AlignmentChain, AlignerOptions, int], None] = lambda chain, options, sweep: None
     prepare: Callable[[AlignmentChain, Direction], AlignmentChain] = lambda chain, direction: chain
     finish: Callable[[AlignmentChain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None
-    chains: ChainsInARow | None = None
+    run_chains: RunChains | None = None
 
 
 class AlignmentState(NamedTuple):
@@ -90,11 +94,11 @@ class AlignmentInfo(NamedTuple):
 
 def chain_seed(seed: int, direction: int, chain: int) -> int:
     """Return the seed of one chain's random streams."""
-    return (seed * 4 + direction + (chain + 1) * _SEED_STEP) & _WORD
+    return (seed * 4 + direction + (chain + 1) * _SEED_STEP) & _MASK_64
 
 
 class AlignmentKernel:
-    """Sampler of one direction under a model; not thread-safe."""
+    """Sampler of one direction under a model. Not thread-safe."""
 
     def __init__(
         self,
@@ -108,7 +112,7 @@ class AlignmentKernel:
             able = ", ".join(other.name for other in MODELS.values() if other.prior_counts)
             raise AlignmentInputError(f"prior counts of other pairs require {able}, got {options.model}")
         self._evidence = NO_EVIDENCE if evidence is None else evidence
-        if len(self._evidence.meaning) and not (model.prior_counts and options.candidates == ALL_POSITIONS):
+        if len(self._evidence.kind) and not (model.prior_counts and options.candidates == ALL_POSITIONS):
             raise AlignmentInputError(f"known links require {DEFAULT_MODEL} with all candidate positions")
         self.options = options
         self.direction = direction
@@ -119,44 +123,44 @@ class AlignmentKernel:
     def init(
         self, key: int, links: NDArray[np.int16] | None = None, marginals: Marginals | None = None
     ) -> AlignmentState:
-        """Return the state before the first sweep, with `links` int16[N] or the model's own, to add to `marginals`."""
-        chain = self.chain_of(
+        """Return the initial state, with `links` int16[N] or the model's. `marginals` receive the samples."""
+        chain = self.make_chain(
             self._steps.start(self.direction, self.options, np.uint64(key)) if links is None else links.copy()
         )
         return AlignmentState(chain, marginals or empty_marginals(self.direction.sides))
 
-    def chain_of(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return the chain of these links and collocations uint8[N] (or none), with their counts. Copies neither."""
+    def make_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
+        """Return a chain with these links and collocations uint8[N], which are not copied, and their counts."""
         chain = self._empty_chain(links, collocated)
         sides = self.direction.sides
-        return self._over_all(
+        return self._repeat_until(
             sides.pairs, chain, lambda first, now: self._steps.count(first, sides, now, self._scratch)
         )
 
     def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, AlignmentInfo]:
-        """Sweep over all pairs, in place; a sampled sweep adds the links' distributions to the marginals."""
+        """Sweep over all pairs in place. A sampled sweep adds the distributions of links to the marginals."""
         sides, seed = self.direction.sides, np.uint64(key)
         self._steps.warm_up(state.chain, self.options, plan.sweep)
 
         def resample(first: int, now: AlignmentChain) -> int:
             return int(self._steps.sweep(first, sides, now, seed, plan, self._scratch, state.marginals))
 
-        chain = self._over_all(sides.pairs, state.chain, resample)
+        chain = self._repeat_until(sides.pairs, state.chain, resample)
         move = self._steps.move
         if move is not None:
             words = len(self.direction.emitted.vocabulary)
-            chain = self._over_all(words, chain, lambda first, now: move(first, sides, now, seed, plan))
+            chain = self._repeat_until(words, chain, lambda first, now: move(first, sides, now, seed, plan))
         self._steps.finish(chain, seed, plan)
-        # Random initial links have many more word pairs than later links.
+        # Shrink the table, since random initial links have many more word pairs than later links.
         chain = chain._replace(pairs=smaller_pairs(chain.pairs))
         state.marginals.samples[0] += plan.sampled
         return AlignmentState(chain, state.marginals), AlignmentInfo(int(state.marginals.samples[0]))
 
     def run(self, keys: Sequence[int]) -> Marginals:
-        """Run all sweeps of the chains with these keys from the model's initial links; returns the sum of samples."""
+        """Run all sweeps of one chain per key from initial links of the model. Returns the sum of all samples."""
         total = empty_marginals(self.direction.sides)
-        chains = self._steps.chains
-        if chains is None:
+        run_chains = self._steps.run_chains
+        if run_chains is None:
             for key in keys:
                 add_marginals(self.direction.sides, total, run_chain(self, key))
             return total
@@ -166,27 +170,27 @@ class AlignmentKernel:
         blank, number = self._empty_chain(links[0]), 0
         while True:
             chain = _copy_chain(blank)
-            number = chains(number, sides, runs, blank, chain, self._scratch, marginals, total)
+            number = run_chains(number, sides, runs, blank, chain, self._scratch, marginals, total)
             if number == len(keys):
                 return total
-            blank = self._with_room(blank)
+            blank = self._enlarge(blank)
 
-    def _with_room(self, chain: AlignmentChain) -> AlignmentChain:
+    def _enlarge(self, chain: AlignmentChain) -> AlignmentChain:
         return chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
 
-    def _over_all(
+    def _repeat_until(
         self, end: int, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]
     ) -> AlignmentChain:
-        """Process all pairs or words up to `end`; if the counts lack room, enlarge them and continue there."""
+        """Call `resample` until it reaches `end`. Whenever it stops, enlarge the table and continue there."""
         position = 0
         while True:
             position = resample(position, chain)
             if position == end:
                 return chain
-            chain = self._with_room(chain)
+            chain = self._enlarge(chain)
 
     def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return a chain with the counts of other pairs only."""
+        """Return a chain that has counts of other pairs, but no counts of these links."""
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
         emitted_words = len(emitted.vocabulary) if prior is None else prior.emitted_words
@@ -212,14 +216,14 @@ class AlignmentKernel:
             np.zeros((len(conditioning_side.vocabulary), MAX_FERTILITY + 1), np.int32),
             np.zeros(0, np.int32),
             np.zeros(0, np.int32),
-            np.zeros(len(emitted.vocabulary) + 1, BEFORE),
+            np.zeros(len(emitted.vocabulary) + 1, FOLLOWERS),
             settings,
             _FERTILITY_PRIOR,
             self._evidence,
             NO_TOKENS,
         )
         if prior is not None:
-            # Wider jumps than any sentence here allows are part of the total alone.
+            # Count jumps that are too wide for these sentences in the total only, since they have no event here.
             chain.jumps[: 2 * furthest + 1] += prior.jumps[MAX_EVENTS - furthest : MAX_EVENTS + furthest + 1]
             chain.jumps[-1] += prior.jumps.sum()
             chain.fertility[:] += prior.fertility
@@ -232,11 +236,11 @@ def _plans(options: AlignerOptions) -> NDArray[np.int64]:
 
 
 def _copy_chain(blank: AlignmentChain) -> AlignmentChain:
-    """Return a chain of the size of `blank`, with its own memory for all data that sweeps modify."""
+    """Return a chain of the size of `blank`, with its own memory for data that sweeps change."""
     return blank._replace(
         links=np.empty_like(blank.links),
         pairs=WordPairs(
-            np.empty_like(blank.pairs.rows), blank.pairs.registers.copy(), np.empty_like(blank.pairs.signs)
+            np.empty_like(blank.pairs.rows), blank.pairs.registers.copy(), np.empty_like(blank.pairs.filter_bytes)
         ),
         conditioning=np.empty_like(blank.conditioning),
         jumps=np.empty_like(blank.jumps),
@@ -250,7 +254,7 @@ def build(
     prior: PriorCounts | None = None,
     evidence: LinkEvidence | None = None,
 ) -> AlignmentKernel:
-    """Return the kernel of one direction, given counts of other pairs and constraints. Raises `AlignmentInputError`."""
+    """Return the kernel of one direction. `prior` are counts of other pairs. Raises `AlignmentInputError`."""
     return AlignmentKernel(options, direction, prior, evidence)
 
 
@@ -261,7 +265,7 @@ def run_chain(
     report: Callable[[], None] | None = None,
     marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run all sweeps of one chain, from `links` if given, and add its samples to `marginals` of earlier chains."""
+    """Run all sweeps of one chain, from `links` if given. Its samples are added to `marginals`."""
     state = kernel.init(key, links, marginals)
     for sweep in range(1, kernel.options.sweeps + 1):
         state, _ = kernel.step(key, state, kernel.options.plan(sweep))
@@ -271,6 +275,6 @@ def run_chain(
 
 
 def decode(direction: Direction, model: str, marginals: Marginals) -> DirectionLinks:
-    """Return the most probable links under a model's samples [SA16 §4.5]."""
+    """Return the most probable links of a direction from samples of a model [SA16 §4.5]."""
     steps: Steps = find_model(model).load()
     return steps.decode(direction.sides, marginals)

@@ -1,17 +1,17 @@
 """Randomized pruning: a chain of masks, and expectations under them [BPK09 Algorithm 1].
 
-Each step selects variables, fixes them at their values in the last sampled derivation, sums over all derivations that
-agree, accumulates their expectations (soft counts), and samples a derivation from the same chart. The average of soft
-counts over many steps converges to the exact expectations. Charts are cached: when a mask recurs, its results are
-reused, with the next one of several derivations sampled from its chart.
+Each step selects variables, fixes them at their values in the last sampled derivation, and sums over all derivations
+that agree. It adds their expectations (soft counts), and samples a derivation from the same chart. The mean of soft
+counts over many steps converges to the exact expectations. The results of a mask are cached, with several derivations
+sampled from its chart. When the mask recurs, the next derivation is used.
 
-*Start.* The variables that the cheap model prefers may not all be positive together. Excluded variables are in doubt,
-and so are variables that the cheap model doubts given the excluded ones. The start depends on the grammar and the cheap
-model, never on a sampled derivation.
+*Start.* The variables that the cheap model prefers may not all be positive together. If some are excluded, they are in
+doubt, as are variables that the cheap model doubts given the excluded variables. The start depends on the grammar and
+the cheap model, never on a sampled derivation.
 
-*Means.* Each mask gives the weight of the derivations that it keeps. Masks of one selection keep disjoint sets, so
-their weights add up. The share of all derivations that the masks of a selection keep is estimated from derivations
-sampled under other selections.
+*Means.* Each mask yields the total weight of the derivations that it keeps. Masks of one selection keep disjoint sets,
+so their weights add up. The share of all derivations that they keep is estimated from derivations sampled under other
+selections.
 """
 
 from collections import Counter
@@ -32,8 +32,8 @@ from hierogram.samplers.charts.pruning.selection import (
 )
 from hierogram.samplers.charts.pruning.systems import PairSystem
 
-_FIRST = 4
-"""The first 1/`_FIRST` of the steps are not used to estimate the kept share, as they may depend on the start."""
+_UNUSED_PART = 4
+"""The first 1 / `_UNUSED_PART` of the steps do not estimate the share: they may depend on the start."""
 
 
 class Pruned(NamedTuple):
@@ -43,43 +43,43 @@ class Pruned(NamedTuple):
     features: NDArray[np.float64]
     # Natural log of the total weight of kept derivations.
     log_total: float
-    # Number of edges of the chart, 0 if it was cached.
+    # Number of edges of the chart, 0 for cached results.
     edges: int
     # bool[V] as bytes: the selected variables, and the positive ones among them.
     selection: bytes
     positive: bytes
-    # bool[N, V]: values of all variables in derivations sampled from its chart.
+    # bool[N, V]: values of all variables in derivations sampled from the chart.
     drawn: NDArray[np.bool_]
 
 
 class Selection(NamedTuple):
-    """Masks of one selection that occurred, by their positive variables; `times` counts the selection."""
+    """Masks of one selection by their positive variables, and number of steps with the selection."""
 
     masks: dict[bytes, Pruned]
     times: int
 
     @property
     def log_total(self) -> float:
-        """Natural log of the total weight of the derivations that these masks keep, which are disjoint."""
+        """Natural log of the total weight of derivations under these masks."""
         return float(np.logaddexp.reduce([mask.log_total for mask in self.masks.values()]))
 
     @property
     def features(self) -> NDArray[np.float64]:
-        """Return the expected features under these masks, float64[K], each weighted by its kept weight."""
+        """Expected features under these masks, float64[K], weighted by the weight that each mask keeps."""
         log_total = self.log_total
         parts = [np.exp(mask.log_total - log_total) * mask.features for mask in self.masks.values()]
         return np.asarray(np.sum(parts, axis=0), np.float64)
 
 
 class Cover(NamedTuple):
-    """Weight kept by the masks of one selection: natural log, and estimated share of the total."""
+    """Weight of derivations under the masks of a selection: natural log, and estimated share of all."""
 
     log_total: float
     share: float
 
 
 def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
-    """Return the selections that occurred, in order."""
+    """Group steps by selection, in order of occurrence."""
     masks: dict[bytes, dict[bytes, Pruned]] = {}
     for step in steps:
         masks.setdefault(step.selection, {})[step.positive] = step
@@ -88,19 +88,18 @@ def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
 
 
 def cover(steps: Sequence[Pruned]) -> Cover:
-    """Return the weight kept by the selection whose masks keep most.
+    """Return the weight kept by the selection that keeps most.
 
-    The share is estimated from the derivations sampled from other selections' charts: the fraction that these masks
-    keep, with 1/2 added to the kept derivations and 1/2 to the others. Without other selections, each step counts as
-    one kept derivation.
+    The share is estimated as the fraction kept among derivations sampled under other selections, with 1/2 added to the
+    kept derivations and 1/2 to the rest. Without other selections, each step counts as one kept derivation.
     """
     distinct = selections(steps)
     best = max(distinct, key=lambda selection: distinct[selection].log_total)
     fixed, masks = np.frombuffer(best, np.bool_), distinct[best].masks
-    later_steps = [step for step in steps[len(steps) // _FIRST :] if step.selection != best]
+    later_steps = [step for step in steps[len(steps) // _UNUSED_PART :] if step.selection != best]
     if not later_steps:
         return Cover(distinct[best].log_total, (len(steps) + 0.5) / (len(steps) + 1))
-    # A mask that recurred has the same array.
+    # Check each array once, since a recurring mask has the same array of derivations.
     covered = {id(step.drawn): [(values & fixed).tobytes() in masks for values in step.drawn] for step in later_steps}
     number = sum(len(step.drawn) for step in later_steps)
     share = (sum(sum(covered[id(step.drawn)]) for step in later_steps) + 0.5) / (number + 1)
@@ -110,8 +109,8 @@ def cover(steps: Sequence[Pruned]) -> Cover:
 def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
     """Return expected features, float64[K], from all masks.
 
-    Masks of one selection keep disjoint sets, so each counts once, by its kept weight, however often the chain visited
-    it. Selections are weighted by their occurrences, and by the inverse square of the share that they do not keep,
+    Each mask of a selection counts once, with the weight that it keeps, even if the chain visited it several times.
+    Selections are weighted by their number of steps, and by the inverse square of the share that they do not keep,
     which bounds their error.
     """
     distinct = list(selections(steps).values())
@@ -123,7 +122,7 @@ def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
 
 
 class ChainStart(NamedTuple):
-    """Start of chains: positive variables bool[V] of each chain's derivation, doubts float64[V] or None, edges used."""
+    """Positive variables bool[V] of the start of each chain, doubts float64[V] or None, edges built."""
 
     positive: list[NDArray[np.bool_]]
     doubts: NDArray[np.float64] | None
@@ -131,55 +130,55 @@ class ChainStart(NamedTuple):
 
 
 class _Trials:
-    """Charts with variables forced to be positive: total weight and number of edges of each."""
+    """Charts with some variables forced to be positive, with total weights and numbers of edges."""
 
     def __init__(self, system: PairSystem) -> None:
         self._system = system
-        self._made: dict[bytes, tuple[float, int]] = {}
+        self._results: dict[bytes, tuple[float, int]] = {}
 
     def total(self, positive: NDArray[np.bool_]) -> float:
-        """Return the total weight of the derivations in which these variables are positive."""
-        total = self._made.get(positive.tobytes())
+        """Return the total weight of derivations with these variables positive."""
+        total = self._results.get(positive.tobytes())
         if total is None:
             graph = self._system.build(positive, positive)
-            total = self._made[positive.tobytes()] = total_weight(graph), graph.edges
+            total = self._results[positive.tobytes()] = total_weight(graph), graph.edges
         return total[0]
 
     def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> ChainStart:
-        """Return the start. Builds each start's chart once more to sample derivations."""
-        edges = [made for _, made in self._made.values()]
-        edges += [self._made[start][1] for start in {positive.tobytes() for positive in starts}]
+        """Return the start, whose edges include the charts that `PruningKernel.init` builds again."""
+        edges = [made for _, made in self._results.values()]
+        edges += [self._results[start][1] for start in {positive.tobytes() for positive in starts}]
         return ChainStart(starts, doubts, sum(edges))
 
 
 def one_start(system: PairSystem) -> ChainStart:
-    """Return a derivation with as many preferred variables positive as possible.
+    """Return the start of one chain, with as many preferred variables positive as possible.
 
-    Variables that conflict with most other variables are excluded, the most doubtful first, until the rest has a
-    derivation. Then each excluded variable is added back if possible, the least doubtful first.
+    Variables are excluded by number of conflicts times doubt, the highest first, until the rest has a derivation. Then
+    each excluded variable is added back if possible, the least doubtful first.
     """
     trials = _Trials(system)
     doubts = system.doubts()
-    positive = _possible(system, trials, doubts)
+    positive = _find_start(system, trials, doubts)
     return trials.start([positive], doubts)
 
 
 def two_starts(system: PairSystem) -> ChainStart:
-    """Return the start of `one_start`, and the best start in which one excluded variable replaces another variable.
+    """Return the starts of two chains: as in `one_start`, and the best with one variable exchanged.
 
-    The best one has the largest total weight. Doubts are the maximum of three: unconditional, without the variables
-    that the first start excludes, and without the variables that the second start excludes.
+    The second start has the largest total weight. Doubts are the maximum of three: with all variables, without the
+    variables excluded from the first start, and without the variables excluded from the second start.
     """
     trials = _Trials(system)
     doubts = system.doubts()
-    positive = _possible(system, trials, doubts)
+    positive = _find_start(system, trials, doubts)
     if doubts is None:
         return trials.start([positive, positive], None)
     other, most = positive, trials.total(positive)
     for variable in np.flatnonzero(system.preferred() & ~positive):
-        for place in np.flatnonzero(positive):
+        for replaced in np.flatnonzero(positive):
             swapped = positive.copy()
-            swapped[variable], swapped[place] = True, False
+            swapped[variable], swapped[replaced] = True, False
             total = trials.total(swapped)
             if total > most:
                 other, most = swapped, total
@@ -189,7 +188,7 @@ def two_starts(system: PairSystem) -> ChainStart:
     return trials.start([positive, other], doubts)
 
 
-def _possible(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64] | None) -> NDArray[np.bool_]:
+def _find_start(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64] | None) -> NDArray[np.bool_]:
     positive = system.preferred()
     doubt = np.ones(system.variables) if doubts is None else doubts
     conflict = system.conflicts() * doubt
@@ -198,7 +197,7 @@ def _possible(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64] |
         left = np.flatnonzero(positive)
         excluded.append(int(left[np.argmax(conflict[left])]))
         positive[excluded[-1]] = False
-    # The variable that was excluded last cannot be added back.
+    # Skip the variable that was excluded last, which cannot be added back.
     for variable in sorted(excluded[:-1], key=lambda one: doubt[one]):
         positive[variable] = True
         positive[variable] = trials.total(positive) > 0
@@ -206,36 +205,35 @@ def _possible(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64] |
 
 
 _MAX_CACHE_BYTES = 1 << 26
-"""Maximum size in bytes of cached features; the oldest masks are evicted."""
+"""Maximum size in bytes of cached features. The oldest masks are evicted."""
 
 
 class PruningState(NamedTuple):
-    """State of C chains: variables fixed by the last masks, bool[V], and values in the last derivations, bool[C, V]."""
+    """State of C chains: selected variables bool[V], and values in the last derivations bool[C, V]."""
 
     selected: NDArray[np.bool_]
     assigned: NDArray[np.bool_]
 
 
 class PruningKernel:
-    """Randomized pruning of one chart; `number` and the seed key its random streams.
+    """Randomized pruning of one chart with 1 or 2 chains. Random streams have the key (seed, `number`).
 
-    Use one chain for few masks and two chains for many. Two chains share selections, so that the weights kept by their
-    masks can be compared. They start from different derivations if the cheap model finds two readings. They free more
-    variables at some steps, and if more variables are in doubt. Masks are cached for one chart with fixed weights. Each
-    sampled derivation is used once, so the chain has the same distribution as without a cache.
+    Use one chain for few masks and two chains for many. Two chains share selections, so that the weights that their
+    masks keep can be compared. They start from different derivations if the cheap model finds two. They free more
+    variables at some steps, and if more variables are in doubt. Each sampled derivation is used once, so the chain has
+    the same distribution as without a cache.
     """
 
     def __init__(self, system: PairSystem, number: int = 0, chains: int = 1) -> None:
-        """Create the sampler with 1 or 2 `chains`."""
         self.system = system
         self._number = number
         self._chains = chains
-        self._known: dict[tuple[bytes, bytes], tuple[Pruned, list[NDArray[np.bool_]]]] = {}
-        """Cache by mask: results, and values of sampled derivations that are not used yet."""
+        self._cache: dict[tuple[bytes, bytes], tuple[Pruned, list[NDArray[np.bool_]]]] = {}
+        """Results of each mask, and values of sampled derivations that are not used yet."""
 
     @cached_property
     def start(self) -> ChainStart:
-        """Return the start of the chains; two chains look for two readings."""
+        """Start of the chains."""
         return (one_start if self._chains == 1 else two_starts)(self.system)
 
     @cached_property
@@ -243,7 +241,7 @@ class PruningKernel:
         return self.system.doubts() if self._chains == 1 else self.start.doubts
 
     def init(self, key: int) -> PruningState:
-        """Return derivations with the positive variables of `start`: two samples of one chart for equal starts."""
+        """Sample the initial derivation of each chain. Two equal starts yield two samples of one chart."""
         system = self.system
         masks_drawn: dict[bytes, NDArray[np.bool_]] = {}
         assigned = []
@@ -257,7 +255,7 @@ class PruningKernel:
         return PruningState(selected, np.array(assigned))
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
-        """Draw a selection, then a derivation under each chain's mask. Returns state and results."""
+        """Draw a selection, then a derivation under the mask of each chain. Returns the state and results."""
         of_selection = self._key(key, plan, self._chains)
         variables, most = self.system.variables, self.system.branching
         if self._doubts is None:
@@ -273,15 +271,15 @@ class PruningKernel:
         return PruningState(selected, np.array([values for values, _ in found])), [pruned for _, pruned in found]
 
     def _key(self, key: int, plan: int, use: int) -> Key:
-        """Return the key of a step's random stream for each chain's derivation, and last for the selection."""
+        """Return the key of a random stream. `use` is a chain, or the number of chains for the selection."""
         return Key(key, self._number, (self._chains + 1) * plan + use)
 
     def _masked(
         self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_], key: Key
     ) -> tuple[NDArray[np.bool_], Pruned]:
-        """Return the values of all variables in a derivation sampled under the mask, and the mask's results."""
+        """Return values of all variables in a derivation sampled under the mask, and results of the mask."""
         mask = selected.tobytes(), (selected & assigned).tobytes()
-        cached, unused = self._known.get(mask, (None, []))
+        cached, unused = self._cache.get(mask, (None, []))
         if cached is not None and unused:
             return unused.pop(), cached._replace(edges=0)
         graph = self.system.build(selected, assigned)
@@ -291,14 +289,14 @@ class PruningKernel:
         pruned = Pruned(features, float(np.log(scores.total)), graph.edges, *mask, draws)
         first, *further = draws
         if further:
-            self._known[mask] = pruned, further
-            if len(self._known) * pruned.features.nbytes > _MAX_CACHE_BYTES:
-                del self._known[next(iter(self._known))]
+            self._cache[mask] = pruned, further
+            if len(self._cache) * pruned.features.nbytes > _MAX_CACHE_BYTES:
+                del self._cache[next(iter(self._cache))]
         return first, pruned
 
 
 def run_chain(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
-    """Run `masks` masks from the start, rounded up to even for two chains."""
+    """Run `masks` masks from the start, rounded up to an even number for two chains."""
     state = kernel.init(key)
     result: list[Pruned] = []
     while len(result) < masks:

@@ -1,10 +1,10 @@
 """Selection chain: the variables that the next mask fixes [BPK09 §3.2].
 
 With rules of up to b nonterminals, about b / (b + 1) of the variables are selected: two thirds with binary rules, as in
-the paper. Without a cheap model, each step selects all variables that were not selected and enough of the others. With
-a cheap model, each step frees variables at random, doubtful ones more often; a long chain frees as many as are in
-doubt, and more at some steps. A step depends on its number, the selection and the cheap model, never on the assignment:
-otherwise the chain would not converge to the right distribution.
+the paper. Without a cheap model, each step selects all free variables and enough of the selected ones. With a cheap
+model, each step frees random variables, doubtful ones more often. A long chain frees as many variables as are in doubt,
+and more at some steps. A step depends on its number, the selection and the cheap model. It never depends on the
+assignment, since the chain would then not converge to the right distribution.
 """
 
 from math import ceil
@@ -17,16 +17,16 @@ from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _WIDE = 4
-"""Period of wide steps of a long chain: some readings differ in more variables than other steps free."""
+"""Period of wide steps of a long chain, which reach derivations that differ in more variables."""
 _WIDEST = 8
-"""First step that frees most variables, repeated at doubled step numbers."""
+"""First step that frees most variables. It is repeated at doubled step numbers."""
 
 
 def selected_size(variables: int, branching: int) -> int:
     """Return the number of selected variables for rules of up to `branching` nonterminals.
 
     The share is branching / (branching + 1), rounded, at least half. At least two of four or more variables are free,
-    because a single one cannot change if two change together.
+    because a free variable cannot change if it must change together with another one.
     """
     if variables < 2:
         return 0
@@ -35,11 +35,12 @@ def selected_size(variables: int, branching: int) -> int:
 
 
 def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
-    """Return the number of variables that step `plan` of a long chain leaves free; `doubts` float64[V].
+    """Return the number of variables that step `plan` of a long chain frees, given `doubts` float64[V].
 
-    It is the expected number of errors of the cheap model, the sum of doubts rounded up, at most half of all variables
-    and at least as many as `selected_size` leaves free. Wide steps free at least one and half as many more, up to two
-    thirds; steps 8, 16, 32 and so on free seven tenths. At least one of two or more variables is selected.
+    It is the expected number of errors of the cheap model, the sum of doubts rounded up. It is at most half of all
+    variables, and at least the number that `selected_size` frees. Wide steps free one more, at least 1.5 times the
+    minimum and at most two thirds. Steps 8, 16, 32 and so on free at least seven tenths. At least one of two or more
+    variables is selected.
     """
     variables = len(doubts)
     if variables < 2:
@@ -55,14 +56,14 @@ def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
 
 
 def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool_]:
-    """Return a uniform selection, bool[V]."""
+    """Return a uniformly random selection, bool[V]."""
     selected = np.zeros(variables, np.bool_)
     keep_some(np.ones(variables, np.bool_), selected_size(variables, branching), key, selected)
     return selected
 
 
 def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
-    """Return the selection after `selected`, bool[V]: all other variables and a uniform part of the selected ones."""
+    """Return the next selection bool[V]: all free variables and a random part of the selected ones."""
     if not selected.any():
         return selected.copy()
     following = ~selected
@@ -72,10 +73,7 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
 
 @njit_allocating
 def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDArray[np.bool_]:
-    """Return a selection, bool[V], of all but `free` variables.
-
-    The free ones are drawn without replacement, with probability proportional to their doubts, float64[V] > 0.
-    """
+    """Return a selection of all but `free` variables, which are drawn in proportion to doubts float64[V]."""
     selected = np.ones(len(doubts), np.bool_)
     random = stream(key.seed, key.number, key.step)
     for _ in range(free):
@@ -97,7 +95,7 @@ def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDAr
 
 
 def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
-    """Return the selection of step `plan` of a long chain, bool[V]; the first wide step frees the most doubtful."""
+    """Return the selection of step `plan`, bool[V]. The first wide step frees the most doubtful."""
     free = free_size(doubts, branching, plan)
     if plan != _WIDE:
         return doubtful_selection(doubts, free, key)
@@ -108,7 +106,7 @@ def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: 
 
 @njit
 def keep_some(among, number, key, chosen):
-    """Select `number` of the variables marked in `among`, uniformly over subsets."""
+    """Select `number` of the variables in `among`, uniformly over subsets."""
     random = stream(key.seed, key.number, key.step)
     remaining = 0
     for v in range(len(among)):

@@ -1,11 +1,11 @@
 """Sentence pairs for randomized pruning: variables, graphs under a mask, and features.
 
-A variable is whether one rule emits two words. A selection and an assignment make a mask [BPK09 Algorithm 2].
+A variable is positive if one rule emits two given words. A selection and an assignment make a mask [BPK09 Algorithm 2].
 
-A cheap model of one-to-one links estimates how doubtful each variable is: each word has at most one partner, and a set
-of links weighs the product of its emissions and the null emissions of other words. Links may cross. Marginals are
-computed by sum-product message passing between words [Pearl 1988] for one-to-one links [Huang & Jebara 2009]. They are
-exact if words and emissions form a tree, and approximate otherwise.
+The doubt of a variable is the probability, under a cheap model, that the words are not linked. In this model, each word
+has at most one link, links may cross, and a set of links has the product of its emission weights and the null weights
+of unlinked words as weight. Probabilities are computed by sum-product message passing between words [Pearl 1988;
+Huang & Jebara 2009]. They are exact if words and emissions form a tree, and approximate otherwise.
 """
 
 import numpy as np
@@ -17,19 +17,16 @@ from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmaske
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
-"""Rounds of messages in both directions."""
+"""Number of rounds of messages in both directions."""
 _SMALLEST = 1e-100
-"""Lower bound of sums: a word may have no other emission."""
+"""Lower bound of sums, since a word may have no other emission."""
 
 
 @njit_allocating
-def unlinked(pairs, source_nulls, target_nulls):
-    """Return the probability that two words are not partners, float64[n, m].
-
-    `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m] are emission weights, linear.
-    """
+def unlinked_probabilities(pairs, source_nulls, target_nulls):
+    """Return the probability that two words are not linked, float64[n, m], given linear weights."""
     n, m = pairs.shape
-    # Message from a word to a partner: the inverse weight of all its alternatives to this partner.
+    # The message from a word to another one is the inverse weight of all alternatives to their link.
     from_source, from_target = np.empty((n, m)), np.empty((n, m))
     for x in range(m):
         total = target_nulls[x]
@@ -49,7 +46,7 @@ def unlinked(pairs, source_nulls, target_nulls):
 
 @njit
 def _send(pairs, alone, received, sent):
-    """Fill `sent` float64[n, m]: for each word, the inverse weight of being alone or with any other partner."""
+    """Fill `sent` float64[n, m]: the inverse weight of no link or a link to any other word."""
     n, m = pairs.shape
     for i in range(n):
         before = alone[i]
@@ -62,21 +59,21 @@ def _send(pairs, alone, received, sent):
             after += pairs[i, x] * received[i, x]
 
 
-_PREFERRED = 0.3
-"""Minimum emission weight, relative to the best one, of links in the first derivation."""
+_MIN_PREFERRED = 0.3
+"""Minimum emission weight, relative to the best weight, of links in the first derivation."""
 _MIN_DOUBT = 0.005
-"""Added to the doubts of all links, so that each one is freed repeatedly."""
+"""Added to all doubts, so that each variable is freed repeatedly."""
 _DRAWS = 16
-"""Derivations sampled from each chart."""
+"""Number of derivations sampled from each chart."""
 
 
 class PairSystem:
-    """Chart to be pruned; each graph overwrites the previous one.
+    """Chart to be pruned. Each graph overwrites the previous graph.
 
-    `variables` is the number of links that masks fix, and `branching` the maximum number of nonterminals of a rule
-    without words, at least 2: charts grow faster if it is larger. Features are the expected emissions of word pairs
-    (row by row) and null words, and uses of rules. `log_scale` is the natural log of the common factor of all
-    derivations' weights.
+    `links` int32[V, 2] are the source and target positions of the variables, and `max_edges` is as in `PairBuilder`.
+    `branching` is the maximum number of nonterminals of a rule without words, at least 2. Features are the expected
+    emissions of word pairs (row by row) and null words, and uses of rules. `log_scale` is the natural log of the common
+    factor of all weights of derivations.
     """
 
     def __init__(
@@ -87,7 +84,6 @@ class PairSystem:
         empty_sides: bool = True,
         max_edges: int | None = None,
     ) -> None:
-        """Create the system; `links` int32[V, 2] are source and target positions, `max_edges` as in `PairBuilder`."""
         self.links = links
         self.variables = len(links)
         self.branching = max(2, branching(rules))
@@ -97,7 +93,7 @@ class PairSystem:
         self.bitext: PairGraph
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
-        """Return the derivations in which the selected variables have their assigned values, both bool[V]."""
+        """Return the graph of derivations that agree with `assigned` in all `selected` variables, bool[V]."""
         fixed, chosen = self._task.fixed, self.links[selected]
         fixed[:] = 0
         fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
@@ -105,7 +101,7 @@ class PairSystem:
         return self.bitext.graph
 
     def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
-        """Return the values in many samples, since a sample costs little compared to the chart."""
+        """Return the values of variables in derivations sampled from the last graph, bool[N, V]."""
         return drawn_links(self.bitext, inside, key, self.links, self._task, _DRAWS)
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -116,16 +112,16 @@ class PairSystem:
         return np.concatenate([emissions.links.ravel(), emissions.source_nulls, emissions.target_nulls, uses])
 
     def preferred(self) -> NDArray[np.bool_]:
-        """Return a mask bool[V] of variables about as probable as the best emission of either word."""
+        """Return True for links about as probable as the best emission of each word, bool[V]."""
         if not self.variables:
             return np.ones(0, np.bool_)
         pairs = self.words.pairs
         i, x = self.links[:, 0], self.links[:, 1]
         best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
-        return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
+        return np.asarray(pairs[i, x] >= _MIN_PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
-        """Return the probability, in a model of one-to-one links, that a link's words are not partners, float64[V] > 0.
+        """Return the probability under the cheap model that each variable is negative, float64[V] > 0.
 
         The variables in `without`, bool[V], are known to be negative.
         """
@@ -134,10 +130,12 @@ class PairSystem:
         if without is not None:
             pairs = pairs.copy()
             pairs[i[without], x[without]] = 0
-        return np.asarray(unlinked(pairs, words.source_nulls, words.target_nulls)[i, x] + _MIN_DOUBT, np.float64)
+        return np.asarray(
+            unlinked_probabilities(pairs, words.source_nulls, words.target_nulls)[i, x] + _MIN_DOUBT, np.float64
+        )
 
     def conflicts(self) -> NDArray[np.int64]:
-        """Return the number of variables that conflict with each variable, int64[V]."""
+        """Return the number of links that cross each link or share a word with it, int64[V]."""
         i, x = self.links[:, 0], self.links[:, 1]
         across = (i[:, None] - i) * (x[:, None] - x)
         return np.asarray((across <= 0).sum(axis=1), np.int64)

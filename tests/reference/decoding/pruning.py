@@ -183,7 +183,7 @@ class Search:
         """
         rule = cube.rules[place[0]]
         if 0 <= rule < self.rules:
-            total = float(self.task.weighed.ahead[rule])
+            total = float(self.task.weighed.estimate[rule])
         else:
             total = self.own(rule)
             if rule >= self.rules:

@@ -43,7 +43,7 @@ def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float
     collocated = np.array([word.collocated for word in words], np.uint8)
     direction = to_direction(corpus)
     evidence = make_evidence(direction.sides, settings.known, emitted_is_target=True)
-    chain = build(to_options(settings, similarity), direction, None, evidence).chain_of(links, collocated)
+    chain = build(to_options(settings, similarity), direction, None, evidence).make_chain(links, collocated)
     chain.settings[0]["s"], chain.settings[0]["r"] = settings.s, settings.r
     return chain
 
@@ -123,7 +123,7 @@ def counted(chain: AlignmentChain) -> dict[int, tuple[int, float]]:
 
 def same_counts(one: AlignmentChain, other: AlignmentChain) -> bool:
     """Check if all counts of two chains are equal."""
-    arrays = ("conditioning", "jumps", "fertility", "bigram_count", "before")
+    arrays = ("conditioning", "jumps", "fertility", "bigram_count", "followers")
     return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)
 
 

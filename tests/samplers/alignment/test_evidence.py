@@ -61,14 +61,14 @@ def test_evidence_applies_to_both_directions() -> None:
     direction = to_direction(Corpus([Pair(("a", "b"), ("x",)), Pair(("a", "b", "c"), ("x", "y"))]))
     known = {1: KnownLinks(frozenset([(1, 2)]), frozenset([(0, 0), (1, 1)]))}
     forward = make_evidence(direction.sides, known, emitted_is_target=True)
-    assert forward.meaning.tolist() == [0, 0, 1, 1, 2]
+    assert forward.kind.tolist() == [0, 0, 1, 1, 2]
     assert forward.positions.tolist() == [0, 1, 1]
     assert forward.offset.tolist() == [0, 0, 0, 1, 2, 3]
     other = to_direction(Corpus([Pair(("x",), ("a", "b")), Pair(("x", "y"), ("a", "b", "c"))]))
     backward = make_evidence(other.sides, known, emitted_is_target=False)
-    assert backward.meaning.tolist() == [0, 1, 2]
+    assert backward.kind.tolist() == [0, 1, 2]
     assert backward.positions.tolist() == [0, 2]
-    assert len(make_evidence(direction.sides, {}, emitted_is_target=True).meaning) == len(NO_EVIDENCE.meaning) == 0
+    assert len(make_evidence(direction.sides, {}, emitted_is_target=True).kind) == len(NO_EVIDENCE.kind) == 0
 
 
 @pytest.mark.parametrize(("model", "candidates"), [(BHMM, 0), (BHMM_F, 2)])

@@ -19,7 +19,7 @@ from tests.reference.alignment import (
 from tests.reference.goodness import draws, p_value
 from tests.samplers.alignment.kernels import KernelChain
 
-from hierogram.samplers.alignment.chain import BEFORE, SETTINGS
+from hierogram.samplers.alignment.chain import FOLLOWERS, SETTINGS
 from hierogram.samplers.alignment.models.collocations import sample_strengths, strength_log_density
 
 ALPHA = 1e-5
@@ -81,10 +81,10 @@ def test_frequencies_without_the_outgoing_jump_do_not_match(candidates: int) -> 
 
 
 def test_strengths_follow_their_posterior() -> None:
-    before = np.zeros(4, BEFORE)
-    before["collocated"], before["plain"] = [3, 0, 1, 0], [1, 4, 2, 0]
+    followers = np.zeros(4, FOLLOWERS)
+    followers["collocated"], followers["plain"] = [3, 0, 1, 0], [1, 4, 2, 0]
     grid = np.exp((np.arange(400) + 0.5) / 400 * 14 - 9)
-    logs = np.array([[strength_log_density(s, r, before) for r in grid] for s in grid])
+    logs = np.array([[strength_log_density(s, r, followers) for r in grid] for s in grid])
     # A logarithmic grid: the width of a cell is proportional to its value.
     weight = np.exp(logs - logs.max()) * np.outer(grid, grid)
     weight /= weight.sum()
@@ -96,7 +96,7 @@ def test_strengths_follow_their_posterior() -> None:
     settings["s"] = settings["r"] = 1.0
     seen: dict[str, list[tuple[str, int]]] = {"s": [], "r": []}
     for number in range(1, 20_001):
-        sample_strengths(settings, before, np.uint64(3), number)
+        sample_strengths(settings, followers, np.uint64(3), number)
         if number % 5 == 0:
             for name in seen:
                 seen[name].append((name, int((np.log(settings[0][name]) + 9) / 14 * 20)))
@@ -105,10 +105,10 @@ def test_strengths_follow_their_posterior() -> None:
 
 
 def test_strengths_have_the_density_of_the_paper() -> None:
-    before = np.zeros(1, BEFORE)
-    before["collocated"], before["plain"] = 2, 1
+    followers = np.zeros(1, FOLLOWERS)
+    followers["collocated"], followers["plain"] = 2, 1
     # B(s + 2, r + 1) / B(s, r) = s (s + 1) r / ((s + r) (s + r + 1) (s + r + 2)), and two Gamma(1, 1) priors.
     for s, r in ((1.0, 1.0), (0.3, 2.5)):
         beta = s * (s + 1) * r / ((s + r) * (s + r + 1) * (s + r + 2))
-        assert strength_log_density(s, r, before) == pytest.approx(np.log(beta) - s - r)
-    assert strength_log_density(-1.0, 1.0, before) == -np.inf
+        assert strength_log_density(s, r, followers) == pytest.approx(np.log(beta) - s - r)
+    assert strength_log_density(-1.0, 1.0, followers) == -np.inf

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.samplers.alignment.kernels import from_marginals, to_marginals
 
-from hierogram.samplers.alignment.bitext import make_sides, read_side
+from hierogram.samplers.alignment.bitext import make_direction, read_side
 from hierogram.samplers.alignment.marginals import WHOLE, add_marginals, empty_marginals
 
 
@@ -18,9 +18,9 @@ def random_means(random: np.random.Generator, concentration: float) -> tuple[lis
 @pytest.mark.parametrize("samples", [1, 7])
 def test_the_largest_probabilities_of_a_pair_are_stored(concentration: float, samples: int) -> None:
     lengths, means = random_means(np.random.default_rng(1), concentration)
-    sides = make_sides(
+    sides = make_direction(
         read_side(" ".join("a" * words) for words, _ in lengths), read_side(" ".join("b" * n) for _, n in lengths)
-    )
+    ).sides
     marginals = to_marginals(sides, means, samples)
     dropped = 0
     for mean, found in zip(means, from_marginals(sides, marginals), strict=True):
@@ -43,7 +43,7 @@ def test_the_largest_probabilities_of_a_pair_are_stored(concentration: float, sa
 
 
 def test_cells_far_apart_are_stored() -> None:
-    sides = make_sides(read_side([" ".join("a" * 300)]), read_side([" ".join("b" * 700)]))
+    sides = make_direction(read_side([" ".join("a" * 300)]), read_side([" ".join("b" * 700)])).sides
     mean = np.zeros((300, 701), np.float32)
     mean[0, 3], mean[299, 0], mean[299, 700] = 0.25, 0.5, 1
     [found] = from_marginals(sides, to_marginals(sides, [mean]))

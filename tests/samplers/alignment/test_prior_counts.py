@@ -78,8 +78,8 @@ def test_a_chain_with_prior_counts_has_the_counts_of_one_over_all_pairs(seed: in
     words = int(emitted.offset[cut])
     known = counts_for(old, links[:words])._replace(emitted_words=len(emitted.vocabulary))
     nothing = counts_for(old, links[:words], [0] * cut)._replace(emitted_words=len(emitted.vocabulary))
-    beside = build(options(), new, known).chain_of(links[words:])
-    together = build(options(), direction, nothing).chain_of(links)
+    beside = build(options(), new, known).make_chain(links[words:])
+    together = build(options(), direction, nothing).make_chain(links)
     assert same_counts(beside, together)
     assert counted(together)
 

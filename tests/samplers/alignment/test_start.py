@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hierogram.samplers.alignment.bitext import make_direction, make_sides, number_bigrams, read_side
+from hierogram.samplers.alignment.bitext import make_direction, number_bigrams, read_side
 from hierogram.samplers.alignment.counts import (
     CONDITIONING,
     TAKEN,
     empty_pairs,
+    free_if_unused,
     has_room,
     larger_pairs,
     lexical,
@@ -19,7 +20,6 @@ from hierogram.samplers.alignment.counts import (
     pair_key,
     pair_weight,
     smaller_pairs,
-    tidy,
     unlink_pair,
 )
 from hierogram.samplers.alignment.model1 import model1_links, random_links
@@ -63,7 +63,7 @@ def model1_by_dictionary(pairs: list[tuple[str, str]], with_empty_word: bool, it
 @pytest.mark.parametrize("iterations", [1, 5])
 def test_model_1_matches_a_dictionary_implementation(with_empty_word: bool, iterations: int) -> None:
     emitted, words = read_side(f for f, _ in SENTENCES), read_side(e for _, e in SENTENCES)
-    found = model1_links(make_sides(emitted, words), len(words.vocabulary), with_empty_word, iterations)
+    found = model1_links(make_direction(emitted, words).sides, len(words.vocabulary), with_empty_word, iterations)
     assert found.tolist() == model1_by_dictionary(SENTENCES, with_empty_word, iterations)
 
 
@@ -71,14 +71,14 @@ def test_model_1_finds_more_word_pairs_than_its_initial_table_holds() -> None:
     words = [f"w{k}" for k in range(200)]
     lines = [" ".join(words[k : k + 40]) for k in range(0, 160, 8)] + words
     side = read_side(lines)
-    found = model1_links(make_sides(side, side), len(side.vocabulary), with_empty_word=False)
+    found = model1_links(make_direction(side, side).sides, len(side.vocabulary), with_empty_word=False)
     positions = [k for line in lines for k in range(len(line.split()))]
     assert found.tolist() == positions
 
 
 def test_random_links_are_uniform_with_the_requested_share_of_none() -> None:
     side = read_side(["a b c d"] * 5_000)
-    links = random_links(make_sides(side, side), np.uint64(1), 0.2)
+    links = random_links(make_direction(side, side).sides, np.uint64(1), 0.2)
     shares = np.bincount(links + 1, minlength=5) / len(links)
     assert shares.tolist() == pytest.approx([0.2] * 5, abs=0.015)
 
@@ -99,7 +99,7 @@ def test_the_table_behaves_like_a_dictionary(steps: list[tuple[int, int, bool]])
             link_pair(pairs, conditioning_words, e, key)
             counts[e, f] = counts.get((e, f), 0) + 1
         elif counts.get((e, f)):
-            tidy(pairs, unlink_pair(pairs, conditioning_words, e, key))
+            free_if_unused(pairs, unlink_pair(pairs, conditioning_words, e, key))
             counts[e, f] -= 1
     linked = {pair: n for pair, n in counts.items() if n}
     assert pairs.registers[TAKEN] == len(linked) == np.count_nonzero(pairs.rows["key"])
@@ -119,7 +119,7 @@ def test_pairs_beyond_a_full_start_are_found_and_removed() -> None:
     for f in numbers:
         link_pair(pairs, conditioning_words, 0, key_of(0, f))
     for f in numbers[::2]:
-        tidy(pairs, unlink_pair(pairs, conditioning_words, 0, key_of(0, f)))
+        free_if_unused(pairs, unlink_pair(pairs, conditioning_words, 0, key_of(0, f)))
     assert [pair_weight(pairs, key_of(0, f)) for f in numbers] == [f % 2 for f in numbers]
     assert pairs.registers[TAKEN] == 350
 
@@ -142,10 +142,10 @@ def test_pairs_with_one_home_row_are_removed_one_by_one() -> None:
     for f in numbers:
         link_pair(pairs, conditioning_words, 0, key_of(0, f))
     for gone, f in enumerate(numbers, 1):
-        tidy(pairs, unlink_pair(pairs, conditioning_words, 0, key_of(0, f)))
+        free_if_unused(pairs, unlink_pair(pairs, conditioning_words, 0, key_of(0, f)))
         if gone % 50 == 0:
             assert [pair_weight(pairs, key_of(0, f)) for f in numbers] == [0] * gone + [1] * (700 - gone)
-    assert not pairs.signs.any()
+    assert not pairs.filter_bytes.any()
 
 
 def similarity_of(one: str, other: str) -> float:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.reference.alignment import expected_threshold, links_of_means
 from tests.samplers.alignment.kernels import from_marginals, to_marginals
 
-from hierogram.samplers.alignment.bitext import make_sides, read_side
+from hierogram.samplers.alignment.bitext import make_direction, read_side
 from hierogram.samplers.alignment.marginals import (
     BESIDE,
     LIKELY_BESIDE,
@@ -127,7 +127,7 @@ def test_likely_links_are_decoded_from_the_mean(seed: int) -> None:
         of_source = random.dirichlet(np.full(width + 1, 0.2), height)
         rows.append((of_target, of_source))
     samples = 3, 5
-    sides = make_sides(target, source), make_sides(source, target)
+    sides = make_direction(target, source).sides, make_direction(source, target).sides
     marginals = [to_marginals(sides[k], [row[k] for row in rows], samples[k]) for k in (0, 1)]
     # Stored probabilities are rounded.
     stored = zip(*map(from_marginals, sides, marginals), strict=True)
@@ -169,7 +169,7 @@ def test_pairs_without_words_have_a_threshold() -> None:
 def of_one_pair(mean: np.ndarray) -> list[Marginals]:
     """Return both directions' marginals of one sample with these means; `mean` has a row for each source word."""
     source, target = (read_side([" ".join("a" * words)]) for words in mean.shape)
-    sides = make_sides(target, source), make_sides(source, target)
+    sides = make_direction(target, source).sides, make_direction(source, target).sides
     return [to_marginals(sides[k], [np.pad(own, ((0, 0), (1, 0)))]) for k, own in enumerate((mean.T, mean))]
 
 

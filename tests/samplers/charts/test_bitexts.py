@@ -63,7 +63,7 @@ def test_masked_sums_equal_the_enumeration(pair: Pair, number: int | None) -> No
         total = sum(one.weight for one in kept.values())
         assert scores.total == pytest.approx(total * np.exp(words.log_scale), rel=1e-10)
         np.testing.assert_allclose(features(bitext, scores.expected, task), expectations(pair, kept), atol=1e-10)
-        for item, (i, j, x, y) in enumerate(bitext.place.tolist()):
+        for item, (i, j, x, y) in enumerate(bitext.bispan.tolist()):
             inside = sum(one.weight for one in agreeing(everything[i, j, x, y], fixed, (i, j, x, y)).values())
             scale = np.prod(words.source_scale[i:j]) * np.prod(words.target_scale[x:y])
             assert scores.inside[item] == pytest.approx(inside * scale, rel=1e-10, abs=1e-300)
@@ -81,8 +81,8 @@ def test_the_items_of_a_mask_contain_positive_pairs_wholly_or_not_at_all() -> No
             for i, j, x, y in product(range(6), range(6), range(5), range(5))
             if i <= j and x <= y and (i, x) != (j, y) and all((i <= a < j) == (x <= b < y) for a, b in positive)
         }
-        assert {tuple(place) for place in bitext.place.tolist()} == expected
-        assert len(bitext.place) == len(expected)
+        assert {tuple(place) for place in bitext.bispan.tolist()} == expected
+        assert len(bitext.bispan) == len(expected)
 
 
 @pytest.mark.parametrize("pair", [random_pair(ITG, (2, 2), 11), random_pair(MIXED, (3, 3), 12, empty_sides=False)])
@@ -94,7 +94,7 @@ def test_outside_sums_cover_everything_around_an_item(pair: Pair) -> None:
     outside = np.empty_like(scores.inside)
     sum_outside(bitext.graph, scores.inside, outside, scores.expected)
     whole = [(float(np.prod([use.weight for use in found])), found) for found in derivations(pair, pair.whole)]
-    for item, place in enumerate(map(tuple, bitext.place.tolist())):
+    for item, place in enumerate(map(tuple, bitext.bispan.tolist())):
         with_item = sum(weight for weight, found in whole for use in found if use.head == place)
         assert outside[item] * scores.inside[item] == pytest.approx(with_item, rel=1e-10, abs=1e-300)
 

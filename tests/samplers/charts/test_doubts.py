@@ -5,7 +5,7 @@ import pytest
 from tests.reference.charts.doubts import by_messages, enumerated
 from tests.samplers.charts.chains import charts
 
-from hierogram.samplers.charts.pruning.systems import PairSystem, unlinked
+from hierogram.samplers.charts.pruning.systems import PairSystem, unlinked_probabilities
 
 SIZES = ((1, 1), (2, 3), (4, 4), (5, 3))
 
@@ -19,7 +19,7 @@ def weights(size: tuple[int, int], seed: int) -> tuple[np.ndarray, np.ndarray, n
 @pytest.mark.parametrize("size", SIZES)
 def test_messages_follow_the_definition(size: tuple[int, int]) -> None:
     given = weights(size, 3)
-    np.testing.assert_allclose(unlinked(*given), by_messages(*given, rounds=20), rtol=1e-9)
+    np.testing.assert_allclose(unlinked_probabilities(*given), by_messages(*given, rounds=20), rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -27,26 +27,26 @@ def test_messages_are_exact_if_emissions_form_a_tree(seed: int) -> None:
     pairs, source_nulls, target_nulls = weights((4, 4), seed)
     tree = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 1]])
     given = pairs * tree, source_nulls, target_nulls
-    np.testing.assert_allclose(unlinked(*given), enumerated(*given), rtol=1e-9)
+    np.testing.assert_allclose(unlinked_probabilities(*given), enumerated(*given), rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_messages_are_close_otherwise(seed: int) -> None:
     given = weights((4, 5), seed)
-    assert np.abs(unlinked(*given) - enumerated(*given)).max() < 0.15
+    assert np.abs(unlinked_probabilities(*given) - enumerated(*given)).max() < 0.15
 
 
 def test_a_word_is_doubted_if_its_partner_is_preferred_by_another() -> None:
     """Both words prefer each other in isolation, but then a third word has no partner."""
     pairs = np.array([[0.5, 0.01], [0.1, 0.0]])
     nulls = np.full(2, 1e-5)
-    assert unlinked(pairs, nulls, nulls)[0, 0] > 0.9
+    assert unlinked_probabilities(pairs, nulls, nulls)[0, 0] > 0.9
 
 
 def test_words_without_another_choice_have_finite_doubts() -> None:
-    found = unlinked(np.array([[0.3, 0.0], [0.0, 0.2]]), np.zeros(2), np.zeros(2))
+    found = unlinked_probabilities(np.array([[0.3, 0.0], [0.0, 0.2]]), np.zeros(2), np.zeros(2))
     np.testing.assert_allclose(found, [[0, 1], [1, 0]], atol=1e-12)
-    assert unlinked(np.zeros((1, 1)), np.zeros(1), np.zeros(1)) == 1
+    assert unlinked_probabilities(np.zeros((1, 1)), np.zeros(1), np.zeros(1)) == 1
 
 
 def test_doubts_of_links_slightly_exceed_doubts_of_their_words() -> None:

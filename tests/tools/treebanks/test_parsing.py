@@ -140,7 +140,7 @@ def productions_by_span(known: Approximation, forest: Forest, counts) -> dict:
                 label, right, _ = known.production_list[table.production[p]]
                 start, end = int(item["start"]), int(item["end"])
                 spans = [(start, split, end) if len(right) == 2 else (start, end), (start, split), (split, end)]
-                got[(label, right, *spans[table.place[p]])] += counts[o]
+                got[(label, right, *spans[table.part[p]])] += counts[o]
     return got
 
 

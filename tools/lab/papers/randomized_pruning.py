@@ -188,7 +188,7 @@ def _tictactoe(
     corpus: LinkedCorpus, pair: int, task: PairTask, exact: NDArray[np.float64], edges: int
 ) -> NDArray[np.float64]:
     """Return the share of the whole work, and the error, at each ratio, float64[ratios, 2]."""
-    merit = figures_of_merit(*corpus.given(pair))
+    merit = figures_of_merit(*corpus.model1_probabilities(pair))
     builder = PairBuilder()
     points = []
     for ratio in _RATIOS:

@@ -36,7 +36,7 @@ from hierogram.samplers.language_models.lines import (
     SECTION,
     NgramLines,
     format_ngrams,
-    free_lines,
+    make_lines,
     read_lines,
 )
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, LanguageModel, iterate_ngrams
@@ -207,7 +207,7 @@ def _read_section(
             return
         raise source.fault(f"expected \\{order}-grams:")
     source.next()
-    rows, rows_read = free_lines(_ROWS, order), 0
+    rows, rows_read = make_lines(_ROWS, order), 0
     while True:
         outcome = read_lines(source.text, source.cursor, vocabulary.arrays, vocabulary.size, rows, order == len(counts))
         if outcome in _FAULTS:

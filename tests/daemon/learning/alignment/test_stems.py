@@ -25,7 +25,7 @@ from hierogram.daemon.learning.stored_links import (
     words_and_stems,
 )
 from hierogram.daemon.learning.verifying import verify
-from hierogram.samplers.alignment.bitext import Side, fold, make_direction, make_sides, read_side
+from hierogram.samplers.alignment.bitext import Side, fold, make_direction, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
 from hierogram.samplers.alignment.prior_counts import MAX_EVENTS, LearnedCounts, PriorCounts
@@ -63,12 +63,14 @@ def test_two_of_three_chains_use_stems() -> None:
     units = [(source, target), (with_stems(sources), with_stems(targets))]
     assert len(units[1][0].vocabulary) < len(source.vocabulary)
     sums = []
-    for number, sides in enumerate((make_sides(target, source), make_sides(source, target))):
-        total = empty_marginals(sides)
+    for number, whole in enumerate((make_direction(target, source), make_direction(source, target))):
+        total = empty_marginals(whole.sides)
         for chain, unit in enumerate((0, 1, 1, 0, 1)):
             one, other = units[unit]
             direction = make_direction(one, other) if number else make_direction(other, one)
-            add_marginals(sides, total, run_chain(build(options, direction), chain_seed(options.seed, number, chain)))
+            add_marginals(
+                whole.sides, total, run_chain(build(options, direction), chain_seed(options.seed, number, chain))
+            )
         sums.append(total)
     expected = mean_posterior(aligned.links, source, target, sums)
     assert np.array_equal(aligned.posterior, expected)
