@@ -20,7 +20,10 @@ class ForestTooLargeError(SamplerError):
 
 
 class DerivationError(SamplerError, ValueError):
-    """Encoded derivations do not fit their pairs: `pairs` are batch indices, if known; `reason` applies to all."""
+    """Encoded derivations do not match their pairs.
+
+    `pairs` are the indices of these pairs in the batch, if known. `reason` applies to each of them.
+    """
 
     def __init__(self, message: str, pairs: Sequence[int] = (), reason: str = "") -> None:
         super().__init__(message)
@@ -29,11 +32,11 @@ class DerivationError(SamplerError, ValueError):
 
 
 class KeyCollisionError(SamplerError):
-    """Two different rules have the same key under the current salt; sampling must continue under another salt."""
+    """Two different rules have the same key. Sampling can continue after all keys are computed with another salt."""
 
 
 class AlignmentInputError(SamplerError, ValueError):
-    """Sentences cannot be aligned: sides of different length, a sentence that is too long, an unknown model."""
+    """Sentences cannot be aligned, for example because a sentence is too long or the model is unknown."""
 
 
 class GrammarError(SamplerError):

@@ -69,7 +69,7 @@ def learn(
             total_sweeps = plural(run.sweeps, "sweep")
             print_note(f"continuing an interrupted run: {run.sweeps_done:,} of {total_sweeps} done")
         with StopSignals() as stop:
-            with progress("learn", kind.many) as bar:
+            with progress("learn", kind.plural) as bar:
                 learned = learning.sample(learning_progress(bar), stop.received)
             if learned.finished:
                 stop.ignore()
@@ -113,8 +113,8 @@ def print_learned(report: "LearnReport", kind: "Notation") -> None:
     rate = report.pair_sweeps / max(report.sampling_seconds, 1e-9)
     parts = f" ({report.burn_in:,} of burn-in, {report.sweeps - report.burn_in:,} after it)" if report.burn_in else ""
     print(
-        f"{plural(report.pairs, kind.one)}, {plural(report.sweeps, 'sweep')}{parts} in {report.seconds:.1f} s "
-        f"({rate:,.0f} {kind.many}/s while sampling)"
+        f"{plural(report.pairs, kind.singular)}, {plural(report.sweeps, 'sweep')}{parts} in {report.seconds:.1f} s "
+        f"({rate:,.0f} {kind.plural}/s while sampling)"
     )
     print(f"  log-likelihood {report.log_likelihood_before:>14,.0f} → {report.log_likelihood_after:,.0f}")
     print(f"  rules in use   {report.rules_in_use_before:>14,} → {report.rules_in_use_after:,}")

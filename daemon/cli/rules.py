@@ -73,7 +73,7 @@ def rules(
             is_target = source is not None and bool(
                 opened.find_rules(None, source, limit=1, current_sample=current_sample).rules
             )
-        fragments = FRAGMENTS in notation.offers
+        fragments = FRAGMENTS in notation.capabilities
     if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are not tree fragments"))
     if matching and ignored_case:
@@ -128,9 +128,11 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
         kind, indexed = opened.notation(), 0
         unindexed = opened.store.count_unindexed()
         if unindexed and opened.store.read_only:
-            print_note(f"{opened.url}: the store is read-only, so {plural(unindexed, f'unindexed {kind.one}')} omitted")
+            print_note(
+                f"{opened.url}: the store is read-only, so {plural(unindexed, f'unindexed {kind.singular}')} omitted"
+            )
         elif unindexed:
-            with progress("index", kind.many) as bar:
+            with progress("index", kind.plural) as bar:
                 indexed = opened.index(bar.update)
         if not opened.status().rules_in_use:
             raise NothingLearnedError(opened.url)
@@ -140,12 +142,12 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
     if as_json:
         print_json([pair._asdict() for pair in pairs] if rule else {"indexed": indexed})
     elif not rule:
-        print(f"{plural(indexed, kind.one)} indexed")
+        print(f"{plural(indexed, kind.singular)} indexed")
     elif not pairs:
         print_note(f"no current derivation uses {rule}")
     else:
         print_table(
-            (kind.one, "corpus", "uses", "source", "target", "alignment"),
+            (kind.singular, "corpus", "uses", "source", "target", "alignment"),
             [
                 (str(pair.id), pair.corpus, str(pair.uses), *view.pair(pair.source, pair.target, pair.alignment)[:3])
                 for pair in pairs

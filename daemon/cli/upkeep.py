@@ -32,7 +32,7 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
     """Recount all rules and check all tables. Exit with 1 if there are problems."""
     with open_chosen_store(context) as opened:
         kind = opened.notation()
-        with progress("verify", kind.many) as bar:
+        with progress("verify", kind.plural) as bar:
             result = opened.verify(bar.update)
     advice = None
     if result.problems:
@@ -47,7 +47,7 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
             print(problem)
         if result.more_problems:
             print(f"… and {plural(result.more_problems, 'more problem')}")
-        checked = f"{plural(result.pairs, kind.one)} with a derivation, {plural(result.rules, 'stored rule')}"
+        checked = f"{plural(result.pairs, kind.singular)} with a derivation, {plural(result.rules, 'stored rule')}"
         if not result.problems:
             uses = f"{result.rule_tokens:,} uses, {result.expected_tokens:,.0f} expected uses"
             print(f"no problems found: {checked} recounted, {uses}")
@@ -72,12 +72,12 @@ def repair(
     """
     with open_chosen_store(context) as opened:
         kind = opened.notation()
-        with progress("repair", kind.many) as bar:
+        with progress("repair", kind.plural) as bar:
             report = opened.repair(keep=not dry_run, progress=bar.update)
     if as_json:
         print_json({**asdict(report), "dry_run": dry_run})
     else:
-        _print_changes(report, dry_run, kind.one, kind.many)
+        _print_changes(report, dry_run, kind.singular, kind.plural)
     if report.remaining_problems:
         problems = plural(len(report.remaining_problems), "problem")
         print_note(f"hierogram: {problems} cannot be repaired: restore a backup")
@@ -163,7 +163,7 @@ def withdraw(
         open_chosen_store(context) as opened,
     ):
         kind = opened.notation()
-        with progress("withdraw", kind.many) as bar:
+        with progress("withdraw", kind.plural) as bar:
             number, holder = opened.withdraw(
                 ids or (), corpus=corpus, origin=origin, external_ids=external_id or (), progress=bar.update
             )
@@ -171,8 +171,8 @@ def withdraw(
         print_json({"pairs": number, "done": holder is None})
     elif holder:
         print(
-            f"{plural(number, kind.one)} will be withdrawn by `{holder.command}` (process {holder.pid} on "
+            f"{plural(number, kind.singular)} will be withdrawn by `{holder.command}` (process {holder.pid} on "
             f"{holder.host})"
         )
     else:
-        print(f"{plural(number, kind.one)} withdrawn")
+        print(f"{plural(number, kind.singular)} withdrawn")

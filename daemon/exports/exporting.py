@@ -112,7 +112,7 @@ def score_rules(
     else:
         count_kind = options.count_kind
         derivations = snapshot.iterate_derivations(1, plan.corpus)
-        has_derivations = LINKS in find_notation(settings.grammar).offers and next(derivations, None) is not None
+        has_derivations = LINKS in find_notation(settings.grammar).capabilities and next(derivations, None) is not None
         needs_links = plan.format.alignments or plan.lexical or options.hiero
         min_expected = options.min_expected if has_derivations and count_kind is CountKind.TRANSLATION else None
         if plan.corpus is None:
@@ -315,11 +315,11 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
     compression = _resolve_compression(options, format, path, suffix_compression)
     smoothing = options.smoothing
     if smoothing is None:
-        is_smoothed = LINKS in notation.offers and not format.word_pairs and options.count_kind is CountKind.TRANSLATION
+        is_smoothed = LINKS in notation.capabilities and not format.word_pairs and options.count_kind is CountKind.TRANSLATION
         smoothing = SMOOTHING if is_smoothed else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
     # Decoders cannot use rules with an empty side, which an ITG has for words without a translation.
-    nonempty_sides = LINKS not in notation.offers and format.needs == TRANSLATION
+    nonempty_sides = LINKS not in notation.capabilities and format.needs == TRANSLATION
     return ExportPlan(
         resolved,
         format,

@@ -145,11 +145,11 @@ class Format:
 
     def supports(self, notation: Notation) -> bool:
         """Check if the format can write this kind of grammar."""
-        return self.needs is None or self.needs in notation.offers
+        return self.needs is None or self.needs in notation.capabilities
 
     def grammar_features(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
         """Return the features to write (None for all). Raises `ValueError` if the kind lacks a feature."""
-        if LINKS in notation.offers or self.fixed:
+        if LINKS in notation.capabilities or self.fixed:
             return None if names is None else tuple(names)
         if names is None:
             return tuple(name for name in self.features if not BY_NAME[name].lexical)

@@ -25,7 +25,7 @@ from hierogram.samplers.forests.derivations import Batch, empty_state
 from hierogram.samplers.forests.records import Fragments, list_fragments
 from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
-from hierogram.samplers.grammar.rules import SHORT
+from hierogram.samplers.grammar.rules import MAX_SHORT_SOURCE
 from hierogram.samplers.kernel import Report
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.grammar import CountKind
@@ -78,7 +78,7 @@ def load_pair_uses(
 ) -> None:  # fmt: skip
     """Add compositions to the view `rules` if `min_uses` is given, and links if `linked`.
 
-    A composition is added if it occurs at least twice, or if it has more than `SHORT` source symbols and its source
+    A composition is added if it occurs at least twice, or if it has more than `MAX_SHORT_SOURCE` source symbols and its source
     side is expected at least `min_uses` times in new text. A rule used less than twice is removed if its source side is
     expected less often, unless it is a composition or a rule of minimal derivations. `shape` must contain
     `minimal_uses`.
@@ -151,7 +151,7 @@ class _TextStatistics:
         """Return compositions that occur twice, or whose source side is expected at least `min_uses` times."""
         found = compositions(batch, ONE_COMPOSITION, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
-        return found.chosen(twice | (found.expected >= self._min_uses))
+        return found.select(twice | (found.expected >= self._min_uses))
 
     def delete_rare(self, scratch: Scratch, table: str, rows: str) -> None:
         """Delete rows whose source side is expected less than `min_uses` times. `rows` is the FROM clause."""
@@ -182,7 +182,7 @@ def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) ->
         SELECT source, target, CAST(sum(composed) AS BIGINT) AS uses{shape_columns} FROM inner_uses
          WHERE composed > 0 GROUP BY source, target""")
     once = f"uses < {_TWICE * ONE_COMPOSITION}"
-    scratch.run(f"DELETE FROM composed WHERE {once} AND len(string_split(source, ' ')) <= {SHORT}")
+    scratch.run(f"DELETE FROM composed WHERE {once} AND len(string_split(source, ' ')) <= {MAX_SHORT_SOURCE}")
     text.delete_rare(scratch, "composed", f"composed WHERE {once}")
     rare = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
     text.delete_rare(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {rare}")

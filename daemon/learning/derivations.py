@@ -93,7 +93,7 @@ def concordance(
         if indexed and rule_id is not None:
             ids = details.indexed_supporting_pairs(transaction, rule_id, position, _CANDIDATES)
             reached = ids[-1] if len(ids) == _CANDIDATES else last
-        elif TWO_SIDES in find_notation(settings.grammar).offers:
+        elif TWO_SIDES in find_notation(settings.grammar).capabilities:
             ids, reached = details.likely_supporting_pairs(transaction, (source, target), position, _CANDIDATES)
         else:
             return ConcordancePage([], None, indexed, 0, last)

@@ -185,7 +185,7 @@ def sample(
 
 def _read_pairs(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
     notation = find_notation(settings.grammar)
-    if notation.takes != PAIRS:
+    if notation.input_kind != PAIRS:
         raise UsageError(notation.cannot("be sampled without a store: create a store and add trees"))
     rows: list[PairRow] = []
     with closing(InputValidator(settings, STORE_DEFAULTS)) as validator:
@@ -195,7 +195,7 @@ def _read_pairs(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[
             columns = chunk.pairs
             for source, target, links in zip(columns.sources, columns.targets, columns.alignments, strict=True):
                 number = len(rows) + 1
-                if links is None and notation.linked:
+                if links is None and notation.needs_links:
                     raise InputError(f"pair {number} has no links: align the pairs first with hierogram.align")
                 rows.append(PairRow(number, source, target, links or "", WAITING, 0, 0, None, None))
     if not rows:

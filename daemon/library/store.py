@@ -244,7 +244,7 @@ class GrammarStore:
         from hierogram.daemon.library.tables import html_table
 
         now = self.status()
-        units = self.notation().many
+        units = self.notation().plural
         likelihood = "" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
         rows = [
             (units, ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())),
@@ -303,7 +303,7 @@ class GrammarStore:
         from hierogram.daemon.text.treebanks.ingest import ingest_open
         from hierogram.daemon.text.treebanks.reading import OpenTreebank
 
-        trees, dictionary = self.notation().takes == PARSES, entries is not None
+        trees, dictionary = self.notation().input_kind == PARSES, entries is not None
         if (nbest or transformations is not None) and not (trees or isinstance(pairs, OpenTreebank)):
             raise UsageError("nbest and transformations require a store of trees")
         with ExitStack() as stack:
@@ -489,7 +489,7 @@ class GrammarStore:
         from hierogram.daemon.text.segments import WordView
 
         notation = self.notation()
-        if not notation.linked:
+        if not notation.needs_links:
             raise WrongKindError(f"{self.url}: {notation.cannot('use links')}; nothing was stored")
         self._end_learning()
         view = WordView(self.settings().word_parts)
@@ -629,7 +629,7 @@ class GrammarStore:
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
             raise UsageError("select pairs either by ids, or by corpus, origin and external_ids")
         self._end_learning()
-        unit = self.notation().one
+        unit = self.notation().singular
         matching = ids or self.store.select_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
         if not matching:
             raise InputError(f"no matching {unit} found; nothing was withdrawn")

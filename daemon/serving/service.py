@@ -276,7 +276,7 @@ def prepare_kernels(settings: Settings, log: Log, *, http: bool) -> None:
     try:
         loaded, state = warm_up(settings)
         notation = find_notation(settings.grammar)
-        if http and notation.takes == PAIRS:
+        if http and notation.input_kind == PAIRS:
             warm_up_aligner()
         for extension in extensions():
             if http and extension.warm_up:

@@ -211,7 +211,7 @@ def ingest_input(
     corpus = spool_input.corpus or corpus
     # The files may be replaced before the reader opens them.
     options = replace(options, within=str(spool_input.folder))
-    if find_notation(store.settings().grammar).takes == PAIRS:
+    if find_notation(store.settings().grammar).input_kind == PAIRS:
         return ingest_in_sandbox(store, reader, paths, corpus, lambda _: check_stop(), options, check_stop)
     if len(paths) > 1:
         raise InputError(f"{printable(paths[0])}: this store ingests single files of trees, not bitexts")

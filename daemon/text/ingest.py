@@ -39,8 +39,8 @@ _ADVICE = {
 def check_input_kind(store: Store, offered: str) -> None:
     """Raise `WrongKindError` if the store's kind of grammar takes another kind of input."""
     notation = find_notation(store.settings().grammar)
-    if notation.takes != offered:
-        raise WrongKindError(f"{store.url}: {notation.cannot(f'ingest {offered}')}: {_ADVICE[notation.takes]}")
+    if notation.input_kind != offered:
+        raise WrongKindError(f"{store.url}: {notation.cannot(f'ingest {offered}')}: {_ADVICE[notation.input_kind]}")
 
 
 DEFAULT_CORPUS = "default"

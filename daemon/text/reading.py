@@ -253,7 +253,7 @@ class InputValidator:
         self._notes = Notes(self._pipeline.rules, is_text=options.entries is None, quoting=format == TSV)
         self._positions = LinkPositions()
         self._learns = settings.tokenize and not settings.orthographies and options.entries is None
-        self._splits = find_notation(settings.grammar).linked and settings.aligner != ITG_ALIGNER
+        self._splits = find_notation(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
         self._learned: dict[str, tuple[str, ...]] = {}
         self._choice: Note | None = None
 

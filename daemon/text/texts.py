@@ -333,9 +333,10 @@ def two_languages(text: str, option: str) -> Languages:
 def check_settings(settings: Settings) -> None:
     """Raise `UsageError` if a store cannot have these settings of languages and tokens."""
     notation = find_notation(settings.grammar)
-    if settings.max_tokens > notation.longest:
+    if settings.max_tokens > notation.max_side_words:
         raise UsageError(
-            f"--max-tokens {settings.max_tokens}: must be at most {notation.longest} for a store of {notation.holds}"
+            f"--max-tokens {settings.max_tokens}: must be at most {notation.max_side_words} for a store of "
+            f"{notation.content}"
         )
     if settings.aligner == ITG_ALIGNER and settings.max_tokens > MAX_ITG_SIDE_LENGTH:
         raise UsageError(
@@ -343,8 +344,8 @@ def check_settings(settings: Settings) -> None:
         )
     if settings.languages:
         two_languages(",".join(settings.languages), "--languages")
-        if notation.takes != PAIRS:
-            raise UsageError(f"--languages is not supported for a store of {notation.holds}, which is monolingual")
+        if notation.input_kind != PAIRS:
+            raise UsageError(f"--languages is not supported for a store of {notation.content}, which is monolingual")
     if settings.tokenize and not settings.languages:
         raise UsageError("--tokenize requires languages, such as --languages fr,en")
     make_pipeline(settings)

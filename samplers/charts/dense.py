@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.intrinsics import (
+    accumulate_eight,
     add_eight,
     add_products,
     load_eight,
-    store_eight,
     sum_eight,
     zero_eight,
 )
@@ -231,13 +231,13 @@ def _add_products(left, right, work, number, out, offset, size, kind, front):
                     d = add_eight(d, left[row + fourth + r], numbers)
                     position += stride
             position = offset + p * stride + q
-            store_eight(out, position, a, p + 1 - q)
+            accumulate_eight(out, position, a, p + 1 - q)
             if p + 1 <= last_row:
-                store_eight(out, position + stride, b, p + 2 - q)
+                accumulate_eight(out, position + stride, b, p + 2 - q)
             if p + 2 <= last_row:
-                store_eight(out, position + 2 * stride, c, p + 3 - q)
+                accumulate_eight(out, position + 2 * stride, c, p + 3 - q)
             if p + 3 <= last_row:
-                store_eight(out, position + 3 * stride, d, p + 4 - q)
+                accumulate_eight(out, position + 3 * stride, d, p + 4 - q)
 
 
 @njit
@@ -546,7 +546,7 @@ def _match_target(match, c, x, sides, words, piece, work):
                         total = add_eight(total, value, load_eight(work.inside, matrix + p * stride + block))
                 for q in range(next_offset + block, next_offset + block + _BLOCK):
                     values[q] = 0.0
-                store_eight(values, next_offset + block, total, 0)
+                accumulate_eight(values, next_offset + block, total, 0)
             low[t + 1] = begin + 1
             high[t + 1] = limit
     return True
@@ -915,7 +915,7 @@ def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
                     total = zero_eight()
                     for block in range((p + 1) // _BLOCK * _BLOCK, high[t + 1] + 1, _BLOCK):
                         numbers = load_eight(back, next_offset + block)
-                        store_eight(work.outside, row + block, add_eight(zero_eight(), value, numbers), p + 1 - block)
+                        accumulate_eight(work.outside, row + block, add_eight(zero_eight(), value, numbers), p + 1 - block)
                         total = add_products(total, load_eight(work.inside, row + block), numbers)
                     if t > 0:
                         back[row_offset + p] = sum_eight(total)

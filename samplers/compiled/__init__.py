@@ -3,4 +3,4 @@
 from collections.abc import Callable
 
 LISTENERS: list[Callable[[], object]] = []
-"""Callbacks that run once before the first kernel that is not in the cache is compiled."""
+"""Callbacks to run once, before the first compilation of a kernel that is not cached."""

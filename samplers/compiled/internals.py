@@ -1,4 +1,4 @@
-"""Patches of numba's internals; no other module depends on them.
+"""Patches of numba's internals. No other module depends on these internals.
 
 Tested with numba 0.62 and 0.68, the bounds in `pyproject.toml`.
 """
@@ -38,7 +38,7 @@ def _optimize_functions(library: Any, module: Any) -> None:
 
 
 def _optimize_kernel(library: Any) -> None:
-    """Make functions linked into a kernel internal, so that LLVM drops unused arguments, and optimize."""
+    """Optimize a kernel. Its linked functions become internal, so that LLVM drops unused arguments."""
     if not _is_inlined(library):
         for linked in library._final_module.functions:
             if not linked.is_declaration and linked.linkage == Linkage.linkonce_odr:
@@ -47,7 +47,7 @@ def _optimize_kernel(library: Any) -> None:
 
 
 def _load_kernel(library: Any) -> None:
-    """Emit machine code and set the environments of inlined functions, as numba does for cached kernels."""
+    """Emit the machine code of a kernel and set the environments of its inlined functions."""
     if _is_inlined(library):
         library._finalized = True
         return
@@ -63,7 +63,7 @@ def _set_known_environment(codegen: Any, name: str, known: Any) -> None:
         _set_environment(codegen, name, known)
 
 
-# Numba resolves the same calls repeatedly.
+# Cache the types of calls, because numba resolves the same calls repeatedly.
 
 _stack: Any = targetconfig.ConfigStack
 _functions: Any = types.Function
@@ -73,7 +73,7 @@ _resolved: dict[object, tuple[Any, Any, Any]] = {}
 
 
 def _call_type(function: Any, context: Any, arguments: Any, keywords: Any) -> Any:
-    """Return the signature of a call to one of numba's own functions, cached by types and options."""
+    """Return the signature of a call to a function of numba, cached by argument types and compiler options."""
     if keywords or not all(isinstance(argument, _PLAIN) for argument in arguments):
         return _resolve(function, context, arguments, keywords)
     key = id(function), id(context), tuple(arguments), _stack.top_or_none()
@@ -118,10 +118,10 @@ def prepare_to_compile() -> None:
     numba_index = arrays.fix_integer_index
 
     def index_of(context: Any, builder: Any, index_type: Any, index: Any, size: Any) -> Any:
-        """Return an index as machine code, without the check for negative indices that kernels never use."""
+        """Convert an index to a machine integer, without numba's check for negative indices in kernels."""
+        # Only kernels have no reference counts (see `njit`). In other code, -1 is the last item, as in Python.
         if context.enable_nrt:
             return numba_index(context, builder, index_type, index, size)
         return context.cast(builder, index, index_type, types.intp if index_type.signed else types.uintp)
 
-    # Only our kernels have no reference counts (see `njit`); other code keeps Python's meaning of -1.
     arrays.fix_integer_index = index_of

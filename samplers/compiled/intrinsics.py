@@ -31,8 +31,8 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def take_turn(typing_context: Any, counter: Any) -> Any:
-    """Atomically increment the first item of an int64 array; returns its previous value."""
+def fetch_and_increment(typing_context: Any, counter: Any) -> Any:
+    """Atomically increment the first item of an int64 array and return its previous value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -43,7 +43,7 @@ def take_turn(typing_context: Any, counter: Any) -> Any:
 
 @intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
-    """Return the position of the lowest set bit of a uint64 word; undefined for 0."""
+    """Return the position of the lowest set bit of a uint64 word. Undefined for 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], cgutils.true_bit)
@@ -52,8 +52,6 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
 
 
 class _Eight(types.Type):
-    """Type of eight floats in registers."""
-
     def __init__(self) -> None:
         super().__init__(name="Eight")
 
@@ -67,13 +65,13 @@ class _EightModel(models.PrimitiveModel):
 _eight = _Eight()
 
 
-def _lanes(context: Any, builder: Any, kinds: Any, array: Any, index: Any) -> Any:
+def _lane_pointer(context: Any, builder: Any, kinds: Any, array: Any, index: Any) -> Any:
     numbers = context.make_array(kinds[0])(context, builder, array)
     first = builder.gep(numbers.data, [context.cast(builder, index, kinds[1], types.intp)])
     return builder.bitcast(first, _EIGHT.as_pointer())
 
 
-def _all_lanes(builder: Any, number: Any, kind: Any) -> Any:
+def _broadcast(builder: Any, number: Any, kind: Any) -> Any:
     vector = ir.VectorType(kind, _LANES)
     first_lane = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(cgutils.int32_t, 0))
     lane_indices = ir.Constant(ir.VectorType(cgutils.int32_t, _LANES), [0] * _LANES)
@@ -95,7 +93,7 @@ def load_eight(typing_context: Any, array: Any, index: Any) -> Any:
     """Load eight elements of a float64 array from `index`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(_lanes(context, builder, signature.args, *arguments), align=8)
+        return builder.load(_lane_pointer(context, builder, signature.args, *arguments), align=8)
 
     return _eight(array, index), generate
 
@@ -106,7 +104,7 @@ def add_eight(typing_context: Any, total: Any, factor: Any, eight: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         totals, number, numbers = arguments
-        return builder.fadd(totals, builder.fmul(_all_lanes(builder, number, ir.DoubleType()), numbers))
+        return builder.fadd(totals, builder.fmul(_broadcast(builder, number, ir.DoubleType()), numbers))
 
     return _eight(_eight, types.float64, _eight), generate
 
@@ -126,26 +124,26 @@ def sum_eight(typing_context: Any, eight: Any) -> Any:
     """Return the sum of eight numbers, added in order."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        places = [ir.Constant(cgutils.int32_t, place) for place in range(_LANES)]
-        total = builder.extract_element(arguments[0], places[0])
-        for place in places[1:]:
-            total = builder.fadd(total, builder.extract_element(arguments[0], place))
+        lanes = [ir.Constant(cgutils.int32_t, lane) for lane in range(_LANES)]
+        total = builder.extract_element(arguments[0], lanes[0])
+        for lane in lanes[1:]:
+            total = builder.fadd(total, builder.extract_element(arguments[0], lane))
         return total
 
     return types.float64(_eight), generate
 
 
 @intrinsic
-def store_eight(typing_context: Any, array: Any, index: Any, eight: Any, skipped: Any) -> Any:
+def accumulate_eight(typing_context: Any, array: Any, index: Any, eight: Any, skipped: Any) -> Any:
     """Add eight numbers to consecutive elements of a float64 array from `index`, except the first `skipped`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _lanes(context, builder, signature.args[:2], *arguments[:2])
+        pointer = _lane_pointer(context, builder, signature.args[:2], *arguments[:2])
         word = cgutils.intp_t
-        skipped = _all_lanes(builder, context.cast(builder, arguments[3], signature.args[3], types.intp), word)
+        skipped = _broadcast(builder, context.cast(builder, arguments[3], signature.args[3], types.intp), word)
         counted = builder.icmp_signed(">=", ir.Constant(ir.VectorType(word, _LANES), list(range(_LANES))), skipped)
         added = builder.select(counted, arguments[2], ir.Constant(_EIGHT, [0.0] * _LANES))
-        builder.store(builder.fadd(builder.load(place, align=8), added), place, align=8)
+        builder.store(builder.fadd(builder.load(pointer, align=8), added), pointer, align=8)
         return context.get_dummy_value()
 
     return types.void(array, index, _eight, skipped), generate

@@ -1,8 +1,8 @@
-"""Decorators that compile kernels, and the cache of compiled kernels, which is private to the user.
+"""Decorators that compile kernels, and a cache of compiled kernels that is private to the user.
 
-Numba's own cache checks the file of a kernel but not the modules that the kernel calls. Here the folder's name is a
-digest of all sampler sources and the versions of numba and Python; a kernel outside samplers/ also has a digest of its
-own folder. Loading a cached kernel runs its code, so the folder must belong to the user and be writable by no one else.
+Numba's cache checks the file of a kernel, but not the modules that the kernel calls. Here the name of the cache folder
+contains a digest of all sampler sources and of the versions of numba and Python. A kernel outside samplers/ also has a
+digest of its own folder. Loading a cached kernel runs its code, so no other user may be able to write to the folder.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from hierogram.samplers.compiled.internals import INLINED, change_compiler, prep
 
 _PACKAGE = "hierogram.samplers."
 _PRIVATE = "hierogram"
-"""Folder below the user's cache folder; everything below it must be private."""
+"""Name of the folder in the user's cache folder. All folders below it must be private."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
@@ -52,16 +52,16 @@ _folder_digest = cache(source_digest)
 
 
 def cache_folder() -> Path:
-    """Return the cache folder for the current sources; HIEROGRAM_CACHE changes its parent."""
+    """Return the cache folder for the current sources. HIEROGRAM_CACHE changes its parent folder."""
     base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / _PRIVATE / "kernels" / _folder_digest(Path(str(files(_PACKAGE.rstrip(".")))))
 
 
 def _own_folders(folder: Path) -> Iterator[Path]:
     """Yield the private folders on the path to a folder, outermost first."""
-    above = [folder, *folder.parents]
-    last = next((place for place, path in enumerate(above) if path.name == "kernels"), 0)
-    yield from reversed(above[: last + 2])
+    paths = [folder, *folder.parents]
+    depth = next((depth for depth, path in enumerate(paths) if path.name == "kernels"), 0)
+    yield from reversed(paths[: depth + 2])
 
 
 def check_folder(folder: Path) -> None:
@@ -76,7 +76,7 @@ def check_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a private cache folder and its parents; raises `UnsafeFolderError`."""
+    """Create a private cache folder and its parents. Raises `UnsafeFolderError`."""
     for path in _own_folders(folder):
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -106,19 +106,18 @@ def _is_safe(folder: str) -> bool:
 
 
 class _Locator(_caching.UserProvidedCacheLocator):
-    """Cache locator for the private folder, which is created with the first kernel and may be read-only."""
+    """Locator of the private cache folder. The folder is created when the first kernel is cached."""
 
     def __init__(self, function: Any, path: str) -> None:
         self._py_file = path
         self._lineno = function.__code__.co_firstlineno
-        # Two checkouts with the same sources share kernels; kernels defined in tests have their own path.
-        ours = function.__module__.startswith(_PACKAGE)
-        place = (
+        # Samplers have no path in the name, so that two checkouts with the same sources share kernels.
+        subfolder = (
             function.__module__.removeprefix(_PACKAGE)
-            if ours
+            if function.__module__.startswith(_PACKAGE)
             else f"{self.get_suitable_cache_subpath(path)}-{_folder_digest(Path(path).parent)}"
         )
-        self._cache_path = str(cache_folder() / place)
+        self._cache_path = str(cache_folder() / subfolder)
 
     @classmethod
     def from_function(cls, function: Any, path: str) -> "_Locator":
@@ -137,11 +136,7 @@ class CacheFile(_caching.IndexDataCacheFile):
     """Index of the compiled signatures of a function."""
 
     def _data_name(self, number: int) -> str:
-        """Return a file name that no other process uses.
-
-        With numba's numbering, two processes that compile at once would use the same number, and one would load the
-        other's kernel under its own signature.
-        """
+        # With numba's numbers, two processes that compile at the same time could write different kernels to one file.
         return cast("str", self._data_name_pattern.format(number=uuid4().int))
 
 
@@ -155,11 +150,8 @@ class KernelCache(_caching.FunctionCache):
         self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Load a cached kernel; returns None if the folder is unreadable or unsafe.
-
-        Skips numba's compiler initialization, which takes longer than importing numba: a cached kernel needs only the
-        runtime, and numba initializes its compiler when it compiles.
-        """
+        """Load a cached kernel. Returns None if the kernel is not cached, or the folder is unreadable or unsafe."""
+        # A cached kernel needs only numba's runtime. Initializing the compiler would take longer than importing numba.
         rtsys.initialize(target)
         kept = None
         with suppress(OSError), self._guard_against_spurious_io_errors():
@@ -171,7 +163,7 @@ class KernelCache(_caching.FunctionCache):
         return kept
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Cache a kernel; failures are ignored, since it is compiled already."""
+        """Cache a kernel. Ignores failures, because the kernel is already compiled in memory."""
         with suppress(OSError):
             super().save_overload(signature, compiled)
 
@@ -201,10 +193,10 @@ def _kernel(function: Function, **options: Any) -> Function:
 
 
 def njit(function: Function) -> Function:
-    """Compile a kernel that allocates nothing and releases the GIL; indices and divisors are not checked.
+    """Compile a kernel that creates no arrays and releases the GIL. Indices and divisors are not checked.
 
     Negative indices are invalid: they do not count from the end. The kernel runs without numba's reference counts,
-    which cost more than the arithmetic of small functions; so the compiler rejects a kernel that creates an array.
+    which cost more than the arithmetic of small functions. Without them, the compiler rejects code that creates arrays.
     """
     return _kernel(function, _nrt=False)
 
@@ -214,20 +206,18 @@ def njit_allocating(function: Function) -> Function:
     return _kernel(function)
 
 
-@cache
-def _alone(function: Function) -> Function:
-    return njit(function)
+_compile_callable = cache(njit)
 
 
 def njit_inline(function: Function) -> Function:
-    """Compile like `njit`, and inline the function into its callers. Calls from Python use a kernel of its own."""
+    """Compile like `njit`, and inline the function into its callers. Calls from Python use a separate kernel."""
     named = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     named.__qualname__ = INLINED + function.__qualname__
     named.__module__ = function.__module__
-    step = _compile(
+    inlined = _compile(
         nogil=True, error_model="numpy", _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
     )(named)
     # Signatures of inlined functions have no machine code, so Python must not find them.
-    step._insert = lambda *overload: None
-    step._compile_for_args = lambda *arguments: _alone(function)
-    return cast("Function", step)
+    inlined._insert = lambda *overload: None
+    inlined._compile_for_args = lambda *arguments: _compile_callable(function)
+    return cast("Function", inlined)

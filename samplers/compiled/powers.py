@@ -1,4 +1,4 @@
-"""Powers of many numbers with one exponent, from tables, several times faster than the C library."""
+"""Powers of many numbers with the same exponent, from tables. Several times faster than the C library."""
 
 from typing import NamedTuple
 
@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit_inline
 
-_CELLS, _FINEST = 256, 64
+_CELLS, _HALVINGS = 256, 64
 _TERMS = 6
-_GREATEST = 20.0
+_MAX_EXPONENT = 20.0
 """Maximum exponent for which the series is long enough."""
 
 _FRACTION, _ONE = (1 << 52) - 1, 1023 << 52
-_BITS, _IN_TABLE = 44, _CELLS - 1
+_CELL_SHIFT, _CELL_MASK = 44, _CELLS - 1
 
 
 class Powers(NamedTuple):
@@ -32,7 +32,7 @@ def make_powers(exponent: float) -> Powers:
     """Return the tables of an exponent ≥ 0."""
     middles = 1.0 + (np.arange(_CELLS) + 0.5) / _CELLS
     terms = np.cumprod((exponent - np.arange(_TERMS)) / np.arange(1, _TERMS + 1), dtype=np.float64)
-    halves = np.exp2(-exponent * np.arange(_FINEST, dtype=np.float64))
+    halves = np.exp2(-exponent * np.arange(_HALVINGS, dtype=np.float64))
     return Powers(exponent, halves, np.stack([1.0 / middles, middles**exponent], axis=1), terms)
 
 
@@ -40,12 +40,13 @@ def make_powers(exponent: float) -> Powers:
 def raise_to_power(powers, base):
     """Return base^exponent for 2^-63 ≤ base ≤ 1, with a relative error of 1e-14.
 
-    The base is 2^-k times a cell's midpoint times 1 + r, |r| < 2^-9: two powers are in tables, the third is a series.
+    The base is the product of 2^-k, a cell's midpoint, and 1 + r with |r| < 2^-9. The powers of the first two factors
+    are in tables. The power of the third is a series.
     """
-    if powers.exponent > _GREATEST:
+    if powers.exponent > _MAX_EXPONENT:
         return base**powers.exponent
     bits = np.float64(base).view(np.int64)
-    place = (bits >> _BITS) & _IN_TABLE
+    place = (bits >> _CELL_SHIFT) & _CELL_MASK
     r = np.int64((bits & _FRACTION) | _ONE).view(np.float64) * powers.cells[place, 0] - 1.0
     terms, square = powers.terms, r * r
     low = 1.0 + r * terms[0] + square * (terms[1] + r * terms[2])

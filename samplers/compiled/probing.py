@@ -1,7 +1,7 @@
 """Open addressing with linear probing [Knuth 6.4], for hash tables of any layout.
 
-The number of slots is a power of two; `mask` is one less, uint64. The caller passes functions (`njit_inline`) that
-access its table; they are inlined.
+The number of slots is a power of two, and `mask` uint64 is this number minus 1. Callers pass functions that access
+their table. These functions must be compiled with `njit_inline`.
 """
 
 import numpy as np
@@ -27,9 +27,9 @@ def table_mask(slots):
 
 @njit_inline
 def probe(home, mask, ends_at, table, key):
-    """Return the key's slot, or the free slot where it belongs.
+    """Return the first slot from `home` for which `ends_at(table, slot, key)` is true.
 
-    It is the first one from `home` at which `ends_at(table, slot, key)`. The table must have a free slot.
+    This is the key's slot, or the free slot where it belongs. The table must have a free slot.
     """
     slot = home
     while not ends_at(table, slot, key):
@@ -44,23 +44,26 @@ def _is_key_or_free(keys, slot, key):
 
 @njit_inline
 def find_key(keys, home, key):
-    """Return the slot of a key in a table of keys > 0, uint64, or the free slot where it belongs; `home` is hashed."""
+    """Return the slot of a key, or the free slot where it belongs, given the key's hash `home`.
+
+    `keys` uint64 are 0 in free slots and > 0 in others.
+    """
     mask = table_mask(keys)
     return np.int64(probe(home & mask, mask, _is_key_or_free, keys, key))
 
 
 @njit_inline
 def close_gap(hole, mask, home_of, move, table):
-    """Shift back entries after a freed slot that would no longer be found; returns the slot that is free afterwards.
+    """Move entries into a freed slot if a probe would no longer find them. Returns the slot that is free at the end.
 
-    `home_of(table, slot)` returns (the slot is used, home slot of its entry); `move(table, slot, to)` copies a slot.
+    `home_of(table, slot)` returns (slot is used, home slot of its entry). `move(table, slot, to)` copies a slot.
     """
-    at = hole
+    slot = hole
     while True:
-        at = (at + _ONE) & mask
-        taken, home = home_of(table, at)
-        if not taken:
+        slot = (slot + _ONE) & mask
+        used, home = home_of(table, slot)
+        if not used:
             return hole
-        if ((at - home) & mask) >= ((at - hole) & mask):
-            move(table, at, hole)
-            hole = at
+        if ((slot - home) & mask) >= ((slot - hole) & mask):
+            move(table, slot, hole)
+            hole = slot

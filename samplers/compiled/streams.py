@@ -1,7 +1,7 @@
 """Random streams keyed by (seed, pair, sweep): the same numbers for any order of work and any number of threads.
 
-A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key: a draw costs a few
-multiplications and the state is one word.
+A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key. A draw costs a few
+multiplications, and the state is one word.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def mix(x: np.uint64) -> np.uint64:
 
 @njit_inline
 def stream(seed: int, pair: int, sweep: int) -> np.uint64:
-    """Return the start of the stream of one pair in one sweep (sweep 0: the initial state)."""
+    """Return the first state of the stream of a pair in a sweep. Sweep 0 is the initialization of the chain."""
     key = mix(np.uint64(seed) + GOLDEN)
     key = mix(key + np.uint64(pair) * GOLDEN + _ONE)
     return mix(key + np.uint64(sweep) * GOLDEN + _TWO)
@@ -35,11 +35,11 @@ def stream(seed: int, pair: int, sweep: int) -> np.uint64:
 
 @njit_inline
 def advance(state: np.uint64) -> np.uint64:
-    """Return the next state of a stream; `uniform` turns it into a draw."""
+    """Return the next state of a stream. `uniform` converts a state to a draw."""
     return np.uint64(state) + GOLDEN
 
 
 @njit_inline
 def uniform(state: np.uint64) -> float:
-    """Return the draw of a state: uniform in [0, 1), 53 bits."""
+    """Convert a stream state to a uniform number in [0, 1) with 53 random bits."""
     return np.float64(mix(state) >> _S11) * _UNIT

@@ -13,7 +13,7 @@ from hierogram.samplers.compiled.streams import advance, uniform
 
 @njit
 def draw_normal(state):
-    """Draw a standard normal variate [Box & Muller 1958]; uses two numbers of the stream."""
+    """Draw a standard normal variate with two numbers of the stream [Box & Muller 1958]."""
     state = advance(state)
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(state)))
     state = advance(state)
@@ -48,11 +48,10 @@ _MAX_STEPS = 40
 
 @njit_inline
 def slice_sample(log_density, parameters, x, state):
-    """Slice-sample a new value given the current value x; returns (value, stream state).
+    """Slice-sample a new value given the current value x. Returns (value, stream state).
 
-    `log_density(x, parameters)` is a kernel: the natural log of the density up to a constant. The slice is found by
-    stepping out in steps of width 1. Any width leaves the density invariant; the variable should vary by about 1, so
-    sample the logarithm of a scale.
+    `log_density(x, parameters)` is a kernel that returns the natural log of the density up to a constant. Steps have
+    width 1, which is efficient if the variable varies by about 1. For a scale parameter, sample its logarithm.
     """
     state = advance(state)
     level = log_density(x, parameters) + math.log(1.0 - uniform(state))

@@ -40,16 +40,16 @@ class SweepInfo(NamedTuple):
 
 
 _COUNT_BITS = np.uint64(64 - 3 * SIZE_BITS)
-"""Bits of a uint64 that a packed rule size leaves free."""
-_MAX_BESIDE_SIZE = (1 << int(_COUNT_BITS)) - 1
-_COUNT_MASK = np.uint64(_MAX_BESIDE_SIZE)
+"""Free bits of a uint64 that contains a packed rule size."""
+_MAX_PACKED_COUNT = (1 << int(_COUNT_BITS)) - 1
+_COUNT_MASK = np.uint64(_MAX_PACKED_COUNT)
 
 _SMALLEST, _LARGEST = 1e-8, 1e150
 
 
 @njit
 def log_rising(x, log_x, n):
-    """Return ln x (x+1) … (x+n-1) for n ≥ 1; uses `log_x` if x is tiny or has underflowed."""
+    """Return the log rising factorial ln(x (x+1) … (x+n-1)), n ≥ 1. Uses `log_x` if x is too small for a float."""
     if x < 1e-8:
         return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
     return math.lgamma(x + n) - math.lgamma(x)
@@ -108,12 +108,12 @@ def _groups(
 
     Groups ascend by size, then descend by count. `packed` uint64[n] and `counts` int64[n] have one item per rule.
     """
-    # Almost all counts fit in one integer with the size, and integers sort ten times as fast as pairs.
-    small = counts < _MAX_BESIDE_SIZE
-    keys = np.sort(packed[small] << _COUNT_BITS | (_MAX_BESIDE_SIZE - counts[small]).astype(np.uint64))
+    # Almost all counts fit in one integer with the size, and integers sort ten times as fast as pairs of integers.
+    small = counts < _MAX_PACKED_COUNT
+    keys = np.sort(packed[small] << _COUNT_BITS | (_MAX_PACKED_COUNT - counts[small]).astype(np.uint64))
     first = _starts(keys[1:] != keys[:-1], len(keys))
     packed = np.append(keys[first] >> _COUNT_BITS, packed[~small])
-    counts = np.append(_MAX_BESIDE_SIZE - (keys[first] & _COUNT_MASK).astype(np.int64), counts[~small])
+    counts = np.append(_MAX_PACKED_COUNT - (keys[first] & _COUNT_MASK).astype(np.int64), counts[~small])
     rules = np.append(np.diff(np.append(first, len(keys))), np.ones(len(counts) - len(first), np.int64))
     order = np.lexsort((-counts, packed))
     packed, counts, rules = packed[order], counts[order], rules[order]
@@ -122,7 +122,7 @@ def _groups(
 
 
 def _starts(differs: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
-    """Return the starts of runs among `size` items, given whether each later item differs from its predecessor."""
+    """Return the starts of runs of equal items. `differs` bool[size - 1] marks items that differ from the next."""
     return np.append(np.zeros(min(size, 1), np.int64), np.flatnonzero(differs) + 1)
 
 
@@ -130,8 +130,8 @@ def log_likelihood(table: CountTable, model: Model) -> float:
     """Return the log probability of all rule tokens, ln P.
 
     The Dirichlet process has a closed form: ln Γ(α)/Γ(n+α) ∏ Γ(n_r + αP0(r))/Γ(αP0(r)). The Pitman-Yor process with
-    estimated tables depends on the order of customers; here the rules of each length are in descending order of count,
-    one after the other, so the value depends only on the counts, not on row positions.
+    estimated tables depends on the order of customers. Here the rules of each length are in descending order of count,
+    so that the value depends only on the counts.
     """
     live = table.rows[np.flatnonzero(table.tags)]
     counts, packed = live[:, COUNT].astype(np.int64), live[:, SIZE]

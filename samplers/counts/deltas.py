@@ -1,7 +1,7 @@
 """Rule-count deltas of derivations, with the symbols of each rule, for transfer to and from a store.
 
-Each rule use is compared with the stored symbols, so that a key collision is detected and never merges two rules. Equal
-added and removed trees of a pair are combined before counting.
+Each rule use is compared with the stored symbols, so that a key collision is detected and never merges two rules. If a
+pair's added tree equals a removed one, their weights are summed before counting.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees whose rules change by the same count, expected uses (`sampled`), and error variance of expected uses."""
+    """Trees, and the changes per rule use: count, expected uses (`sampled`), error variance of expected uses."""
 
     trees: Trees
     count: int
@@ -46,7 +46,7 @@ class Change:
 
 
 class WeightedTrees(NamedTuple):
-    """Trees with changes int64[m] of their rules' count, expected uses (`sampled`), and error variance."""
+    """m trees, and the changes per rule use of each tree, int64[m], as in `Change`."""
 
     trees: Trees
     counts: NDArray[np.int64]
@@ -119,7 +119,7 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
 
 @njit
 def source_symbols(v, view, words, symbols, position, space):
-    """Write the source side of the rule at v; returns the position after it and the number of nonterminals."""
+    """Write the source side of the rule at v. Returns the position after it and the number of nonterminals."""
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
     depth = 1
@@ -204,11 +204,12 @@ def target_symbols(v, view, words, symbols, position, space):
 
 
 ENTRY = 2
+"""Column of `CountDeltas.rows` with the entry of a key."""
 _PAIRS_PER_CALL = 4096
 _COLLISION = "two different rules have the same key: assign new keys with another salt"
 
 Weights = tuple[int, int, int, int]
-"""Change per use of a rule's count, expected uses, error variance of expected uses, and minimal uses."""
+"""Changes per rule use: count, expected uses, error variance of expected uses, and minimal uses."""
 
 
 class CountDeltas(NamedTuple):
@@ -234,7 +235,7 @@ class CountDeltas(NamedTuple):
     source_sizes: NDArray[np.int32]
     target_sizes: NDArray[np.int32]
     symbols: NDArray[np.int32]
-    # int64[2]: numbers of entries and symbols taken.
+    # int64[2]: numbers of entries and symbols.
     sizes: NDArray[np.int64]
 
     @property
@@ -285,7 +286,7 @@ def _counting_space(batch: Batch) -> CountingSpace:
 
 @njit
 def _enter_rule(deltas, batch, pair, v, view, weights, space):
-    """Add the weights of the rule at v, whose summary must be valid. Returns False on a key collision."""
+    """Add weights to the rule at v. The summary of v must be valid. Returns False on a key collision."""
     bitext = batch.bitext
     work = space.walk
     source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
@@ -391,14 +392,14 @@ def _refill(rows, keys, entries):
 
 
 def _with_room(deltas: CountDeltas, rules: int, symbols: int) -> CountDeltas:
-    entries, taken = int(deltas.sizes[0]), int(deltas.sizes[1])
+    entries, used_symbols = int(deltas.sizes[0]), int(deltas.sizes[1])
     rows = deltas.rows
     capacity = capacity_for(entries + rules, len(rows))
     if capacity > len(rows):
         rows = np.zeros((capacity, 4), np.uint64)
         _refill(rows, deltas.keys, entries)
     grown = {name: longer(getattr(deltas, name), entries + rules) for name in _BY_ENTRY}
-    return deltas._replace(rows=rows, symbols=longer(deltas.symbols, taken + symbols), **grown)
+    return deltas._replace(rows=rows, symbols=longer(deltas.symbols, used_symbols + symbols), **grown)
 
 
 def _reserve(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64]) -> CountDeltas:
@@ -413,7 +414,7 @@ def add_state(
     weights: Weights = (1, 0, 0, 0),
     pairs: NDArray[np.int64] | None = None,
 ) -> CountDeltas:
-    """Return the deltas with `weights` added for each rule use in `pairs` (all if None). Raises `KeyCollisionError`."""
+    """Return the deltas with `weights` added per rule use in `pairs` (None for all). Raises `KeyCollisionError`."""
     pairs = np.arange(batch.size) if pairs is None else pairs
     space = _counting_space(batch)
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
@@ -442,7 +443,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
 
 
 def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
-    """Return the deltas with `weight` added to minimal uses: uses in derivations with all nodes cut and first edges."""
+    """Return the deltas with `weight` added per rule use in the derivation with all nodes cut and first edges."""
     all_cut = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
     return add_state(deltas, batch, all_cut, (0, 0, 0, weight), pairs)
 
@@ -455,11 +456,12 @@ def _bound_symbols(batch, fragments, first, last):
         pair = fragments.pairs[k]
         place = batch.forests.node_offset[pair] + fragments.roots[k]
         if place >= batch.forests.node_offset[pair + 1]:
-            continue  # The root is not in the forest: `_add_fragments` reports the mismatch.
+            # The fragment does not match the forest. `_add_fragments` reports this.
+            continue
         node = batch.forests.node[place]
         symbols += np.int64(node["source_end"]) - np.int64(node["source_start"])
         symbols += np.int64(node["target_end"]) - np.int64(node["target_start"])
-        # Brackets and nonterminals of the encoded nodes.
+        # A node adds at most four symbols: two brackets, and a nonterminal on each side.
         symbols += 4 * (fragments.ends[k] - fragments.starts[k])
     return symbols
 
@@ -481,7 +483,7 @@ def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
 
 
 def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
-    """Return the deltas with each fragment's weight and variance added. Consumes `deltas`; raises like `add_trees`."""
+    """Return the deltas with each fragment's weight and variance added. Raises the same errors as `add_trees`."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)
@@ -520,7 +522,7 @@ def count_rules(
     change: int = 1,
     skipped: NDArray[np.bool_] | None = None,
 ) -> CountTable:
-    """Return the table with `change` added for each rule use of pairs not in `skipped` bool[P]. Raises `ValueError`."""
+    """Return the table with `change` added per rule use of all pairs except `skipped` bool[P]. Raises `ValueError`."""
     work = walk_space(batch)
     counted = np.arange(batch.size) if skipped is None else np.flatnonzero(~skipped)
     for first in range(0, len(counted), _PAIRS_PER_CALL):

@@ -1,8 +1,8 @@
 """Rule models: the Dirichlet process of [CFGŠ14 §4.1] and the Pitman-Yor process for each length of §5.2.
 
-Kernels use linear probabilities, and natural logarithms for rules whose probability would underflow (dozens of words).
-Estimated tables t_r = n_r^d are summed in fixed point, in units of 2^-32 tables, so that the sum does not depend on the
-order of the additions.
+Kernels use linear probabilities, or natural logarithms if the probability of a rule (of dozens of words) would
+underflow. Estimated tables t_r = n_r^d are integers in units of 2^-32 tables, so that their sum does not depend on the
+order of additions.
 """
 
 import math
@@ -19,7 +19,7 @@ TABLE_UNIT = 2.0**32
 _ONE_UNIT = 1.0 / TABLE_UNIT
 _KNOWN_COUNTS = 1 << 14
 _LINEAR_NATS = 250.0
-"""Rules whose probability may be below e^-250 are scored in log space; products are rescaled at 2^-256."""
+"""Rules with a probability that may be below e^-250 are scored in log space, since products are rescaled at 2^-256."""
 
 
 BY_LENGTH = np.dtype(
@@ -39,7 +39,7 @@ BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("cached",
 class Model(NamedTuple):
     """Constants of a rule model for the kernels."""
 
-    # Whether the process is Pitman-Yor, else Dirichlet.
+    # True for the Pitman-Yor process, False for the Dirichlet process.
     pitman_yor: bool
     # α and d.
     strength: float
@@ -47,7 +47,7 @@ class Model(NamedTuple):
     # BY_LENGTH[L], BY_COUNT[C]
     by_length: NDArray[np.void]
     by_count: NDArray[np.void]
-    # Minus the natural logs of the vocabulary sizes.
+    # Natural logs of 1 / vocabulary size.
     log_source: float
     log_target: float
     # Minimum length of rules that are scored in log space; for the Dirichlet process, minimum number of terminals.
@@ -56,7 +56,7 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Settings of a rule model: `kind` "dirichlet" or "pitman-yor"; alpha, d and lambda of [CFGŠ14 §5.2]."""
+    """Settings of a rule model: "dirichlet" or "pitman-yor", and α, d and λ of [CFGŠ14 §5.2]."""
 
     kind: str = PITMAN_YOR
     strength: float = 5.0
@@ -115,7 +115,7 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
 
 @njit_inline
 def estimate_tables(model, count):
-    """Return the estimated tables of a rule with `count` customers in units of 2^-32 [Huang & Renals 2010]."""
+    """Return the estimated tables of a rule with `count` customers, in units of 2^-32 [Huang & Renals 2010]."""
     if count < len(model.by_count):
         return model.by_count[count]["tables"]
     return np.int64(np.float64(count) ** model.discount * TABLE_UNIT + 0.5)
@@ -123,7 +123,7 @@ def estimate_tables(model, count):
 
 @njit_inline
 def more_tables(model, count):
-    """Return the change of a rule's estimated tables by customer number `count` + 1, in units of 2^-32."""
+    """Return the estimated tables that customer `count` + 1 adds to a rule, in units of 2^-32."""
     if count < len(model.by_count) - 1:
         return model.by_count[count]["more_tables"]
     return estimate_tables(model, count + 1) - estimate_tables(model, count)
@@ -136,7 +136,7 @@ def _discounted(model, count):
 
 @njit_inline
 def cached_mass(model, count):
-    """Return the mass n - d t of a rule's existing tables, the first term of the Pitman-Yor predictive."""
+    """Return n - d t, the mass of a rule's existing tables in the predictive probability."""
     if count < len(model.by_count):
         return model.by_count[count]["cached"]
     return _discounted(model, count)
@@ -144,16 +144,16 @@ def cached_mass(model, count):
 
 @njit_inline
 def new_table_mass(model, tables):
-    """Return the mass α + d T of a new table, without P0; T in units of 2^-32. Second term of the predictive."""
+    """Return α + d T, the mass of a new table before the factor P0, given T in units of 2^-32."""
     return model.strength + model.discount * (tables * _ONE_UNIT)
 
 
 @njit_inline
 def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
-    """Return P(r | rest), linear, as numerator and denominator, for a rule that is not long [model.md §3].
+    """Return numerator and denominator of P(r | rest), linear, for a rule that is not long.
 
     `count` is the number of customers of r, `total` of all rules. `tokens` and `tables` (units of 2^-32) are the
-    customers and tables of all rules of its length.
+    customers and tables of all rules of the length of r.
     """
     if model.pitman_yor:
         poisson = model.by_length[length]["poisson"]

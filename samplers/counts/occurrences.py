@@ -73,15 +73,15 @@ class RuleLinks(NamedTuple):
 
     # int64[n]: the rule's entry in the deltas.
     entries: NDArray[np.int64]
-    # int64[n + 1], uint32: use k has the links `links[offset[k] : offset[k + 1]]`, ascending. A link is source position
-    # << `SIDE_BITS` plus target position. Positions count words and nonterminals.
+    # int64[n + 1], uint32: use k has the links `links[offset[k] : offset[k + 1]]`, ascending. A link is
+    # (source position << `SIDE_BITS`) + target position, where positions count words and nonterminals of the rule.
     offset: NDArray[np.int64]
     links: NDArray[np.uint32]
 
 
 @njit
-def _number_symbols(start, end, nonterminal_end, place):
-    """Write the symbol position of each word in start..end to `place`, and clear the marks of the nonterminals."""
+def _number_symbols(start, end, nonterminal_end, symbol_position):
+    """Write the symbol position of each word in start..end to `symbol_position`. Clears `nonterminal_end`."""
     position = start
     symbol = 0
     while position < end:
@@ -90,14 +90,14 @@ def _number_symbols(start, end, nonterminal_end, place):
             nonterminal_end[position] = 0
             position = after
         else:
-            place[position] = symbol
+            symbol_position[position] = symbol
             position += 1
         symbol += 1
 
 
 @njit
 def _mark_nonterminals(v, view, stack, source_end, target_end):
-    """Mark the span ends of each nonterminal of the rule at v, by span start, on both sides."""
+    """Write the span end of each nonterminal of the rule at v, indexed by span start, on both sides."""
     stack[0] = v
     depth = 1
     while depth > 0:
@@ -114,8 +114,8 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
 
 
 @njit
-def _note_links(pair, bitext, first_link):
-    """Write the first link of each source word to `first_link`."""
+def _find_first_links(pair, bitext, first_link):
+    """Write the index of each source word's first link to `first_link`."""
     last = bitext.link_offset[pair + 1]
     k = bitext.link_offset[pair]
     words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
@@ -128,31 +128,31 @@ def _note_links(pair, bitext, first_link):
 
 @njit
 def _write_links(v, view, bitext, stack, scratch, links, written):
-    """Write the links inside the rule at v, given `scratch[4]` from `_note_links`. Returns the position after them."""
-    source_end, target_end, source_place, target_place, first_link = (
+    """Write the links inside the rule at v. Returns the position after them. `_find_first_links` fills `scratch[4]`."""
+    source_end, target_end, source_symbol, target_symbol, first_link = (
         scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
     )  # fmt: skip
     _mark_nonterminals(v, view, stack, source_end, target_end)
     start = np.int64(view.node[v]["source_start"])
     end = np.int64(view.node[v]["source_end"])
     for word in range(start, end):
-        source_place[word] = -1
-    _number_symbols(start, end, source_end, source_place)
+        source_symbol[word] = -1
+    _number_symbols(start, end, source_end, source_symbol)
     target_start = np.int64(view.node[v]["target_start"])
-    _number_symbols(target_start, np.int64(view.node[v]["target_end"]), target_end, target_place)
+    _number_symbols(target_start, np.int64(view.node[v]["target_end"]), target_end, target_symbol)
     for word in range(start, end):
-        if source_place[word] < 0:
+        if source_symbol[word] < 0:
             continue
         # Every phrase is closed under links, so both words of a link belong to the same rule.
         for k in range(first_link[word], first_link[word + 1]):
-            links[written] = (source_place[word] << SIDE_BITS) + target_place[np.int64(bitext.link_target[k])]
+            links[written] = (source_symbol[word] << SIDE_BITS) + target_symbol[np.int64(bitext.link_target[k])]
             written += 1
     return written
 
 
 @njit
 def _entry_of(v, deltas, batch, work):
-    """Return the entry of the rule at v, whose summary must be valid."""
+    """Return the entry of the rule at v. The summary of v must be valid."""
     high, low = summary_key(work.summary, v, batch.words.key_mask)
     return np.int64(deltas.rows[find(deltas.rows, high, low), ENTRY])
 
@@ -166,7 +166,7 @@ def _rule_links(deltas, batch, state, chosen, work, scratch, links):
         if not chosen[pair]:
             continue
         view = view_pair(batch, state, pair)
-        _note_links(pair, batch.bitext, scratch[4])
+        _find_first_links(pair, batch.bitext, scratch[4])
         depth = begin_walk(view, work)
         while True:
             v, depth = next_rule(view, work, depth)
@@ -188,7 +188,7 @@ def _fragment_links(deltas, batch, state, fragments, work, scratch, links):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)
         if k == 0 or pair != fragments.pairs[k - 1]:
-            _note_links(pair, batch.bitext, scratch[4])
+            _find_first_links(pair, batch.bitext, scratch[4])
         if not decode_fragment(root, view, work.pending, fragments.content, fragments.starts[k], fragments.ends[k]):
             return False
         work.registers[0]["epoch"] += 1
@@ -211,7 +211,7 @@ def _room(uses: int, links: int) -> RuleLinks:
 
 
 def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
-    """Return the links inside each rule use of chosen pairs (all if None), whose links must be sorted."""
+    """Return the links inside each rule use of `chosen` pairs bool[P] (None for all). Links must be sorted."""
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
     links = _room(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
@@ -220,7 +220,7 @@ def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[
 
 
 def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
-    """Return the links inside each fragment's rule, in order. Raises `DerivationError` if a fragment does not fit."""
+    """Return the links inside the rule of each fragment. Raises `DerivationError` if a fragment does not match."""
     max_links = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
     links = _room(len(fragments.pairs), max_links)
     work, state = walk_space(batch), empty_state(batch.forests)
@@ -233,8 +233,7 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
 def _merge_uses(links, kinds, weights, latest, before, uses):
     """Add the weight of each use to its rule's first use with the same links, in the column of its kind.
 
-    The uses with distinct links form a linked list for each entry: `latest` is the last one, `before` the previous one
-    or -1.
+    The first uses of each entry form a linked list: `latest` is the last, `before` the one before or -1.
     """
     for k in range(len(links.entries)):
         entry = links.entries[k]

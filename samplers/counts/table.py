@@ -39,7 +39,7 @@ class CountTable(NamedTuple):
     tags: NDArray[np.uint8]
     # LENGTH[L]
     by_length: NDArray[np.void]
-    # int64[2]: the customers of all rules and the number of rows taken.
+    # int64[2]: customers of all rules, and number of used rows.
     totals: NDArray[np.int64]
 
     @property
@@ -74,7 +74,7 @@ def key_tag(key_high):
 
 @njit_inline
 def _ends_tagged_search(table, row, key):
-    """Check if a row holds the key or is free. The tag alone excludes most other rows."""
+    """Check if a row contains the key or is free. The tag excludes most other rows."""
     tag, high, low = key
     known = table.tags[row]
     return known == _NO_TAG or (known == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high)
@@ -82,7 +82,7 @@ def _ends_tagged_search(table, row, key):
 
 @njit_inline
 def look_up(table, key_high, key_low):
-    """Return the row of the key like `find`, and the rule's count; 0 if the rule is not in the table."""
+    """Return the row of the key, and the rule's count, which is 0 if the rule is not in the table."""
     key = key_tag(key_high), key_high, key_low
     row = probe(key_low & table_mask(table.rows), table_mask(table.rows), _ends_tagged_search, table, key)
     count = np.int64(0) if table.tags[row] == _NO_TAG else np.int64(table.rows[row, COUNT])
@@ -132,7 +132,7 @@ def add_row(rows, key_high, key_low, size):
 
 @njit
 def add(table, model, key_high, key_low, size, change):
-    """Add `change` to a rule's count; a row must be free. Returns False for a negative count, which becomes 0."""
+    """Add `change` to a rule's count. A row must be free. A negative count becomes 0, and the result is False."""
     row, is_new = add_row(table.rows, key_high, key_low, size)
     if is_new:
         table.tags[row] = key_tag(key_high)
@@ -191,7 +191,7 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> CountTable:
 
 
 def with_room(table: CountTable, new_rules: int) -> CountTable:
-    """Return the table if it has room for `new_rules` more rules, else a larger copy, which gives the same results."""
+    """Return the table if it has room for `new_rules` more rules, else a larger copy."""
     capacity = capacity_for(int(table.totals[ROWS]) + new_rules, len(table.rows))
     if capacity == len(table.rows):
         return table
@@ -207,7 +207,7 @@ def fill_table(
     counts: NDArray[np.int64],
     sizes: NDArray[np.uint64],
 ) -> CountTable:
-    """Return the table with `counts` added. Raises `ValueError` for a negative count, too long a rule, or no key."""
+    """Return the table with `counts` added. Raises `ValueError` if a count, a rule's length or a key is invalid."""
     if (packed_length(sizes) >= len(table.by_length)).any() or not keys.any(axis=1).all():
         raise ValueError("a rule is longer than its pair allows, or has no key: the counts are damaged")
     table = with_room(table, len(counts))

@@ -1,7 +1,7 @@
 """Batch conversion of rules to text: rendering from rule-count deltas, comparison, and sorting.
 
-Phrase rules use the notation of `hierogram.samplers.grammar.rules`, tree fragments bracket notation. Sorting by text
-stores rules that are looked up together next to each other.
+Phrase rules have the notation of `hierogram.samplers.grammar.rules`, tree fragments bracket notation. Rules are sorted
+by text, so that rules that are looked up together are stored next to each other.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _MAX_NONTERMINAL_LENGTH = 9
 
 
 class Spellings(NamedTuple):
-    """Vocabulary as escaped UTF-8: word w is `letters[starts[w]:starts[w+1]]`."""
+    """Words of a vocabulary, escaped and in UTF-8: word w is `letters[starts[w] : starts[w + 1]]`."""
 
     letters: NDArray[np.uint8]
     starts: NDArray[np.int64]
@@ -71,11 +71,11 @@ def _put_sides(deltas, chosen, target, spelling, buffer, offsets):
         if target:
             start += size
             size = deltas.target_sizes[entry]
-        for place in range(start, start + size):
-            if place > start:
+        for index in range(start, start + size):
+            if index > start:
                 buffer[position] = _SPACE
                 position += 1
-            symbol = np.int64(deltas.symbols[place])
+            symbol = np.int64(deltas.symbols[index])
             if symbol >= 0:
                 for c in range(spelling.starts[symbol], spelling.starts[symbol + 1]):
                     buffer[position] = spelling.letters[c]
@@ -101,7 +101,7 @@ def _sides(deltas: CountDeltas, chosen: NDArray[np.int64], target: bool, spellin
 def render_rules(
     deltas: CountDeltas, chosen: NDArray[np.int64], source: Spellings, target: Spellings
 ) -> tuple[Texts, Texts]:
-    """Return the source and target sides of the chosen entries int64[n] of phrase-rule deltas as texts."""
+    """Return the source and target sides of the chosen entries int64[n], which must be phrase rules."""
     return _sides(deltas, chosen, False, source), _sides(deltas, chosen, True, target)
 
 
@@ -110,14 +110,14 @@ _TARGET_BITS = np.uint32((1 << SIDE_BITS) - 1)
 
 
 @njit
-def _put_links(of_rules, buffer, offsets):
+def _put_links(uses, buffer, offsets):
     position = 0
-    for k in range(len(of_rules.entries)):
-        for place in range(of_rules.offset[k], of_rules.offset[k + 1]):
-            if place > of_rules.offset[k]:
+    for k in range(len(uses.entries)):
+        for row in range(uses.offset[k], uses.offset[k + 1]):
+            if row > uses.offset[k]:
                 buffer[position] = _SPACE
                 position += 1
-            link = of_rules.links[place]
+            link = uses.links[row]
             position = put_number(buffer, position, np.int64(link >> np.uint32(SIDE_BITS)))
             buffer[position] = _MINUS
             position = put_number(buffer, position + 1, np.int64(link & _TARGET_BITS))
@@ -127,18 +127,18 @@ def _put_links(of_rules, buffer, offsets):
     return position
 
 
-def link_texts(of_rules: RuleLinks) -> Texts:
-    """Return the links within each rule use as a line `i-j i-j`."""
-    buffer = np.empty(_MAX_LINK_LENGTH * len(of_rules.links) + len(of_rules.entries), np.uint8)
-    offsets = np.zeros(len(of_rules.entries) + 1, np.int64)
-    return Texts(buffer[: _put_links(of_rules, buffer, offsets)].copy(), offsets)
+def link_texts(uses: RuleLinks) -> Texts:
+    """Return the links within each rule use as text, such as `0-0 1-2`."""
+    buffer = np.empty(_MAX_LINK_LENGTH * len(uses.links) + len(uses.entries), np.uint8)
+    offsets = np.zeros(len(uses.entries) + 1, np.int64)
+    return Texts(buffer[: _put_links(uses, buffer, offsets)].copy(), offsets)
 
 
 @njit_allocating
 def same_texts(
     first_texts: Texts, rows: NDArray[np.int64], second_texts: Texts, other_rows: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return bool[n]: whether text `rows[k]` of `first_texts` equals text `other_rows[k]` of `second_texts`."""
+    """Compare text `rows[k]` of `first_texts` with text `other_rows[k]` of `second_texts`. Returns bool[n]."""
     equal = np.empty(len(rows), np.bool_)
     for k in range(len(rows)):
         a, a_end = first_texts.offsets[rows[k]], first_texts.offsets[rows[k] + 1]
@@ -166,7 +166,7 @@ def _read_prefixes(texts, prefixes):
 
 @njit
 def _precedes(texts, keys, a, b):
-    """Check if text a precedes text b, by bytes, then by key. Both have the same prefix."""
+    """Check if text a precedes text b by bytes, then by key. Both texts have the same prefix."""
     place, end = texts.offsets[a], texts.offsets[a + 1] - 1
     other, other_end = texts.offsets[b], texts.offsets[b + 1] - 1
     while place < end and other < other_end:
@@ -220,7 +220,7 @@ def _sort_runs(texts, keys, prefixes, rows, scratch):
 
 
 def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return row numbers int64[n] sorted by the texts' bytes, then by key, uint64[n, 2] compared as signed integers."""
+    """Return row numbers int64[n] sorted by text (bytes), then by key uint64[n, 2], compared as signed integers."""
     prefixes = np.empty(texts.size, np.uint64)
     _read_prefixes(texts, prefixes)
     rows = np.argsort(prefixes)

@@ -1,1 +1,1 @@
-"""Diagnostics of chains: agreement, effective sample sizes, Monte Carlo errors, overlap of grammars."""
+"""Diagnostics of chains: convergence, effective sample sizes, Monte Carlo errors, overlap of grammars."""

@@ -1,7 +1,7 @@
 """Convergence of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
-Functions take float64[S, C, N] (quantities, chains, at least four draws per chain) and return float64[S], equal to
-arviz-stats. A verdict names the problem with the chains of a quantity.
+Functions take float64[S, C, N] (quantities, chains, at least four draws per chain) and return float64[S], with the same
+results as arviz-stats. A verdict names the problem with the chains of a quantity.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ _OFFSET = 3 / 8
 
 
 @lru_cache(maxsize=8)
-def _normal_scores(size: int) -> NDArray[np.float64]:
-    """Return standard normal quantiles of the half ranks k/2 of `size` draws, k = 0..2 size: float64[2 size + 1]."""
+def _normal_quantiles(size: int) -> NDArray[np.float64]:
+    """Return the normal scores float64[2 size + 1] of the half ranks k/2, k = 0..2 size, among `size` draws."""
     inverse = NormalDist().inv_cdf
     shares = [(k / 2 - _OFFSET) / (size - 2 * _OFFSET + 1) for k in range(2, 2 * size + 1)]
     return np.array([np.nan, np.nan, *map(inverse, shares)])
 
 
 def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return twice the rank of each value in its row, from 2; ties share their mean rank. int64[S, M]."""
+    """Return twice the rank of each value in its row, int64[S, M]. Ranks begin at 1, and ties share their mean rank."""
     rows, size = values.shape
     order = np.argsort(values, axis=1, kind="stable")
     ascending = np.take_along_axis(values, order, axis=1)
@@ -42,9 +42,9 @@ def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def normal_scores(draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return normal scores of the ranks among all draws of a quantity; `draws` and the result are float64[S, C, N]."""
+    """Return normal scores float64[S, C, N] of the ranks among all draws of a quantity."""
     flat = draws.reshape(len(draws), -1)
-    return _normal_scores(flat.shape[1])[double_ranks(flat)].reshape(draws.shape)
+    return _normal_quantiles(flat.shape[1])[double_ranks(flat)].reshape(draws.shape)
 
 
 Draws = NDArray[np.float64]
@@ -87,7 +87,7 @@ def split(draws: Draws) -> Draws:
 
 
 def plain_r_hat(draws: Draws) -> Values:
-    """Return R-hat of unsplit chains: the root of the pooled variance over the variance within chains."""
+    """Return R-hat of unsplit chains: the square root of the pooled variance over the variance within chains."""
     size = draws.shape[2]
     between = size * draws.mean(axis=2).var(axis=1, ddof=1)
     within = draws.var(axis=2, ddof=1).mean(axis=1)
@@ -107,7 +107,7 @@ def _larger_r_hat(halves: Draws, scores: Draws) -> Values:
 
 
 def autocovariance(draws: Draws) -> Draws:
-    """Return the mean over chains of the autocovariance at each lag, float64[S, N]."""
+    """Return the autocovariance at each lag, averaged over chains, float64[S, N]."""
     size = draws.shape[2]
     # Pad with zeros to avoid circular correlation.
     padded = 1 << (2 * size - 1).bit_length()
@@ -140,7 +140,7 @@ def effective_size(draws: Draws) -> Values:
 
 
 def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
-    """Return correlations until two adjacent ones sum to <= 0, then 0, float64[S, N]; the last lags used, int64[S]."""
+    """Set correlations to 0 after the first adjacent pair with sum <= 0. Also returns the last lags used, int64[S]."""
     series, size = correlation.shape
     kept = np.zeros_like(correlation)
     kept[:, :2] = correlation[:, :2]
@@ -166,7 +166,7 @@ def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
 
 
 def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
-    """Reduce each adjacent pair to the mean of the previous pair if it is larger."""
+    """Replace each adjacent pair by the mean of the previous pair if its sum is larger."""
     for lag in range(1, int(last.max(initial=0)) - 1, 2):
         before = kept[:, lag - 1] + kept[:, lag]
         above = (lag <= last - 2) & (kept[:, lag + 1] + kept[:, lag + 2] > before)
@@ -184,7 +184,7 @@ def tail_size(draws: Draws) -> Values:
 
 
 def summarize(draws: Draws) -> Summary:
-    """Return the summary; raises `ValueError` for fewer than four draws per chain."""
+    """Return the summary of draws float64[S, C, N]. Raises `ValueError` for fewer than four draws per chain."""
     if draws.ndim != 3 or draws.shape[2] < MIN_DRAWS:
         raise ValueError(f"expected an array of shape (quantities, chains, draws) with at least {MIN_DRAWS} draws")
     halves = split(draws)
@@ -215,15 +215,15 @@ FLAGS = (STUCK, DRIFTING, APART)
 
 R_HAT_LIMIT = 1.05
 MIN_EFFECTIVE = 100.0
-_STILL = 0.02
-"""A chain is stuck if its standard deviation is below this share of the median one."""
+_STUCK_SHARE = 0.02
+"""A chain is stuck if its standard deviation is below this share of the median over chains."""
 
 
 def verdicts(draws: Draws, summary: Summary) -> list[str]:
     """Return the verdict on each quantity of draws float64[S, C, N]."""
-    drift, spread = _variances(draws)
+    drift, spread = _drift_and_spread(draws)
     deviations = draws.std(axis=2)
-    stuck = (deviations < _STILL * np.median(deviations, axis=1, keepdims=True)).any(axis=1)
+    stuck = (deviations < _STUCK_SHARE * np.median(deviations, axis=1, keepdims=True)).any(axis=1)
     differ = summary.r_hat > R_HAT_LIMIT
     short = np.fmin(summary.ess_bulk, summary.ess_tail) < MIN_EFFECTIVE
     conditions = [np.isnan(summary.r_hat), stuck, differ & (drift > spread), differ, short]
@@ -231,19 +231,17 @@ def verdicts(draws: Draws, summary: Summary) -> list[str]:
     return found
 
 
-def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean squared distance of halves' means from their chain's mean, and the variance of chains' means.
-
-    A difference that all chains share between their halves is drift. A single chain cannot disagree with others.
-    """
+def _drift_and_spread(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the squared drift that all chains share between their halves, and the variance of the chains' means."""
     chains = draws.shape[1]
     means = split(draws).mean(axis=2)
     first, last = means[:, :chains], means[:, chains:]
     drift = ((last - first).mean(axis=1) / 2) ** 2
     centers = (first + last) / 2
+    # A single chain cannot disagree with others.
     return drift, centers.var(axis=1) if chains > 1 else np.zeros(len(draws))
 
 
-def count_flags(flags: Sequence[str]) -> dict[str, int]:
+def count_verdicts(found: Sequence[str]) -> dict[str, int]:
     """Return the number of quantities per verdict, without zeros."""
-    return {verdict: number for verdict in MEANINGS if (number := flags.count(verdict))}
+    return {verdict: number for verdict in MEANINGS if (number := found.count(verdict))}

@@ -15,26 +15,24 @@ KEY = np.dtype([("high", np.uint64), ("low", np.uint64)])
 
 
 class GrammarCounts(NamedTuple):
-    """Rules and their uses: `keys` KEY[R] ascending, `uses` float64[R] > 0."""
+    """R rules and their uses: `keys` KEY[R] ascending, `uses` float64[R] > 0."""
 
     keys: NDArray[np.void]
     uses: NDArray[np.float64]
 
 
 class Overlap(NamedTuple):
-    """Agreement of two grammars, each 0 to 1.
+    """Agreement of two grammars, as numbers from 0 to 1."""
 
-    Jaccard indices of all rules and of rules used at least twice in either grammar, and the sum over rules of the
-    smaller share of uses.
-    """
-
+    # Jaccard index of all rules, and of rules that a grammar uses at least twice.
     rules: float
     used_twice: float
+    # Sum over rules of the smaller share of uses.
     uses: float
 
 
 def count_uses(table: CountTable) -> GrammarCounts:
-    """Return the rules of a table."""
+    """Return the rules of a table and their counts."""
     rows = table.rows[np.flatnonzero(table.tags)]
     rows = rows[np.lexsort((rows[:, KEY_LOW], rows[:, KEY_HIGH]))]
     keys = np.empty(len(rows), KEY)
@@ -55,7 +53,7 @@ def _jaccard(first: NDArray[np.void], second: NDArray[np.void]) -> float:
 
 
 def overlap(first: GrammarCounts, second: GrammarCounts, min_uses: float = 0.0) -> Overlap:
-    """Return the overlap of two grammars without rules of fewer than `min_uses` uses."""
+    """Return the overlap of two grammars, ignoring rules with fewer than `min_uses` uses."""
     grammars = [
         GrammarCounts(grammar.keys[grammar.uses >= min_uses], grammar.uses[grammar.uses >= min_uses])
         for grammar in (first, second)
@@ -70,7 +68,7 @@ def overlap(first: GrammarCounts, second: GrammarCounts, min_uses: float = 0.0) 
 
 
 def mean_overlap(grammars: Sequence[GrammarCounts], min_uses: float = 0.0) -> Overlap:
-    """Return the mean over all pairs of grammars; raises `ValueError` for fewer than two."""
+    """Return the mean overlap of all pairs of grammars. Raises `ValueError` for fewer than two grammars."""
     if len(grammars) < 2:
         raise ValueError("expected at least two grammars")
     overlaps = [overlap(first, second, min_uses) for first, second in combinations(grammars, 2)]
@@ -83,7 +81,7 @@ TOTALS = ("log_likelihood", "rule_tokens", "rule_types")
 
 @njit_allocating
 def look_up_counts(table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the counts, int64[W], of the rules with these keys, uint64[W, 2]; 0 for unused rules."""
+    """Return the counts int64[W] of the rules with these keys uint64[W, 2]."""
     counts = np.zeros(len(keys), np.int64)
     for k in range(len(keys)):
         counts[k] = look_up(table, keys[k, 0], keys[k, 1])[1]
@@ -92,13 +90,13 @@ def look_up_counts(table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.in
 
 @dataclass(slots=True)
 class ChainTrace:
-    """Trace of one chain; `keys` uint64[W, 2] are the recorded rules."""
+    """Trace of one chain: totals at each draw, and counts of the rules with keys `keys` uint64[W, 2]."""
 
     keys: NDArray[np.uint64]
     totals: list[tuple[float, float, float]] = field(default_factory=list)
     counts: list[NDArray[np.int64]] = field(default_factory=list)
 
-    def note(self, log_likelihood: float, table: CountTable) -> None:
+    def record(self, log_likelihood: float, table: CountTable) -> None:
         """Record a draw."""
         self.totals.append((log_likelihood, float(table.rule_tokens), float(table.rule_types)))
         self.counts.append(look_up_counts(table, self.keys))

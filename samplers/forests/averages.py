@@ -1,9 +1,9 @@
 """Averages: expected rule uses of each pair, with the fragments of these rules.
 
-A fragment is encoded as bytes: the variables of its nodes as in `hierogram.samplers.forests.derivations`, top-down in
+A fragment is encoded as bytes: the variables of its nodes, as in `hierogram.samplers.forests.derivations`, top-down in
 source order, with 1 for each node at which another rule begins. Uses are in units of 1/`ONE_USE`. Small uses are
-rounded at random [Duffield, Lund & Thorup 2005], and entries of rules that would be rounded to 0 are removed as in
-[Manku & Motwani 2002] and [Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
+rounded at random [Duffield, Lund & Thorup 2005]. Entries of rules that would be rounded to 0 are removed [Manku &
+Motwani 2002; Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from hierogram.samplers.forests.derivations import (
     State,
     begin_walk,
     get_number,
-    is_variable,
+    is_valid_value,
     next_rule,
     put_number,
     walk_space,
@@ -39,13 +39,16 @@ ENTRY = np.dtype(
         ("draw", np.uint16),
     ]
 )
-"""A rule with expected uses in a pair: hashes of both sides; uses since the entry was added and an upper bound on the
-uses before (`missed`); start and size of its fragment in the pair's bytes; root node of the fragment; `shared`, whether
-the rule's total count was at least 2 in any sweep of the current `SHARED_SWEEPS` (bit 0) or the previous ones (bit
-1); `draw`, the random number below `DRAWS` that decides which way its uses are rounded."""
+"""Rule with expected uses in a pair.
+
+Hashes of both sides; uses since the entry was added, and an upper bound on earlier uses (`missed`); start and size of
+the fragment in the pair's bytes, and its root node. Bit 0 of `shared` is set if the rule's total count was at least 2
+in a sweep of the current period of `SHARED_SWEEPS`, bit 1 for the previous period. `draw` is a random number below
+`DRAWS` that decides which way the uses are rounded.
+"""
 
 _CHAIN_ERROR = 0.28
-"""Factor of the squared error of a pair's expected uses m after T sweeps: 0.28 m (1 - m/2) / √T. From measurements."""
+"""Measured factor of the squared error 0.28 m (1 - m/2) / √T of a pair's expected uses m after T sweeps."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 _SLOTS, _SLOTS_PER_RULE = 16, 4
@@ -53,22 +56,21 @@ _SLOTS, _SLOTS_PER_RULE = 16, 4
 
 
 class Averages(NamedTuple):
-    """Expected uses of a batch of P pairs, in arrays of fixed size.
+    """Expected uses of a batch of P pairs, in arrays of fixed size. Uses are sums over sweeps."""
 
-    Pair p has the slots `first[p]:first[p + 1]`, of which `filled[p]` are taken, and the entries
-    `entry[first[p] : first[p] + taken[p]]` ENTRY. Slot k starts at byte `BYTES_PER_SLOT` * k of `content` uint8.
-    `sweeps` is the number of sweeps averaged. A rule without an entry has up to `floor` uses plus its threshold at the
-    last pruning. Uses are sums over sweeps in units of 1/`ONE_USE`. `pairs` are permanent pair numbers.
-    The other arrays are int64[P]; `first` is int64[P + 1].
-    """
-
+    # ENTRY, int64[P + 1], int64[P]: pair p has the entries `entry[first[p] : first[p] + entry_counts[p]]`.
     entry: NDArray[np.void]
     first: NDArray[np.int64]
-    taken: NDArray[np.int64]
+    entry_counts: NDArray[np.int64]
+    # uint8, int64[P]: fragments of pair p, in the first `slots_used[p]` of its slots `first[p]` to `first[p + 1]` - 1.
+    # Slot k starts at byte `BYTES_PER_SLOT` * k.
     content: NDArray[np.uint8]
-    filled: NDArray[np.int64]
+    slots_used: NDArray[np.int64]
+    # int64[P]: number of averaged sweeps.
     sweeps: NDArray[np.int64]
+    # int64[P]: a rule without an entry has up to `floor` uses plus its threshold at the last pruning.
     floor: NDArray[np.int64]
+    # int64[P]: permanent pair numbers.
     pairs: NDArray[np.int64]
 
 
@@ -82,21 +84,22 @@ def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Aver
     if slots is None:
         slots = slots_of_pairs(batch)
     first = np.concatenate(([0], np.cumsum(slots)))
-    taken, filled, sweeps, floor = (np.zeros(batch.size, np.int64) for _ in range(4))
+    entry_counts, slots_used, sweeps, floor = (np.zeros(batch.size, np.int64) for _ in range(4))
     content = np.zeros(BYTES_PER_SLOT * int(first[-1]), np.uint8)
-    return Averages(np.zeros(int(first[-1]), ENTRY), first, taken, content, filled, sweeps, floor, batch.pairs)
+    entries = np.zeros(int(first[-1]), ENTRY)
+    return Averages(entries, first, entry_counts, content, slots_used, sweeps, floor, batch.pairs)
 
 
 _NONE = np.zeros(0, np.int64)
 NO_AVERAGES = Averages(
     np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, np.zeros(0, np.uint8), _NONE, _NONE, _NONE, _NONE
 )
-"""Averages of zero pairs, for chains that average nothing."""
+"""Averages without pairs, for chains that do not average."""
 
 
 @njit
 def encode_fragment(v, view, stack, content, position):
-    """Write the fragment at v to `content` from `position` on. Returns the position after it, or -1 if out of room."""
+    """Write the fragment at v to `content` from `position`. Returns the position after it, or -1 if out of room."""
     if position + 3 > len(content):
         return -1
     position = put_number(content, position, 2 * np.int64(view.edge[v]) + 1)
@@ -128,7 +131,7 @@ def decode_fragment(v, view, stack, content, first, last):
         depth -= 1
         x = stack[depth]
         value, position = get_number(content, position, last)
-        if not is_variable(value, view.node[x]):
+        if not is_valid_value(value, view.node[x]):
             return False
         view.cut[x] = value & 1
         if value & 1:
@@ -148,16 +151,14 @@ def mean_uses(uses, sweeps):
 
 @njit_inline
 def draw_of_rule(pair, source_hash, target_hash):
-    """Return a random number below `DRAWS`: always the same for a rule in a pair."""
+    """Return a hash of a rule and a pair, which serves as a random number below `DRAWS`."""
     return np.int64(mix(mix(mix(np.uint64(pair)) + np.uint64(source_hash)) + np.uint64(target_hash)) % np.uint64(DRAWS))
 
 
 @njit_inline
 def threshold(step, draw, sweeps):
-    """Return the minimum uses in `sweeps` sweeps whose mean is rounded up to the step; fewer uses are rounded to 0.
-
-    A uniform threshold of the mean between 0 and the step preserves its expectation.
-    """
+    """Return the minimum number of uses in `sweeps` sweeps that is not rounded down to 0."""
+    # The threshold of the mean is uniform between 0 and the step, so that rounding preserves the expectation.
     return (2 * np.int64(draw) + 1) * step * np.int64(sweeps) // (2 * DRAWS)
 
 
@@ -165,8 +166,8 @@ def threshold(step, draw, sweeps):
 def round_uses(uses, missed, sweeps, step, draw):
     """Return the expected uses of a rule and their error variance, in units of 1/`ONE_USE` and 1/`ONE_SQUARE`.
 
-    A mean below the step is rounded to 0 or to the step, which has a variance of its own. This decision counts a third
-    of the possibly missed uses.
+    A mean below the step is rounded to 0 or to the step, which adds variance. The decision includes a third of the
+    uses that were possibly missed.
     """
     if uses + missed // 3 < threshold(step, draw, sweeps):
         return np.int64(0), np.int64(0)
@@ -177,10 +178,8 @@ def round_uses(uses, missed, sweeps, step, draw):
 
 @njit_inline
 def error_variance(mean, sweeps):
-    """Return the squared error of mean uses in a chain, in units of 1/`ONE_SQUARE`, rounded to nearest.
-
-    It falls with the square root of the number of sweeps, since chains mix slowly: docs/model.md.
-    """
+    """Return the expected squared error of the mean uses of a chain, in units of 1/`ONE_SQUARE`."""
+    # The error falls only with the square root of the number of sweeps, because chains mix slowly: docs/model.md.
     root = np.sqrt(max(np.float64(sweeps), 1.0))
     squared_error = _CHAIN_ERROR * np.float64(mean) * (ONE_USE - min(mean, ONE_USE) / 2.0) / root
     return np.int64(squared_error + 0.5)
@@ -188,25 +187,24 @@ def error_variance(mean, sweeps):
 
 @njit_inline
 def step_of(shared):
-    """Return the step of a rule, given whether other pairs use it."""
+    """Return the rounding step of a rule. `shared` is true if other pairs also use the rule."""
     return SHARED_STEP if shared else STEP
 
 
 @njit_inline
 def slots_of(size):
-    """Return the slots that a fragment of `size` bytes takes."""
+    """Return the number of slots of a fragment of `size` bytes."""
     return (np.int64(size) + BYTES_PER_SLOT - 1) // BYTES_PER_SLOT
 
 
 @njit_inline
 def _max_uses(entry):
-    """Return the upper bound on the uses of an entry's rule, including earlier uses."""
     return np.int64(entry["uses"]) + np.int64(entry["missed"])
 
 
 @njit_inline
 def _has_room(averages, pair, slots):
-    return averages.first[pair] + averages.filled[pair] + slots <= averages.first[pair + 1]
+    return averages.first[pair] + averages.slots_used[pair] + slots <= averages.first[pair + 1]
 
 
 @njit
@@ -215,8 +213,8 @@ def put_entry(averages, pair, hashes, root, sums, marks, fragment):
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         return False
-    entry = averages.entry[averages.first[pair] + averages.taken[pair]]
-    start = BYTES_PER_SLOT * averages.filled[pair]
+    entry = averages.entry[averages.first[pair] + averages.entry_counts[pair]]
+    start = BYTES_PER_SLOT * averages.slots_used[pair]
     entry["source_hash"] = hashes[0]
     entry["target_hash"] = hashes[1]
     entry["uses"] = sums[0]
@@ -229,35 +227,33 @@ def put_entry(averages, pair, hashes, root, sums, marks, fragment):
     position = BYTES_PER_SLOT * averages.first[pair] + start
     for k in range(len(fragment)):
         averages.content[position + k] = fragment[k]
-    averages.filled[pair] += slots
-    averages.taken[pair] += 1
+    averages.slots_used[pair] += slots
+    averages.entry_counts[pair] += 1
     return True
 
 
 @njit_inline
 def _bound_without_entry(averages, pair, draw):
-    """Return the upper bound on the uses of a rule without an entry: the floor, and its threshold at the last pruning.
-
-    The threshold is larger if a rule is not shared, so this case is assumed.
-    """
+    """Return the maximum uses of a rule without an entry: the floor plus its threshold at the last pruning."""
+    # Use `STEP`, because the threshold is larger for rules that are not shared.
     pruned = averages.sweeps[pair] // SWEEPS_PER_PRUNING * SWEEPS_PER_PRUNING
     return averages.floor[pair] + threshold(STEP, draw, pruned)
 
 
 @njit_inline
 def _excess(averages, pair, entry):
-    """Return the upper bound on an entry's uses, minus the upper bound for a rule without an entry."""
+    """Return the upper bound on an entry's uses minus the bound for a rule without an entry."""
     return _max_uses(entry) - _bound_without_entry(averages, pair, entry["draw"])
 
 
 @njit
 def _compact(averages, pair):
-    """Compact the entries whose size is not 0."""
+    """Delete the entries of size 0 and close the gaps."""
     first = averages.first[pair]
     begin = BYTES_PER_SLOT * first
     kept = 0
     filled = 0
-    for k in range(averages.taken[pair]):
+    for k in range(averages.entry_counts[pair]):
         entry = averages.entry[first + k]
         if entry["size"] == 0:
             continue
@@ -269,20 +265,20 @@ def _compact(averages, pair):
             averages.entry[first + kept] = entry
         filled += slots_of(entry["size"])
         kept += 1
-    averages.taken[pair] = kept
-    averages.filled[pair] = filled
+    averages.entry_counts[pair] = kept
+    averages.slots_used[pair] = filled
 
 
 @njit
 def _prune(averages, pair):
-    """Remove the entries that are rounded to 0 even if all missed uses count."""
-    gone = False
-    for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+    """Delete the entries that are rounded to 0 even if all missed uses count."""
+    deleted = False
+    for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
         entry = averages.entry[k]
         if _max_uses(entry) < threshold(step_of(entry["shared"]), entry["draw"], averages.sweeps[pair]):
             entry["size"] = 0
-            gone = True
-    if gone:
+            deleted = True
+    if deleted:
         _compact(averages, pair)
 
 
@@ -291,7 +287,7 @@ def _evict_least_used(averages, pair):
     """Evict the first entry with the smallest excess, and raise the floor by that excess."""
     first = averages.first[pair]
     least, excess = first, _excess(averages, pair, averages.entry[first])
-    for k in range(first + 1, first + averages.taken[pair]):
+    for k in range(first + 1, first + averages.entry_counts[pair]):
         other = _excess(averages, pair, averages.entry[k])
         if other < excess:
             least, excess = k, other
@@ -302,10 +298,10 @@ def _evict_least_used(averages, pair):
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Add an entry for a rule with its first uses. If there is no room, evict the entries with the smallest excess."""
+    """Add an entry for a rule with its first uses. Evicts the entries with the smallest excess if out of room."""
     slots = slots_of(len(fragment))
     draw = draw_of_rule(averages.pairs[pair], hashes[0], hashes[1])
-    while not _has_room(averages, pair, slots) and averages.taken[pair] > 0:
+    while not _has_room(averages, pair, slots) and averages.entry_counts[pair] > 0:
         _evict_least_used(averages, pair)
     missed = _bound_without_entry(averages, pair, draw)
     if not put_entry(averages, pair, hashes, root, (uses, missed), (shared, draw), fragment):
@@ -314,9 +310,9 @@ def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
 
 @njit
 def add_missed_uses(averages, pair, uses):
-    """Account for uses of unknown rules: raise the upper bound of every rule by `uses`."""
+    """Add uses of unknown rules: raise the upper bound of every rule by `uses`."""
     averages.floor[pair] += uses
-    for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+    for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
         averages.entry[k]["missed"] += uses
 
 
@@ -325,7 +321,7 @@ def _halve(averages, pair):
     """Halve the weight of all past sweeps. Rounds lower bounds on uses down, upper bounds up."""
     averages.sweeps[pair] //= 2
     averages.floor[pair] = (averages.floor[pair] + 1) // 2
-    for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+    for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
         entry = averages.entry[k]
         most = (_max_uses(entry) + 1) // 2
         entry["uses"] //= 2
@@ -334,11 +330,11 @@ def _halve(averages, pair):
 
 @njit
 def end_sweep(averages, pair):
-    """Count a sweep of a pair after its uses were added. Periodically decays old sweeps and evicts rare rules."""
+    """Increment the pair's sweeps after its uses were added. Periodically halves old sweeps and deletes rare rules."""
     averages.sweeps[pair] += 1
     if averages.sweeps[pair] % SHARED_SWEEPS == 0:
         # Bit 0 of `shared` becomes bit 1.
-        for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+        for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
             entry = averages.entry[k]
             entry["shared"] = (entry["shared"] & 1) << 1
     if averages.sweeps[pair] == MAX_SWEEPS:
@@ -350,7 +346,7 @@ def end_sweep(averages, pair):
 @njit
 def find_entry(averages, pair, source_hash, target_hash):
     """Return the index of the pair's entry for the rule with these hashes, or -1."""
-    for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+    for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
         entry = averages.entry[k]
         if entry["source_hash"] == source_hash and entry["target_hash"] == target_hash:
             return k

@@ -1,13 +1,14 @@
-"""Compositions: short rules of every granularity, from one tree of each pair's forest, and how often they recur.
+"""Compositions: short rules of every granularity, from one tree of each pair's forest.
 
-Each phrase of the tree yields one rule without nonterminals, and one rule for each phrase below it, with that phrase as
-the nonterminal. Compositions therefore include rules that a derivation joined or split: new text needs phrases of all
-granularities [Neubig et al. 2011]. Each node of the tree has its first edge, so compositions depend only on the links.
+Each phrase of the tree yields a rule without nonterminals. It also yields a rule for each phrase inside it, with the
+inner phrase as the nonterminal. Compositions therefore include rules that a derivation joined or split. New text needs
+phrases of all granularities [Neubig et al. 2011]. Each node of the tree has its first edge, so compositions depend only
+on the links.
 
 An n-gram model of the training text predicts how often the source side of a rule occurs in new text. Each n-gram count
-excludes the occurrence that produced the rule. The model backs off to the shorter n-gram as with a Dirichlet prior of
-strength one [MacKay & Peto 1995]. This distinguishes phrases that were seen once: phrases of common words in a common
-order are more likely to recur.
+excludes the occurrence that produced the rule. The model backs off to the shorter n-gram with a Dirichlet prior of
+strength one [MacKay & Peto 1995]. Among phrases seen once, it favors common words in a common order, which are more
+likely to recur.
 """
 
 from collections.abc import Iterable
@@ -24,17 +25,17 @@ from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.forests.fragments import base_powers, cumulate_hashes, summary_key
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.keys import ALL_BITS, hash_words, numbering
-from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, SHORT, unescape_terminal
+from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, MAX_SHORT_SOURCE, unescape_terminal
 
 ORDER = 3
 """Length of the longest n-grams in words."""
 _UNSEEN = 0.5
-"""Pseudo-count added to the other occurrences of each word."""
+"""Pseudo-count of each word, added to its other occurrences."""
 _MIN_WORDS = 100_000
 """Minimum text size in words for expected occurrences, so that small stores do not omit too many rules."""
-_MIN_PLACES, _MAX_PLACES = 1 << 12, 1 << 24
+_MIN_SLOTS, _MAX_SLOTS = 1 << 12, 1 << 24
 """Initial size of the table, and the size at which a full table drops n-grams seen once."""
-_PLACES_PER_NGRAM = 1.5
+_SLOTS_PER_NGRAM = 1.5
 _HALF_BITS = np.uint64(32)
 _POWERS = base_powers(ORDER)
 _END = "\n"
@@ -42,45 +43,45 @@ _END = "\n"
 
 
 class Ngrams(NamedTuple):
-    """Counts of the n-grams in a text of `words` words: a hash table of `keys` uint64[places] and `counts` uint32.
+    """Counts of the n-grams in a text of `words` words: a hash table with `distinct` used slots.
 
-    A key is the 64-bit hash of an n-gram, 0 for a free place; `taken` places are used.
+    `keys` uint64[slots] are 64-bit hashes of n-grams, 0 in free slots; `counts` uint32[slots].
     """
 
     keys: NDArray[np.uint64]
     counts: NDArray[np.uint32]
-    taken: int
+    distinct: int
     words: int
 
 
 @njit_inline
-def _place_of(key, keys):
-    """Return the place of an n-gram, or the free place where it belongs."""
+def _slot_of(key, keys):
+    """Return the slot of an n-gram, or the free slot where it belongs."""
     return find_key(keys, key ^ (key >> _HALF_BITS), key)
 
 
 @njit_inline
-def _key_of(running, start, end):
+def _ngram_key(running, start, end):
     return max(running[end] - running[start] * _POWERS[end - start], np.uint64(1))
 
 
 @njit_inline
-def _times(running, start, end, ngrams):
-    return np.float64(ngrams.counts[_place_of(_key_of(running, start, end), ngrams.keys)])
+def _ngram_count(running, start, end, ngrams):
+    return np.float64(ngrams.counts[_slot_of(_ngram_key(running, start, end), ngrams.keys)])
 
 
 @njit
 def _count(offset, running, keys, counts):
-    """Count the n-grams within each sentence. Returns the number of new ones."""
+    """Count the n-grams within each sentence. Returns the number of new distinct n-grams."""
     new = 0
     for sentence in range(len(offset) - 1):
         for end in range(offset[sentence] + 1, offset[sentence + 1] + 1):
             for n in range(1, min(ORDER, end - offset[sentence]) + 1):
-                key = _key_of(running, end - n, end)
-                place = _place_of(key, keys)
-                new += np.int64(keys[place] == np.uint64(0))
-                keys[place] = key
-                counts[place] += np.uint32(1)
+                key = _ngram_key(running, end - n, end)
+                slot = _slot_of(key, keys)
+                new += np.int64(keys[slot] == np.uint64(0))
+                keys[slot] = key
+                counts[slot] += np.uint32(1)
     return new
 
 
@@ -90,9 +91,9 @@ def _move(keys, counts, least, new_keys, new_counts):
     moved = 0
     for k in range(len(keys)):
         if keys[k] != np.uint64(0) and counts[k] >= least:
-            place = _place_of(keys[k], new_keys)
-            new_keys[place] = keys[k]
-            new_counts[place] = counts[k]
+            slot = _slot_of(keys[k], new_keys)
+            new_keys[slot] = keys[k]
+            new_counts[slot] = counts[k]
             moved += 1
     return moved
 
@@ -102,11 +103,11 @@ def log_probability(running, start, end, ngrams):
     """Return the log probability that a given position of a text has the words start..end."""
     value = 0.0
     for k in range(start, end):
-        times = _times(running, k, k + 1, ngrams)
+        times = _ngram_count(running, k, k + 1, ngrams)
         p = (max(times - 1.0, 0.0) + _UNSEEN) / ngrams.words
         for n in range(2, min(ORDER, k + 1 - start) + 1):
-            before = _times(running, k + 1 - n, k, ngrams)
-            times = _times(running, k + 1 - n, k + 1, ngrams)
+            before = _ngram_count(running, k + 1 - n, k, ngrams)
+            times = _ngram_count(running, k + 1 - n, k + 1, ngrams)
             p = (max(times - 1.0, 0.0) + p) / max(before, 1.0)
         value += np.log(p)
     return value
@@ -122,29 +123,29 @@ def _expect(running, runs, ngrams, expected):
 
 def empty_ngrams() -> Ngrams:
     """Return empty n-gram counts."""
-    return Ngrams(np.zeros(_MIN_PLACES, np.uint64), np.zeros(_MIN_PLACES, np.uint32), 0, 0)
+    return Ngrams(np.zeros(_MIN_SLOTS, np.uint64), np.zeros(_MIN_SLOTS, np.uint32), 0, 0)
 
 
 def _with_room(ngrams: Ngrams, extra: int) -> Ngrams:
-    """Return the counts in a table with room for `extra` n-grams; a full large table drops n-grams seen once."""
+    """Return the counts in a table with room for `extra` n-grams. A table of maximum size drops n-grams seen once."""
     slots = len(ngrams.keys)
-    needed = _PLACES_PER_NGRAM * (ngrams.taken + extra)
+    needed = _SLOTS_PER_NGRAM * (ngrams.distinct + extra)
     if needed <= slots:
         return ngrams
-    min_count = 2 if needed > _MAX_PLACES else 1
+    min_count = 2 if needed > _MAX_SLOTS else 1
     remaining = int(((ngrams.keys != 0) & (ngrams.counts >= min_count)).sum())
-    while slots < _PLACES_PER_NGRAM * (remaining + extra):
+    while slots < _SLOTS_PER_NGRAM * (remaining + extra):
         slots *= 2
     keys, counts = np.zeros(slots, np.uint64), np.zeros(slots, np.uint32)
     used = _move(ngrams.keys, ngrams.counts, min_count, keys, counts)
-    return ngrams._replace(keys=keys, counts=counts, taken=used)
+    return ngrams._replace(keys=keys, counts=counts, distinct=used)
 
 
 def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:
     """Return the counts with the n-grams of a batch's source sentences added. Consumes `ngrams`."""
     ngrams = _with_room(ngrams, ORDER * len(batch.bitext.source))
     new = _count(batch.bitext.source_offset, batch.words.source, ngrams.keys, ngrams.counts)
-    return ngrams._replace(taken=ngrams.taken + new, words=ngrams.words + len(batch.bitext.source))
+    return ngrams._replace(distinct=ngrams.distinct + new, words=ngrams.words + len(batch.bitext.source))
 
 
 def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDArray[np.float64]:
@@ -165,9 +166,8 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
     hashes = hash_words((word or "" for word in spelled), salt)[symbols[is_word]]
     begins = is_word & ~np.append(False, is_word[:-1])
     ends = is_word & ~np.append(is_word[1:], False)
-    # Number of words up to and including each symbol.
-    place = np.cumsum(is_word)
-    runs = np.stack((side[begins], place[begins] - 1, place[ends]), axis=1)
+    words_read = np.cumsum(is_word)
+    runs = np.stack((side[begins], words_read[begins] - 1, words_read[ends]), axis=1)
     expected = np.full(len(sides), float(max(ngrams.words, _MIN_WORDS)))
     running = cumulate_hashes(hashes, hashes[:0], ALL_BITS).source
     _expect(running, runs, ngrams, expected)
@@ -180,7 +180,7 @@ _BYTES_PER_NODE = 3
 
 
 @njit_inline
-def _words(node, side):
+def _span_words(node, side):
     if side == 0:
         return np.int64(node["source_end"]) - np.int64(node["source_start"])
     return np.int64(node["target_end"]) - np.int64(node["target_start"])
@@ -189,12 +189,12 @@ def _words(node, side):
 @njit_inline
 def _is_short(v, view):
     node = view.node[v]
-    return node["free"] and _words(node, 0) <= LONGEST and _words(node, 1) <= LONGEST
+    return node["free"] and _span_words(node, 0) <= LONGEST and _span_words(node, 1) <= LONGEST
 
 
 @njit
 def _list_below(v, view, stack, below):
-    """Write the nodes below v in the tree to `below` and return their number."""
+    """Write the nodes below v in the tree to `below`. Returns their number."""
     depth = push_tails(v, view, stack, 0)
     count = 0
     while depth > 0:
@@ -234,7 +234,7 @@ def _expected(v, x, view, ngrams):
 
 
 @njit
-def _write(pair, v, view, batch, work, output, used, position):
+def _write_composition(pair, v, view, batch, work, output, used, position):
     """Write the fragment at v and the low word of its rule's key. Returns the position after the fragment."""
     work.registers[0]["epoch"] += 1
     make_summary(v, view, work)
@@ -249,7 +249,7 @@ def _write(pair, v, view, batch, work, output, used, position):
 
 @njit
 def _compose(batch, state, nodes, below, work, ngrams, output):
-    """Write the compositions of all pairs and return their number."""
+    """Write the compositions of all pairs. Returns their number."""
     used = 0
     position = 0
     for pair in range(len(batch.pairs)):
@@ -263,12 +263,14 @@ def _compose(batch, state, nodes, below, work, ngrams, output):
             below[0] = v
             for j in range(1 + _list_below(v, view, work.stack, below[1:])):
                 x = below[j]
-                symbols = _words(view.node[v], 0) - _words(view.node[x], 0) + 1 if x != v else _words(view.node[v], 0)
+                symbols = _span_words(view.node[v], 0)
+                if x != v:
+                    symbols += 1 - _span_words(view.node[x], 0)
                 if symbols <= HIERO_MAX_SOURCE_SYMBOLS:
                     view.cut[x] = x != v
-                    position = _write(pair, v, view, batch, work, output, used, position)
+                    position = _write_composition(pair, v, view, batch, work, output, used, position)
                     view.cut[x] = 0
-                    output.expected[used] = _expected(v, x, view, ngrams) if symbols > SHORT else 0.0
+                    output.expected[used] = _expected(v, x, view, ngrams) if symbols > MAX_SHORT_SOURCE else 0.0
                     used += 1
     return used
 
@@ -276,14 +278,14 @@ def _compose(batch, state, nodes, below, work, ngrams, output):
 class Compositions(NamedTuple):
     """m compositions: fragments, low word of each rule's key uint64[m], and expected occurrences float64[m].
 
-    Expected occurrences of the source side in a text are from the n-gram model; 0 for up to `SHORT` symbols.
+    The n-gram model predicts the occurrences of the source side, or 0 if it has up to `MAX_SHORT_SOURCE` symbols.
     """
 
     fragments: Fragments
     keys: NDArray[np.uint64]
     expected: NDArray[np.float64]
 
-    def chosen(self, rows: NDArray[np.bool_]) -> Fragments:
+    def select(self, rows: NDArray[np.bool_]) -> Fragments:
         """Return the fragments of the rows in a mask bool[m]."""
         content, *columns = self.fragments
         return Fragments(content, *(column[rows] for column in columns))
@@ -293,7 +295,7 @@ def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     """Return the compositions of a batch's pairs, each with weight `weight`.
 
     Phrases have up to `LONGEST` words and a free cut, rules up to `HIERO_MAX_SOURCE_SYMBOLS` source symbols. `ngrams`
-    are the n-gram counts of the text of the pairs.
+    must include the source text of the pairs.
     """
     state, work = empty_state(batch.forests), walk_space(batch)
     number, size = _bound_sizes(batch, state, work)
@@ -303,4 +305,4 @@ def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     nodes, below = np.zeros((2, batch.max_nodes + 2), np.int64)
     used = _compose(batch, state, nodes, below, work, ngrams, output)
     fragments.weights[:] = weight
-    return Compositions(output.chosen(np.arange(number) < used), output.keys[:used], output.expected[:used])
+    return Compositions(output.select(np.arange(number) < used), output.keys[:used], output.expected[:used])

@@ -1,4 +1,4 @@
-"""Batches of pairs and their derivations: variables, the walk over the rules, and the encoding as bytes.
+"""Batches of pairs and their derivations: variables, walks over the rules, and encoding as bytes.
 
 The variables (edge, cut) of a node are encoded as 2·edge + cut in a LEB128 varint. A *state* lists all nodes in node
 order, so that sampling can resume exactly. A *tree* lists the nodes of the derivation top-down in source order, which
@@ -22,7 +22,7 @@ _COIN = 0.5
 
 
 class State(NamedTuple):
-    """Variables of a batch by node: `edge` uint16[N] incoming edge, `cut` uint8[N] 1 at a rule boundary."""
+    """Variables of each node of a batch: `edge` uint16[N], an incoming edge; `cut` uint8[N], 1 at a rule boundary."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -33,24 +33,23 @@ class State(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """P pairs that are sampled together: forests, words and derived bounds.
-
-    `pairs` int64[P] are the pair numbers of the random streams. `places` uint64[P] is the capacity of each pair's hash
-    map of rules, minus 1. `derivation_rules` int64[P+1] cumulates the maximum number of rules in each pair's
-    derivation. Maxima over pairs: nodes, distinct rules during a sweep, edges of a node, and rules in all nodes' lists;
-    `longest_rule` bounds the rule length.
-    """
+    """P pairs that are sampled together: forests, words and derived bounds."""
 
     bitext: Bitext
     words: Words
     forests: Forests
+    # int64[P]: permanent pair numbers, which key the random streams.
     pairs: NDArray[np.int64]
-    places: NDArray[np.uint64]
+    # uint64[P]: capacity of each pair's hash map of rules, minus 1.
+    slot_masks: NDArray[np.uint64]
+    # int64[P+1]: cumulative maximum number of rules in each pair's derivation.
     derivation_rules: NDArray[np.int64]
+    # Maxima over pairs: nodes, distinct rules in a sweep, edges of a node, and rules in all nodes' lists.
     max_nodes: int
     max_rules: int
     max_options: int
     max_listed: int
+    # Upper bound on the rule length.
     longest_rule: int
 
     @property
@@ -60,8 +59,8 @@ class Batch(NamedTuple):
 
 
 @njit
-def _bounds(forests, bounds, rules):
-    """Write bounds of each pair's local rules and, cumulated, of its derivation's rules. Returns the longest list."""
+def _bound_rules(forests, bounds, rules):
+    """Bound the rules of each pair in a sweep, and cumulate bounds of its derivation's rules. Returns `max_listed`."""
     max_listed = 1
     for pair in range(len(bounds)):
         listed, bound = 0, 16
@@ -84,17 +83,17 @@ def make_batch(
     pairs: NDArray[np.int64],
     longest_rule: int,
 ) -> Batch:
-    """Make a batch. `pairs` are permanent pair numbers, `longest_rule` bounds the rule length."""
+    """Make a batch and compute its bounds."""
     bounds = np.empty(forests.pairs, np.int64)
     rules = np.zeros(forests.pairs + 1, np.int64)
-    max_listed = _bounds(forests, bounds, rules)
-    places = np.array([1 << int(2 * b - 1).bit_length() for b in bounds], np.uint64) - np.uint64(1)
+    max_listed = _bound_rules(forests, bounds, rules)
+    slot_masks = np.array([1 << int(2 * b - 1).bit_length() for b in bounds], np.uint64) - np.uint64(1)
     return Batch(
         bitext,
         words,
         forests,
         np.asarray(pairs, np.int64),
-        places,
+        slot_masks,
         rules,
         max_nodes=int(np.diff(forests.node_offset).max(initial=1)),
         max_rules=int(bounds.max(initial=16)),
@@ -119,7 +118,7 @@ def _draw_initial(key, batch, by_coin, state):
 
 
 def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
-    """Return a state with uniform random edges [CFGŠ14 §5.4.2] and cuts by `start`. Raises `ValueError`."""
+    """Return a state with uniformly random edges and with cuts chosen by `start` [CFGŠ14 §5.4.2]."""
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
     state = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
@@ -130,7 +129,7 @@ def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
 
 
 REGISTERS = np.dtype([("epoch", np.int64)])
-"""Number of the current walk; summaries from other walks are invalid."""
+"""Number of the current walk. Summaries from other walks are invalid."""
 
 
 class WalkSpace(NamedTuple):
@@ -166,9 +165,9 @@ def walk_space(batch: Batch) -> WalkSpace:
 
 @njit
 def make_summary(v, view, work):
-    """Ensure that the summaries of v and of the uncut nodes of its rule are computed."""
+    """Compute the summaries of v and of the uncut nodes of its rule, if they are not valid."""
     epoch = np.uint32(work.registers[0]["epoch"])
-    if work.summary[v]["made"] == epoch:
+    if work.summary[v]["epoch"] == epoch:
         return
     work.pending[0] = v
     depth = 1
@@ -178,26 +177,20 @@ def make_summary(v, view, work):
         above = depth
         for i in range(first, last):
             t = view.tails[i]
-            if view.cut[t] == 0 and work.summary[t]["made"] != epoch:
+            if view.cut[t] == 0 and work.summary[t]["epoch"] != epoch:
                 work.pending[depth] = t
                 depth += 1
         if depth == above:
             compose(x, view, work.summary, work.powers, work.scratch)
-            work.summary[x]["made"] = epoch
+            work.summary[x]["epoch"] = epoch
             depth -= 1
 
 
 @njit_inline
 def begin_walk(view, work):
-    """Start a walk over the rules of a derivation, from the root down. Returns the stack depth.
+    """Start a walk over the rules of a derivation, from the root down. Returns the stack depth for `next_rule`.
 
-        depth = begin_walk(view, work)
-        while True:
-            v, depth = next_rule(view, work, depth)
-            if v < 0:
-                break
-
-    A walk invalidates the summaries of earlier walks.
+    Invalidates the summaries of earlier walks.
     """
     work.registers[0]["epoch"] += 1
     work.stack[0] = len(view.node) - 1
@@ -206,7 +199,7 @@ def begin_walk(view, work):
 
 @njit_inline
 def next_rule(view, work, depth):
-    """Return the root node of the next rule, with its summary computed, and the new depth; node -1 at the end."""
+    """Return the root node of the next rule (-1 at the end) and the new stack depth. Computes the node's summary."""
     root = len(view.node) - 1
     while depth > 0:
         depth -= 1
@@ -223,7 +216,7 @@ _MAX_BITS = 56
 
 
 class Trees(NamedTuple):
-    """m encoded trees: `content[starts[k] : ends[k]]` of pair `pairs[k]`, ascending; int64[m] except `content`."""
+    """m encoded trees, sorted by pair: `content[starts[k] : ends[k]]` is a tree of pair `pairs[k]`, int64[m]."""
 
     content: NDArray[np.uint8]
     pairs: NDArray[np.int64]
@@ -232,7 +225,7 @@ class Trees(NamedTuple):
 
 
 def select_trees(blobs: Blobs, chosen: NDArray[np.bool_] | None = None, first: int = 0) -> Trees:
-    """Return one tree per chosen pair (all pairs if None) from the output of `encode_trees` for pairs from `first`."""
+    """Return the trees of `chosen` pairs bool[P] (None for all). `blobs` are of `encode_trees`, from pair `first`."""
     rows = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
     return Trees(blobs.content, first + rows, blobs.offsets[rows], blobs.offsets[rows + 1])
 
@@ -250,7 +243,7 @@ def put_number(buffer, position, value):
 
 @njit
 def get_number(buffer, position, end):
-    """Return the varint at `position` and the position after it; or (-1, position) if it is invalid."""
+    """Return the varint at `position` and the position after it. An invalid varint has the value -1."""
     value = 0
     shift = 0
     while position < end and shift < _MAX_BITS:
@@ -264,18 +257,15 @@ def get_number(buffer, position, end):
 
 
 @njit_inline
-def is_variable(value, node):
-    """Check if 2·edge + cut is a value that the variables of a node can have.
-
-    The cut of the root and of other nodes that are not free is 1: samplers search upward for a cut node, the rule's
-    head.
-    """
+def is_valid_value(value, node):
+    """Check if 2·edge + cut is valid for a node."""
+    # Nodes that are not free, such as the root, must be cut, because samplers search upward for the next cut node.
     return 0 <= value < 2 * np.int64(node["degree"]) and (value & 1 == 1 or node["free"] == 1)
 
 
 @njit_allocating
 def encode_states(forests: Forests, state: State) -> Blobs:
-    """Encode all variables of each pair as bytes."""
+    """Encode all variables of each pair."""
     offsets = np.zeros(len(forests.node_offset), np.int64)
     content = np.empty(3 * len(forests.node), np.uint8)
     position = 0
@@ -303,8 +293,8 @@ def _encode_trees(batch, state, stack, offsets, content):
 
 
 @njit
-def _decode_states(forests, blobs, state, wrong):
-    """Decode all variables, and mark pairs whose bytes do not match their forest in `wrong`."""
+def _decode_states(forests, blobs, state, mismatched):
+    """Decode all variables. Marks pairs with bytes that do not match the forest in `mismatched`."""
     for pair in range(len(forests.node_offset) - 1):
         position = blobs.offsets[pair]
         end = blobs.offsets[pair + 1]
@@ -312,12 +302,12 @@ def _decode_states(forests, blobs, state, wrong):
         last = forests.node_offset[pair + 1]
         while v < last:
             value, position = get_number(blobs.content, position, end)
-            if not is_variable(value, forests.node[v]):
+            if not is_valid_value(value, forests.node[v]):
                 break
             state.edge[v] = value >> 1
             state.cut[v] = value & 1
             v += 1
-        wrong[pair] = v < last or position != end
+        mismatched[pair] = v < last or position != end
 
 
 @njit
@@ -333,7 +323,7 @@ def decode_tree(view, content, first, last, stack):
         depth -= 1
         v = stack[depth]
         value, position = get_number(content, position, last)
-        if not is_variable(value, view.node[v]):
+        if not is_valid_value(value, view.node[v]):
             return False
         view.edge[v] = value >> 1
         view.cut[v] = value & 1
@@ -342,7 +332,7 @@ def decode_tree(view, content, first, last, stack):
 
 
 def encode_trees(batch: Batch, state: State) -> Blobs:
-    """Encode the current derivation of each pair as bytes."""
+    """Encode the current derivation of each pair."""
     offsets = np.zeros(batch.size + 1, np.int64)
     buffer = np.empty(3 * batch.forests.nodes, np.uint8)
     size = _encode_trees(batch, state, np.empty(batch.max_nodes + 1, np.int64), offsets, buffer)
@@ -352,16 +342,16 @@ def encode_trees(batch: Batch, state: State) -> Blobs:
 def decode_states(forests: Forests, blobs: Blobs) -> State:
     """Decode the output of `encode_states`. Raises `DerivationError` if bytes do not match their pair's forest."""
     state = empty_state(forests)
-    wrong = np.zeros(forests.pairs, np.bool_)
-    _decode_states(forests, blobs, state, wrong)
-    if wrong.any():
-        raise misfit("derivation", "does not match its forest", wrong)
+    mismatched = np.zeros(forests.pairs, np.bool_)
+    _decode_states(forests, blobs, state, mismatched)
+    if mismatched.any():
+        raise mismatch_error("derivation", "does not match its forest", mismatched)
     return state
 
 
-def misfit(part: str, reason: str, wrong: NDArray[np.bool_]) -> DerivationError:
-    """Return the error for the pairs whose `part` is wrong, bool[P]. The message names the first one."""
-    pairs = np.flatnonzero(wrong).tolist()
+def mismatch_error(part: str, reason: str, mismatched: NDArray[np.bool_]) -> DerivationError:
+    """Return the error for the pairs in `mismatched` bool[P]. The message names the first pair."""
+    pairs = np.flatnonzero(mismatched).tolist()
     return DerivationError(f"the {part} of pair number {pairs[0]} of the batch {reason}", pairs, f"its {part} {reason}")
 
 

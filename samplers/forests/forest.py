@@ -25,10 +25,10 @@ class Bitext(NamedTuple):
     # int32, int64[P+1]: source word numbers, and pair boundaries.
     source: NDArray[np.int32]
     source_offset: NDArray[np.int64]
-    # int32, int64[P+1]: the same for target words.
+    # int32, int64[P+1]: target word numbers, and pair boundaries.
     target: NDArray[np.int32]
     target_offset: NDArray[np.int64]
-    # int16: word positions of each link in its pair, from 0.
+    # int16: source and target position of each link, from 0 in each pair.
     link_source: NDArray[np.int16]
     link_target: NDArray[np.int16]
     # int64[P+1]: pair boundaries of links.
@@ -50,12 +50,12 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""A node.
+"""Node of a forest.
 
-Half-open word spans on both sides; label of a tree node (in rules' brackets), 0 for phrases; level, the number of edges
-in any derivation of the node (Lemma 3 of [CFGŠ14]; the maximum if derivations differ, as in parse forests); number of
-incoming edges; number of tails per edge, padded; offset of its tails among the pair's tails; 1 if its cut is variable
-(0 at the root and if a span exceeds the limit).
+Half-open word spans on both sides; label, 0 for phrases. Level: number of edges in any derivation of the node (Lemma 3
+of [CFGŠ14]), or the maximum in parse forests. Degree: number of incoming edges. Arity: number of tails per edge,
+padded. `tail_offset`: first tail of the node among the pair's tails. Free: 1 if the cut is variable, 0 at the root and
+if a span exceeds the limit.
 """
 
 
@@ -89,10 +89,10 @@ class Forests(NamedTuple):
 
 
 @njit
-def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, taken):
+def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, used):
     """Write the forests of pairs first..last. Returns the first pair that does not fit in the arrays, or `last`.
 
-    Returns -1 - pair if a pair has too many nodes. `taken` int64[2] counts the nodes and tails written to `forests`.
+    Returns -1 - pair if a pair has too many nodes. `used` int64[2] counts the nodes and tails written to `forests`.
     `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
 
     Source spans are visited from right to left and, at each start, from short to long, so that every phrase inside a
@@ -103,8 +103,8 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
     back_lowest, back_highest, ends = words_at[4], words_at[5], words_at[6]
     nodes = forests.node
     tails = forests.tails
-    node = taken[0]
-    tail = taken[1]
+    node = used[0]
+    tail = used[1]
     for pair in range(first, last):
         words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
         target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
@@ -233,8 +233,8 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
         nodes[node - 1]["free"] = 0
         forests.node_offset[pair + 1] = node
         forests.pair_tail_offset[pair + 1] = tail
-        taken[0] = node
-        taken[1] = tail
+        used[0] = node
+        used[1] = tail
     return last
 
 
@@ -263,7 +263,7 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
     longest = int(max(source_words.max(initial=1), target_words.max(initial=1)))
     words_at = np.empty((7, longest), np.int32)
     node_at = np.empty(int(source_words.max(initial=1)) ** 2, np.int32)
-    taken = np.zeros(2, np.int64)
+    used = np.zeros(2, np.int64)
     forests = Forests(
         np.zeros(pairs + 1, np.int64),
         np.empty(64 + 6 * links, NODE),
@@ -272,7 +272,7 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
     )
     pair = 0
     while True:
-        pair = _phrase_forests(bitext, pair, pairs, span_limit, forests, words_at, node_at, taken)
+        pair = _phrase_forests(bitext, pair, pairs, span_limit, forests, words_at, node_at, used)
         if pair < 0:
             raise ForestTooLargeError(
                 f"pair {-1 - pair} has more than {MAX_NODES} phrases: remove pairs of more than 360 words"
@@ -283,15 +283,15 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
         words = int(source_words[pair])
         spans = words * (words + 1) // 2
         forests = forests._replace(
-            node=longer(forests.node, int(taken[0]) + max(1, spans)),
-            tails=longer(forests.tails, int(taken[1]) + spans * (words + 2)),
+            node=longer(forests.node, int(used[0]) + max(1, spans)),
+            tails=longer(forests.tails, int(used[1]) + spans * (words + 2)),
         )
-    nodes, tails = int(taken[0]), int(taken[1])
+    nodes, tails = int(used[0]), int(used[1])
     return forests._replace(node=forests.node[:nodes].copy(), tails=forests.tails[:tails].copy())
 
 
 class Node(NamedTuple):
-    """Input node of `assemble`: half-open spans, incoming edges as lists of earlier node numbers, label (0: none)."""
+    """Input of `assemble`: half-open spans, incoming edges as lists of earlier node numbers, and label (0 for none)."""
 
     source: tuple[int, int]
     target: tuple[int, int]
@@ -318,8 +318,8 @@ def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
             levels.append(max(1 + sum(levels[t] for t in edge) for edge in node.edges))
             widest = max(node.source[1] - node.source[0], node.target[1] - node.target[0])
             free = number < len(pair) - 1 and not 0 < span_limit < widest
-            place = len(tails) - pair_tail_offset[-1]
-            rows.append((*node.source, *node.target, node.label, levels[-1], len(node.edges), width, place, free))
+            offset = len(tails) - pair_tail_offset[-1]
+            rows.append((*node.source, *node.target, node.label, levels[-1], len(node.edges), width, offset, free))
             for edge in node.edges:
                 tails += [*edge, *[NO_TAIL] * (width - len(edge))]
         pair_tail_offset.append(len(tails))
@@ -344,7 +344,7 @@ class PairView(NamedTuple):
 
 @njit_inline
 def view_pair(batch, state, pair):
-    """Return the view of one pair."""
+    """Return the view of a pair."""
     forests, bitext, words = batch.forests, batch.bitext, batch.words
     a, b = forests.node_offset[pair], forests.node_offset[pair + 1]
     return PairView(
@@ -365,7 +365,7 @@ def node_label(v, view):
 
 @njit_inline
 def tail_range(v, view):
-    """Return start and end of the tails of v's current edge in `view.tails`, which has them in source order."""
+    """Return the range of `view.tails` with the tails of v's current edge, in source order."""
     arity = np.int64(view.node[v]["arity"])
     first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
     last = first + arity
@@ -376,7 +376,7 @@ def tail_range(v, view):
 
 @njit_inline
 def push_tails(v, view, stack, depth):
-    """Push the tails of v's current edge, first in source order on top. Returns the new depth."""
+    """Push the tails of v's current edge so that the first in source order is on top. Returns the new depth."""
     first, last = tail_range(v, view)
     for i in range(last - 1, first - 1, -1):
         stack[depth] = view.tails[i]

@@ -1,8 +1,8 @@
 """Fragments: the parts of a derivation that form one rule, and their constant-size summaries.
 
-A node's summary is composed from its tails' summaries, so identifying a rule costs only its topmost edge. Each side has
-a polynomial hash modulo 2^64 of its symbols. Nonterminal numbers enter the target hash linearly, so one multiplication
-renumbers a fragment that becomes part of a larger one. A rule's key is 128 bits derived from both hashes.
+A node's summary is composed from its tails' summaries, so the cost of identifying a rule does not depend on its size.
+Each side has a polynomial hash modulo 2^64 of its symbols. Nonterminal numbers enter the target hash linearly, so that
+one multiplication renumbers a fragment that becomes part of a larger one. A rule's key has 128 bits from both hashes.
 """
 
 from typing import NamedTuple
@@ -43,11 +43,11 @@ SUMMARY = np.dtype(
         ("adjacent", np.uint16),
         ("begins", np.uint16),
         ("ends", np.uint16),
-        ("made", np.uint32),
-        ("rule_made", np.uint32),
+        ("epoch", np.uint32),
+        ("rule_epoch", np.uint32),
         ("rule", np.int32),
         ("parent", np.int32),
-        ("list_made", np.uint32),
+        ("list_epoch", np.uint32),
         ("list_start", np.int32),
         ("list_size", np.int32),
         ("options_exponent", np.int32),
@@ -57,11 +57,11 @@ SUMMARY = np.dtype(
 )
 """Cached data of a node.
 
-The summary of its fragment (hashes of both sides, sum of base^position over the target nonterminals, numbers of
-symbols, terminals, nonterminals and adjacent nonterminal pairs on the source side, and whether the source side begins
-and ends with a nonterminal) and its epoch; the epoch and local number of the rule at the node; the parent in the
-current tree; the epoch, start and size of the list of the rules in the node's derivation, and the number of joint
-values of that derivation's variables, scaled as in `hierogram.samplers.synchronous.draws`.
+Summary of its fragment, up to `epoch`: hashes of both sides; sum of base^position over the target nonterminals; numbers
+of symbols and terminals; number of nonterminals, and of adjacent pairs of them on the source side; 1 if the source side
+begins or ends with a nonterminal. An epoch is the number of the walk for which data are valid. Then: local number of
+the rule at the node; parent in the current tree; start and size of the list of rules in the node's derivation; number
+of joint values of this derivation's variables, scaled as in `hierogram.samplers.synchronous.draws`.
 """
 
 _ONE = np.uint64(1)
@@ -71,8 +71,8 @@ _ZERO = np.uint64(0)
 class Words(NamedTuple):
     """Cumulative word hashes of a batch: `source`, `target` uint64, one item more than the bitext has words.
 
-    Item k is the polynomial hash of all words before word k, so the hash of any word run is a difference. `key_mask` is
-    all ones; tests narrow it to make keys collide.
+    Item k is the polynomial hash of all words before word k. The hash of a run of words is a difference of two items.
+    `key_mask` is all ones, except in tests that make keys collide.
     """
 
     source: NDArray[np.uint64]
@@ -98,7 +98,7 @@ def cumulate_hashes(source: NDArray[np.uint64], target: NDArray[np.uint64], key_
 
 
 def make_summaries(nodes: int) -> NDArray[np.void]:
-    """Return SUMMARY[nodes + 1] for `compose`. The last row is a nonterminal, which represents any cut node."""
+    """Return SUMMARY[nodes + 1] for `compose`. The last row is the summary of a nonterminal, used for all cut nodes."""
     summary = np.zeros(nodes + 1, SUMMARY)
     nonterminal = summary[nodes]
     nonterminal["source_hash"] = SOURCE_NONTERMINAL
@@ -140,9 +140,9 @@ def _append_words(value, running, start, end, powers):
 def compose(v, view, summary, powers, scratch):
     """Write the summary of v under its current edge to `summary[v]`. Summaries of uncut tails must be valid.
 
-    `summary` is from `make_summaries`; `scratch` int64[2, n] has one item per tail in each row. Branches would be
-    unpredictable, so the code avoids them.
+    `summary` is the result of `make_summaries`. `scratch` int64[2, n] needs an item per tail in each row.
     """
+    # Avoid branches, because the processor could not predict them.
     node = view.node
     tails = view.tails
     cut = view.cut
@@ -243,7 +243,7 @@ def compose(v, view, summary, powers, scratch):
 
 @njit_inline
 def rule_key_from_hashes(source_hash, target_hash, key_mask):
-    """Return the key (high, low) of the rule whose sides have these hashes; never (0, 0)."""
+    """Return the key (high, low) of a rule from the hashes of its sides. A key is never (0, 0)."""
     high = mix(source_hash)
     low = mix(target_hash + high) & key_mask
     high = high & key_mask
@@ -254,20 +254,20 @@ def rule_key_from_hashes(source_hash, target_hash, key_mask):
 
 @njit_inline
 def summary_key(summary, v, key_mask):
-    """Return the key (high, low) of the rule summarized in row v; never (0, 0)."""
+    """Return the key (high, low) of the rule at v. A key is never (0, 0)."""
     return rule_key_from_hashes(summary[v]["source_hash"], summary[v]["target_hash"], key_mask)
 
 
 @njit_inline
 def summary_scope(summary, v):
-    """Return the scope of the rule."""
+    """Return the scope of the rule at v."""
     row = summary[v]
     return np.int64(row["adjacent"]) + np.int64(row["begins"]) + np.int64(row["ends"])
 
 
 @njit_inline
 def summary_size(summary, v):
-    """Return the packed size of the rule."""
+    """Return the packed size of the rule at v."""
     source_terminals = np.int64(summary[v]["source_terminals"])
     target_terminals = np.int64(summary[v]["target_terminals"])
     return pack_size(

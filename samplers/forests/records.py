@@ -1,8 +1,8 @@
 """Byte encoding of averages in a store: one byte string, a *record*, per pair.
 
-A record consists of LEB128 varints: the number of sweeps and the floor; then the entries in order. An entry is the
-root node of the fragment, 4 · uses + the two `shared` bits, the upper bound on earlier uses (`missed`), the `draw`, the
-size of the fragment in bytes, and these bytes. The record of a pair without averaged sweeps is empty.
+A record consists of LEB128 varints: the number of sweeps, the floor, and the entries in order. An entry has the root
+node of the fragment, 4 · uses + the two `shared` bits, the upper bound on earlier uses (`missed`), the `draw`, the size
+of the fragment in bytes, and these bytes. The record of a pair without averaged sweeps is empty.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from hierogram.samplers.forests.derivations import (
     empty_state,
     get_number,
     make_summary,
-    misfit,
+    mismatch_error,
     put_number,
     walk_space,
 )
@@ -62,16 +62,16 @@ class Fragments(NamedTuple):
 
 
 @njit
-def _begin(content, first, last):
-    """Return sweeps, floor and the position of the entries; position -1 if the bytes are not a record."""
+def _read_header(content, first, last):
+    """Return sweeps, floor and the position of the entries. The position is -1 if the bytes are not a record."""
     sweeps, position = get_number(content, first, last)
     floor, position = get_number(content, position, last)
     return sweeps, floor, position if sweeps > 0 and floor >= 0 else -1
 
 
 @njit
-def _next(content, position, last):
-    """Return root, (uses, missed), (shared, draw), fragment start and end of an entry; end -1 if truncated."""
+def _read_entry(content, position, last):
+    """Return root, (uses, missed), (shared, draw), and fragment start and end. The end is -1 if truncated."""
     root, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     missed, position = get_number(content, position, last)
@@ -84,16 +84,16 @@ def _next(content, position, last):
 
 
 @njit
-def _list(records, found):
-    """List the fragments with nonzero weights; returns their number, and the first pair with a truncated record."""
+def _list_fragments(records, found):
+    """List the fragments with nonzero weights. Returns their number, and the first truncated pair or -1."""
     listed = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
-        sweeps, _, position = _begin(records.content, first, last)
+        sweeps, _, position = _read_header(records.content, first, last)
         while 0 <= position < last:
-            root, sums, marks, start, position = _next(records.content, position, last)
+            root, sums, marks, start, position = _read_entry(records.content, position, last)
             if position < 0:
                 break
             weight, variance = round_uses(sums[0], sums[1], sweeps, step_of(marks[0]), marks[1])
@@ -112,16 +112,16 @@ def _list(records, found):
 
 def list_fragments(records: Blobs) -> Fragments:
     """Return the fragments with nonzero expected uses. Raises `DerivationError` if a record is truncated."""
-    # Unused memory is free.
+    # Allocate for the upper bound, because rows that are never written take no memory.
     columns = [np.empty(len(records.content) // _MIN_ENTRY_BYTES, np.int64) for _ in range(6)]
-    listed, cut_short = _list(records, Fragments(records.content, *columns))
-    if cut_short >= 0:
-        raise DerivationError(f"the averages of pair {cut_short} of the batch are truncated")
+    listed, truncated_pair = _list_fragments(records, Fragments(records.content, *columns))
+    if truncated_pair >= 0:
+        raise DerivationError(f"the averages of pair {truncated_pair} of the batch are truncated")
     return Fragments(records.content, *(column[:listed] for column in columns))
 
 
 @njit
-def _same(fragments, k, others, j):
+def _is_same(fragments, k, others, j):
     size = fragments.ends[k] - fragments.starts[k]
     if fragments.roots[k] != others.roots[j] or others.ends[j] - others.starts[j] != size:
         return False
@@ -134,7 +134,7 @@ def _same(fragments, k, others, j):
 
 
 @njit
-def _move(before, after):
+def _subtract_equal(before, after):
     """Subtract the weights of equal fragments in `before` from `after`, and set them to 0 in `before`.
 
     A pair's entries keep their order between records, so each search starts after the previous match.
@@ -145,7 +145,7 @@ def _move(before, after):
         while search_start < len(before.pairs) and before.pairs[search_start] < pair:
             search_start += 1
         j = search_start
-        while j < len(before.pairs) and before.pairs[j] == pair and not _same(after, k, before, j):
+        while j < len(before.pairs) and before.pairs[j] == pair and not _is_same(after, k, before, j):
             j += 1
         if j < len(before.pairs) and before.pairs[j] == pair:
             after.weights[k] -= before.weights[j]
@@ -156,10 +156,10 @@ def _move(before, after):
 
 
 def fragment_changes(before: Fragments, after: Fragments) -> Fragments:
-    """Return the weight changes of fragments from `before` to `after`, without unchanged fragments."""
+    """Return the changed fragments, with the changes of their weights from `before` to `after`."""
     before = before._replace(weights=before.weights.copy(), variances=before.variances.copy())
     after = after._replace(weights=after.weights.copy(), variances=after.variances.copy())
-    _move(before, after)
+    _subtract_equal(before, after)
     removed, added = (np.flatnonzero((part.weights != 0) | (part.variances != 0)) for part in (before, after))
     return Fragments(
         np.concatenate((before.content, after.content)),
@@ -174,8 +174,8 @@ def fragment_changes(before: Fragments, after: Fragments) -> Fragments:
 
 @njit_allocating
 def write_averages(averages: Averages) -> Blobs:
-    """Encode the record of each pair; empty for pairs without averaged sweeps."""
-    bound = BYTES_PER_SLOT * averages.filled.sum() + _ENTRY_BYTES * averages.taken.sum()
+    """Encode the record of each pair."""
+    bound = BYTES_PER_SLOT * averages.slots_used.sum() + _ENTRY_BYTES * averages.entry_counts.sum()
     content = np.empty(bound + 2 * _NUMBER_BYTES * len(averages.sweeps), np.uint8)
     offsets = np.zeros(len(averages.sweeps) + 1, np.int64)
     position = 0
@@ -183,7 +183,7 @@ def write_averages(averages: Averages) -> Blobs:
         if averages.sweeps[pair] > 0:
             position = put_number(content, position, averages.sweeps[pair])
             position = put_number(content, position, averages.floor[pair])
-        for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+        for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
             entry = averages.entry[k]
             position = put_number(content, position, np.int64(entry["root"]))
             position = put_number(content, position, 4 * np.int64(entry["uses"]) + np.int64(entry["shared"]))
@@ -199,14 +199,14 @@ def write_averages(averages: Averages) -> Blobs:
 
 
 @njit
-def _read(averages, batch, state, slots, records, stack, work, wrong):
-    """Mark the pairs whose records do not match their forest and slots; fill the averages unless they are None."""
+def _read_records(averages, batch, state, slots, records, stack, work, mismatched):
+    """Mark the pairs with records that do not match their forest or slots. Fills `averages` unless it is None."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
         view = view_pair(batch, state, pair)
-        sweeps, floor, position = _begin(records.content, first, last)
+        sweeps, floor, position = _read_header(records.content, first, last)
         if sweeps >= MAX_SWEEPS or floor > _MAX_STORED:
             position = -1
         if averages is not None:
@@ -216,7 +216,7 @@ def _read(averages, batch, state, slots, records, stack, work, wrong):
         left = np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
         room = slots[pair]
         while 0 <= position < last:
-            root, sums, marks, start, end = _next(records.content, position, last)
+            root, sums, marks, start, end = _read_entry(records.content, position, last)
             position = -1
             if end < 0 or sums[0] > min(left, _MAX_STORED) or sums[1] > _MAX_STORED or end - start > _MAX_BYTES:
                 break
@@ -230,25 +230,25 @@ def _read(averages, batch, state, slots, records, stack, work, wrong):
                 make_summary(root, view, work)
                 hashes = work.summary[root]["source_hash"], work.summary[root]["target_hash"]
                 put_entry(averages, pair, hashes, root, sums, marks, records.content[start:end])
-        wrong[pair] = position < 0
+        mismatched[pair] = position < 0
 
 
-def _read_all(averages: Averages | None, batch: Batch, records: Blobs) -> None:
-    wrong = np.zeros(batch.size, np.bool_)
+def _read_batch(averages: Averages | None, batch: Batch, records: Blobs) -> None:
+    mismatched = np.zeros(batch.size, np.bool_)
     stack = np.empty(batch.max_nodes + 1, np.int64)
     work = None if averages is None else walk_space(batch)
-    _read(averages, batch, empty_state(batch.forests), slots_of_pairs(batch), records, stack, work, wrong)
-    if wrong.any():
-        raise misfit("averages", "do not match its forest", wrong)
+    _read_records(averages, batch, empty_state(batch.forests), slots_of_pairs(batch), records, stack, work, mismatched)
+    if mismatched.any():
+        raise mismatch_error("averages", "do not match its forest", mismatched)
 
 
 def check_records(batch: Batch, records: Blobs) -> None:
-    """Raise `DerivationError` if bytes differ from the record that `write_averages` would write."""
-    _read_all(None, batch, records)
+    """Raise `DerivationError` if a record does not match its pair's forest."""
+    _read_batch(None, batch, records)
 
 
 def read_averages(batch: Batch, records: Blobs) -> Averages:
-    """Decode the output of `write_averages`. Raises `DerivationError` if bytes do not match their pair's forest."""
+    """Decode the output of `write_averages`. Raises `DerivationError` if a record does not match its pair's forest."""
     averages = empty_averages(batch)
-    _read_all(averages, batch, records)
+    _read_batch(averages, batch, records)
     return averages

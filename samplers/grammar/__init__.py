@@ -1,1 +1,1 @@
-"""Rules, their notation and their size limits. Uses only Python and numpy, so storage may import it."""
+"""Rules, their notation and their size limits. Imports only Python and numpy, so that storage can use it."""

@@ -41,7 +41,7 @@ class Parse(NamedTuple):
 
 @dataclass(slots=True)
 class _Open:
-    """Open bracket; `edges` are its expansions written as `(| …)`."""
+    """Open bracket. `edges` are the expansions written as `(| …)`."""
 
     label: str
     start: int
@@ -52,18 +52,17 @@ class _Open:
 
 
 class _Reader:
-    """Builder of a forest from a stream of tokens."""
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.words: list[str] = []
         self.nodes: list[TreeNode] = []
         self.named: dict[str, int] = {}
         self.opened: list[_Open] = []
-        self.place = 0
+        self.position = 0
 
-    def fail(self, what: str, offset: int) -> BracketError:
-        return BracketError(f"{what} at character {offset + 1}: {self.text[max(0, offset - 20) : offset + _SHOWN]!r}")
+    def fail(self, problem: str, offset: int) -> BracketError:
+        shown = self.text[max(0, offset - 20) : offset + _SHOWN]
+        return BracketError(f"{problem} at character {offset + 1}: {shown!r}")
 
     def label(self, label: str, offset: int) -> None:
         self.opened[-1].label = label
@@ -71,18 +70,18 @@ class _Reader:
             if len(self.opened) < 2:
                 raise self.fail("an expansion (| …) outside a node", offset)
             node = self.opened[-2]
-            if node.label == _EXPANSION or node.tails or self.place != node.start:
+            if node.label == _EXPANSION or node.tails or self.position != node.start:
                 raise self.fail("an expansion (| …) beside other child nodes", offset)
 
     def word(self, word: str, offset: int) -> None:
         self.no_expansions(offset)
-        if self.place == len(self.words):
+        if self.position == len(self.words):
             self.words.append(word)
-        elif self.words[self.place] != word:
+        elif self.words[self.position] != word:
             raise self.fail(
-                f"expected the word {self.words[self.place]!r} as in another expansion, got {word!r}", offset
+                f"expected the word {self.words[self.position]!r} as in another expansion, got {word!r}", offset
             )
-        self.place += 1
+        self.position += 1
 
     def no_expansions(self, offset: int) -> None:
         if self.opened[-1].edges:
@@ -98,12 +97,12 @@ class _Reader:
             raise self.fail(f"node #{name} begins at word {self.nodes[number].start}, not {start}", offset)
         self.opened[-1].tails.append(number)
         self.no_expansions(offset)
-        self.place = self.nodes[number].end
+        self.position = self.nodes[number].end
 
     def close(self, offset: int) -> None:
         done = self.opened.pop()
         reference = _REFERENCE.match(done.label)
-        if reference and self.place == done.start:
+        if reference and self.position == done.start:
             self.refer(reference.group(1), done.start, offset)
             return
         if reference:
@@ -112,10 +111,10 @@ class _Reader:
             self.add_expansion(done.tails, offset)
             return
         if done.edges:
-            self.place = done.end
-        elif self.place == done.start:
+            self.position = done.end
+        elif self.position == done.start:
             raise self.fail(f"a node {done.label!r} without words", offset)
-        self.nodes.append(TreeNode(done.label, done.start, self.place, done.edges or [done.tails]))
+        self.nodes.append(TreeNode(done.label, done.start, self.position, done.edges or [done.tails]))
         if done.name is not None:
             self.named[done.name] = len(self.nodes) - 1
         if self.opened:
@@ -123,17 +122,17 @@ class _Reader:
             self.no_expansions(offset)
 
     def add_expansion(self, tails: list[int], offset: int) -> None:
-        """Add an expansion to the innermost open node, whose other expansions must cover the same words."""
+        """Add an expansion to the innermost open node. All expansions of a node must cover the same words."""
         node = self.opened[-1]
-        if self.place == node.start:
+        if self.position == node.start:
             raise self.fail(f"an expansion of a node {node.label!r} without words", offset)
-        if node.edges and self.place != node.end:
+        if node.edges and self.position != node.end:
             raise self.fail(f"the expansions of a node {node.label!r} cover different words", offset)
         if tails in node.edges:
             raise self.fail(f"a node {node.label!r} has the same expansion twice", offset)
-        node.end = self.place
+        node.end = self.position
         node.edges.append(tails)
-        self.place = node.start
+        self.position = node.start
 
 
 def read_parse(text: str) -> Parse:
@@ -156,7 +155,7 @@ def read_parse(text: str) -> Parse:
         elif bracket == "(" or name is not None:
             if reader.nodes and not reader.opened:
                 raise reader.fail("expected one tree, got a second one", offset)
-            reader.opened.append(_Open("", reader.place, name))
+            reader.opened.append(_Open("", reader.position, name))
             label_due = True
         elif not reader.opened:
             raise reader.fail("text outside the brackets" if token else "an unmatched closing bracket", offset)
@@ -172,7 +171,7 @@ def read_parse(text: str) -> Parse:
 
 
 def write_parse(parse: Parse) -> str:
-    """Write a tree or packed forest in bracket notation, from which `read_parse` returns the same forest."""
+    """Write a tree or packed forest in bracket notation; inverse of `read_parse`."""
     uses = [0] * len(parse.nodes)
     for node in parse.nodes:
         for edge in node.edges:
@@ -180,7 +179,7 @@ def write_parse(parse: Parse) -> str:
                 uses[tail] += 1
     names: dict[int, int] = {}
     pieces: list[str] = []
-    # Stack of pending output: strings, nodes, and nodes (as ~number) that are named when closed.
+    # Pending output: strings, nodes, and ~number of open nodes, which are named when they are closed.
     waiting: list[str | int] = [len(parse.nodes) - 1]
     opened: list[int] = []
     while waiting:
@@ -227,22 +226,23 @@ def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
 
 
 def check_size(parse: Parse) -> None:
-    """Raise `ForestTooLargeError` if a forest has more nodes or words than fit the number types of forests."""
+    """Raise `ForestTooLargeError` if a forest has more nodes or words than its integer types can represent."""
     sizes: list[int] = []
     for node in parse.nodes:
         sizes.append(max(1 + sum(sizes[tail] for tail in edge) for edge in node.edges))
     if len(parse.nodes) > MAX_NODES or sizes[-1] > MAX_TREE or len(parse.words) > MAX_TREE:
         raise ForestTooLargeError(
             f"{len(parse.nodes)} nodes and {len(parse.words)} words, the limits are {MAX_NODES} nodes, {MAX_TREE} "
-            f"nodes in a tree, and {MAX_TREE} words"
+            f"nodes in one tree, and {MAX_TREE} words"
         )
 
 
 def pack(parses: Sequence[Parse]) -> Parse:
     """Pack several trees of one sentence (an n-best list) into a forest.
 
-    Merges nodes with the same label, span and height above the lowest node of that span. The forest contains the given
-    trees and all combinations of their parts. Raises `BracketError` if the sentences or root labels differ.
+    Merges nodes with the same label, span and height, where height is the number of nodes below with the same span. The
+    forest contains all trees and all combinations of their parts. Raises `BracketError` if sentences or root labels
+    differ.
     """
     if not parses:
         raise BracketError("no trees to pack")
@@ -262,7 +262,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
             keys.append((node.start, node.end, heights[-1], node.label))
             for edge in node.edges:
                 expansions.setdefault(keys[-1], {})[tuple(keys[t] for t in edge)] = None
-        # A fixed height merges the roots of trees whose unary chains at the top differ in height.
+        # All roots get the same height, so that trees are merged even if they begin with unary chains of other lengths.
         top = parse.nodes[-1]
         root = (0, len(words), 1 << 30, top.label)
         for edge in top.edges:
@@ -289,7 +289,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
 
 
 def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
-    """Yield each expansion as (node, edge, symbols): the node's label, then child labels and NUL-prefixed words."""
+    """Yield (node, edge, symbols) for each expansion: the node's label, then child labels and NUL-prefixed words."""
     for number, node in enumerate(parse.nodes):
         for k, edge in enumerate(node.edges):
             parts = _parts(parse, node, edge)

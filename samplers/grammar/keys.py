@@ -1,7 +1,7 @@
-"""Hashes of words, keys and packed sizes of rules. Keys are computed from text like the kernels' incremental hashes.
+"""Hashes of words, and keys and packed sizes of rules.
 
-A word's hash depends only on its spelling and the store's salt, so stores with the same salt have the same keys on
-every machine. Rules of two lists are matched by their keys.
+A key computed from text equals the key that kernels compute incrementally. A word's hash depends only on its spelling
+and the store's salt, so that stores with the same salt have the same keys on every machine.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.grammar.rules import Rule, Side
 
 BASE = np.uint64(0xD1342543DE82EF95)
-"""Base of a side's hash: the polynomial modulo 2^64 with the hashes of its symbols as coefficients."""
+"""Base of the hash of a side, a polynomial modulo 2^64 with the symbols' hashes as coefficients."""
 SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
 """Hash of any nonterminal on the source side."""
 TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
@@ -24,10 +24,9 @@ TARGET_STEP = np.uint64(0xA0761D6478BD642F)
 OPEN = np.uint64(0x1D8E4E27C47D124F)
 CLOSE = np.uint64(0xEB44ACCAB455D165)
 LABEL = np.uint64(0x9FB21C651E98DF25)
-"""Step between labels.
+"""Step between labels: an expansion of label l in a fragment is enclosed in OPEN + l * LABEL and CLOSE.
 
-A fragment's expansion of label l is enclosed in the hashes OPEN + l * LABEL and CLOSE; the hash of a frontier
-nonterminal is increased by l * LABEL.
+The hash of a frontier nonterminal is SOURCE_NONTERMINAL + l * LABEL.
 """
 
 _WORD = (1 << 64) - 1
@@ -84,7 +83,7 @@ def _mix_all(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the hashes uint64[n] of sides of word numbers int64[n, L], padded with -1, given the words' hashes."""
+    """Return the hashes uint64[n] of sides given as word numbers int64[n, L], padded with -1."""
     values = np.zeros(len(words), np.uint64)
     for column in words.T:
         filled = np.flatnonzero(column >= 0)
@@ -101,17 +100,17 @@ def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDAr
 
 
 def fragment_key(label: str, fragment: str, salt: int) -> tuple[int, int]:
-    """Return the key of a tree fragment in bracket notation with this root label, as in `rule_key`."""
+    """Return the key (high, low) of a tree fragment, given its root label and bracket notation."""
     return rule_key(Rule((label,), tuple(fragment.split(" "))), salt)
 
 
 def signed(word: int) -> int:
-    """Convert an unsigned 64-bit integer to the signed integer with the same bits, as stored in databases."""
+    """Convert an unsigned 64-bit integer to the signed integer with the same bits, which databases store."""
     return word - (1 << 64) if word >> 63 else word
 
 
 class Matches(NamedTuple):
-    """Row numbers of matching keys, `ours[k]` and `theirs[k]`, and of keys that occur in only one list."""
+    """Row numbers of matching keys (`ours[k]`, `theirs[k]`), and of keys that occur in only one list."""
 
     ours: NDArray[np.int64]
     theirs: NDArray[np.int64]
@@ -120,11 +119,11 @@ class Matches(NamedTuple):
 
 
 def first_rows_by_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return int64[n]: for each row of keys uint64[n, 2], the first row with the same key."""
+    """Return the first row with the same key for each row of `keys` uint64[n, 2], int64[n]."""
     high, low = np.ascontiguousarray(keys.T)
     order = np.argsort(high)
     begins = _begins(high[order])
-    # Keys are random, so two keys rarely differ only in their low halves. Sort by both halves only if some do.
+    # Keys with equal high halves rarely differ in their low halves. Sort by both halves only in this case.
     if not (begins | ~_begins(low[order])).all():
         order = np.lexsort((low, high))
         begins = _begins(high[order]) | _begins(low[order])
@@ -142,7 +141,7 @@ def _begins(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
-    """Match rows of two key lists uint64[n, 2]. Keys of `ours` must be unique; matches ascend by `theirs`."""
+    """Match the rows of two lists of keys uint64[n, 2], sorted by `theirs`. Keys of `ours` must be unique."""
     firsts = first_rows_by_key(np.concatenate((ours, theirs)))
     of_theirs = firsts[len(ours) :]
     is_matched = of_theirs < len(ours)
@@ -157,14 +156,14 @@ def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
 
 
 SIZE_BITS = 16
-"""Bits of each number in the packed size of a rule: length, source terminals and target terminals."""
+"""Bits of each number in a packed rule size: length, source terminals and target terminals."""
 _SOURCE_SHIFT = np.uint64(SIZE_BITS)
 _TARGET_SHIFT = np.uint64(2 * SIZE_BITS)
 _MASK = np.uint64((1 << SIZE_BITS) - 1)
 
 
 def pack_size(length: Any, source_terminals: Any, target_terminals: Any) -> Any:
-    """Return the packed size of a rule, uint64, of numbers or of arrays."""
+    """Return the packed size of a rule, uint64. Arguments are numbers or arrays."""
     return (
         np.uint64(length)
         | (np.uint64(source_terminals) << _SOURCE_SHIFT)
@@ -173,15 +172,15 @@ def pack_size(length: Any, source_terminals: Any, target_terminals: Any) -> Any:
 
 
 def length_of(size: Any) -> Any:
-    """Return the length, int64."""
+    """Return the length in a packed size, int64."""
     return np.int64(size & _MASK)
 
 
 def source_terminals_of(size: Any) -> Any:
-    """Return the number of source terminals, int64."""
+    """Return the number of source terminals in a packed size, int64."""
     return np.int64((size >> _SOURCE_SHIFT) & _MASK)
 
 
 def target_terminals_of(size: Any) -> Any:
-    """Return the number of target terminals, int64."""
+    """Return the number of target terminals in a packed size, int64."""
     return np.int64((size >> _TARGET_SHIFT) & _MASK)

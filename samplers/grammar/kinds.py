@@ -26,10 +26,10 @@ PAIRS, PARSES = "sentence pairs", "trees"
 
 
 @dataclass(frozen=True, slots=True)
-class WordPlace:
-    """Side of a rule that contains words of the vocabulary of side `vocabulary`.
+class WordSide:
+    """Side of a rule that contains words from the vocabulary of the side `vocabulary`.
 
-    `word` returns the word of a symbol, or None for other symbols. Symbols are separated by one space.
+    `word` returns the word of a space-separated symbol, or None if the symbol is not a word.
     """
 
     side: str
@@ -39,48 +39,48 @@ class WordPlace:
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """Grammar kind; `kind` is its name in `Settings.grammar`.
-
-    `holds`: content of its stores, for messages (`a store of trees`). `takes`: their input, PAIRS or PARSES.
-    `pair_words`, `rule_words`: sides of a stored pair, and of a rule, that contain words. `offers`: capabilities that
-    exports and commands check. `linked`: whether a pair needs word links before it is learned. `longest`: maximum words
-    of a side.
-    """
+    """Grammar kind, with the name `kind` in `Settings.grammar`."""
 
     kind: str
-    holds: str
-    takes: str
+    # Content of a store in messages: `a store of trees`.
+    content: str
+    # Input of a store: PAIRS or PARSES.
+    input_kind: str
+    # Sides of a pair, and of a rule, that contain words.
     pair_words: tuple[str, ...]
-    rule_words: tuple[WordPlace, ...]
-    offers: frozenset[str]
-    linked: bool = True
-    longest: int = MAX_SIDE_LENGTH
+    rule_words: tuple[WordSide, ...]
+    # Capabilities that exports and commands check.
+    capabilities: frozenset[str]
+    # True if a pair must have word links before it is learned.
+    needs_links: bool = True
+    # Maximum words of a side.
+    max_side_words: int = MAX_SIDE_LENGTH
 
     def words_of_rule(self, source: str, target: str) -> Iterator[tuple[str, str]]:
-        """Yield (side of the vocabulary, word) for each word of a rule."""
-        for word_place in self.rule_words:
-            for symbol in (source if word_place.side == SOURCE else target).split(" "):
-                if (word := word_place.word(symbol)) is not None:
-                    yield word_place.vocabulary, word
+        """Yield each word of a rule as (vocabulary, word)."""
+        for word_side in self.rule_words:
+            for symbol in (source if word_side.side == SOURCE else target).split(" "):
+                if (word := word_side.word(symbol)) is not None:
+                    yield word_side.vocabulary, word
 
     @property
-    def one(self) -> str:
-        """Singular name of an input, for messages and pages: `pair` or `tree`."""
-        return "pair" if self.takes == PAIRS else "tree"
+    def singular(self) -> str:
+        """Name of an input in messages and pages: `pair` or `tree`."""
+        return "pair" if self.input_kind == PAIRS else "tree"
 
     @property
-    def many(self) -> str:
-        """Plural name of the inputs: `pairs` or `trees`."""
-        return f"{self.one}s"
+    def plural(self) -> str:
+        """Name of several inputs: `pairs` or `trees`."""
+        return f"{self.singular}s"
 
-    def cannot(self, what: str) -> str:
-        """Return the message `a store of trees cannot …`."""
-        return f"a store of {self.holds} cannot {what}"
+    def cannot(self, action: str) -> str:
+        """Return the message `a store of … cannot …`."""
+        return f"a store of {self.content} cannot {action}"
 
 
-def fragment_word(piece: str) -> str | None:
-    """Return the word in a space-separated piece of a fragment, or None for a label, which begins with a bracket."""
-    return None if piece.startswith("(") else piece.rstrip(")")
+def fragment_word(symbol: str) -> str | None:
+    """Return the word of a space-separated symbol of a fragment, or None for a label."""
+    return None if symbol.startswith("(") else symbol.rstrip(")")
 
 
 NOTATIONS: dict[str, Notation] = {
@@ -89,7 +89,7 @@ NOTATIONS: dict[str, Notation] = {
         "sentence pairs",
         PAIRS,
         (SOURCE, TARGET),
-        (WordPlace(SOURCE, SOURCE, unescape_terminal), WordPlace(TARGET, TARGET, unescape_terminal)),
+        (WordSide(SOURCE, SOURCE, unescape_terminal), WordSide(TARGET, TARGET, unescape_terminal)),
         frozenset({TWO_SIDES, LINKS, TRANSLATION}),
     ),
     # The target side of a stored tree is the tree, the source side its words.
@@ -98,19 +98,19 @@ NOTATIONS: dict[str, Notation] = {
         "trees",
         PARSES,
         (SOURCE,),
-        (WordPlace(TARGET, SOURCE, fragment_word),),
+        (WordSide(TARGET, SOURCE, fragment_word),),
         frozenset({FRAGMENTS}),
     ),
-    # A word without a translation has a rule with an empty other side.
+    # The rule of a word without a translation has an empty side.
     ITG: Notation(
         ITG,
         "ITG rules",
         PAIRS,
         (SOURCE, TARGET),
-        (WordPlace(SOURCE, SOURCE, unescape_terminal), WordPlace(TARGET, TARGET, unescape_terminal)),
+        (WordSide(SOURCE, SOURCE, unescape_terminal), WordSide(TARGET, TARGET, unescape_terminal)),
         frozenset({TWO_SIDES, TRANSLATION}),
-        linked=False,
-        longest=MAX_ITG_SIDE_LENGTH,
+        needs_links=False,
+        max_side_words=MAX_ITG_SIDE_LENGTH,
     ),
 }
 """Grammar kinds by name."""

@@ -1,4 +1,4 @@
-"""Integer codes of symbols, fixed-point units of rule uses, and size limits; without numpy.
+"""Integer codes of symbols, fixed-point units of rule uses, and size limits.
 
 The sides of many rules are stored in one int32 array. A terminal is its word number, >= 0. Nonterminal k is -k,
 numbered from 1 in source order. A frontier nonterminal of a tree fragment is -(k + LABEL_STEP * label). An expansion of
@@ -12,15 +12,15 @@ MAX_LABEL = 0x3FFF
 MAX_EDGES = 0xFFFF
 """Maximum incoming edges of a node."""
 MAX_TREE = 0x7FFF
-"""Maximum nodes of one tree of a forest, and maximum words of its sentence."""
+"""Maximum nodes of a single tree in a forest, and maximum words of the sentence."""
 MAX_TYPE_MOVES = 1 << 20
 """Maximum type-based moves after a sweep. Each has its own random stream."""
 MAX_SIDE_LENGTH = 361
-"""Maximum words of a side: phrases of a monotone pair must fit 16-bit node numbers, n(n+1)/2 < 2^16."""
+"""Maximum words of a side: the n(n+1)/2 phrases of a monotone pair must fit 16-bit node numbers."""
 MAX_ITG_SIDE_LENGTH = 250
-"""Maximum words of a side of an ITG: charts and word-pair types grow with the product of both sides."""
+"""Maximum words of a side of an ITG, because charts and word-pair types grow with the product of both sides."""
 MAX_ITG_PHRASE_LENGTH = 5
-"""Maximum words of a side of an ITG phrase: one byte of a derivation encodes the word counts of both sides."""
+"""Maximum words of a side of an ITG phrase, because one byte of a derivation encodes both word counts."""
 
 
 OPEN_LABEL = -(1 << 30)
@@ -36,15 +36,14 @@ ONE_MINIMAL_USE = ONE_USE // 8
 ONE_COMPOSITION = ONE_USE // 4
 """Amount in units of 1/`ONE_USE` that a use in a composition adds to expected uses for translation."""
 STEP = ONE_USE // 4
-"""Expected uses of a rule in a pair below this step are rounded to 0 or to the step at random, if no other pair uses
-the rule."""
+"""Expected uses below this step are rounded at random to 0 or to the step if no other pair uses the rule."""
 SHARED_STEP = ONE_USE // 32
-"""The step of rules that other pairs use."""
+"""Step for rules that other pairs also use."""
 DRAWS = 128
 """Number of equally likely draws that decide which way expected uses are rounded."""
 MAX_SWEEPS = 2048
-"""Maximum sweeps of an average. When reached, the average is halved to half as many sweeps, so it forgets slowly."""
+"""Maximum sweeps of an average. At this number, sums and sweeps are halved, so that old sweeps lose weight."""
 SHARED_SWEEPS = 128
-"""Period in sweeps: a rule counts as shared for one to two periods after another pair last used it."""
+"""Period in sweeps. A rule counts as shared until one to two periods after the last use by another pair."""
 VARIANCE_PER_DRAW = 1
-"""Error variance per use if expected uses are from a single draw, as for a Poisson count."""
+"""Error variance per use if expected uses are estimated from a single draw, as for a Poisson count."""

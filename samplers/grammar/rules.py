@@ -1,7 +1,7 @@
 """Rules of a synchronous grammar: sides, scope, length and text notation.
 
-A side is a tuple of symbols: terminals are `str`, nonterminals `int`, numbered from 1 in source order. The notation is
-the same as in cdec and Joshua, `la [X,1] de ||| the [X,1] of`. A terminal that looks like a nonterminal or begins with
+A side is a tuple of symbols: terminals are `str`, nonterminals `int`, numbered from 1 in source order. The notation
+`la [X,1] de ||| the [X,1] of` is also used by cdec and Joshua. A terminal that looks like a nonterminal or begins with
 a backslash is escaped by a backslash.
 """
 
@@ -26,8 +26,8 @@ Span = tuple[int, int]
 
 HIERO_MAX_NONTERMINALS = 2
 HIERO_MAX_SOURCE_SYMBOLS = 5
-SHORT = 3
-"""Maximum length of source sides that add little to their smaller rules."""
+MAX_SHORT_SOURCE = 3
+"""Maximum symbols of a short source side. Compositions with short sides must occur at least twice."""
 
 
 def nonterminal(number: int) -> str:
@@ -84,7 +84,7 @@ def side_scope(source: Side) -> int:
 class RuleUse:
     """Use of a rule in a derivation: sides in the store's notation and half-open spans of words.
 
-    `children` are indices in the derivation: the uses that fill nonterminals 1, 2, ….
+    `children` are the indices in the derivation of the uses at nonterminals 1, 2, ….
     """
 
     source: str
@@ -127,7 +127,7 @@ class Rule:
 
     @property
     def nonterminals(self) -> int:
-        """Number of nonterminals on a side."""
+        """Number of nonterminals, which is the same on both sides."""
         return sum(isinstance(s, int) for s in self.source)
 
     @property

@@ -1,4 +1,4 @@
-"""Schedules: the levels that a sweep may change [CFGŠ14 §5.3] and its temperature T [CGB09 §6]."""
+"""Schedules: the node levels that a sweep may change [CFGŠ14 §5.3] and its temperature T [CGB09 §6]."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ EVERY_LEVEL = 0x7FFF
 
 
 NO_POWERS = np.zeros(0)
-"""Powers of a sweep that samples every pair at T = 1."""
+"""Powers 1/T of a sweep that samples every pair at T = 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +51,24 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Annealing:
-    """Annealing: the first `sweeps` sweeps sample from P^(1/T), with T linear from `start` to 1; then T = 1.
+    """Annealing: sweeps sample from P^(1/T), with T linear from `start` to 1 in the first `sweeps` sweeps, then T = 1.
 
-    A `start` below 1 favors likely values. Burn-in ends `burn_in_sweeps` sweeps later. Levels up to `levels` are added
-    in order, two per sweep, because one more word adds two levels to a phrase; then all other levels at once (from the
-    first sweep if `levels` is 0). `avoid_current`: whether draws avoid the current values of variables.
+    A `start` below 1 favors likely values.
     """
 
     sweeps: int = 100
     start: float = 5.0
+    # Burn-in ends this number of sweeps after T reaches 1.
     burn_in_sweeps: int = 0
+    # True if draws avoid the current values of variables.
     avoid_current: bool = False
+    # Each sweep adds two levels up to this level (one more word adds two levels to a phrase), then all other levels. If
+    # 0, the first sweep samples all levels.
     levels: int = 0
 
     @property
     def burn_in(self) -> int:
-        """Number of annealing and settling sweeps of a pair or tree."""
+        """Number of burn-in sweeps of a pair or tree, including annealing."""
         return self.sweeps + self.burn_in_sweeps
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
@@ -97,12 +99,12 @@ _LEVELS = 13
 def quick_schedule(burn_in_sweeps: int = 10) -> Annealing:
     """Return the schedule that reaches the equilibrium likelihood in the fewest sweeps; see docs/performance.md.
 
-    T rises from 0.85 to 1 over 16 sweeps, so pairs agree sooner on one of several rules of similar probability. Draws
-    avoid current values, which gives the same precision in fewer sweeps.
+    T rises from 0.85 to 1 over 16 sweeps, so that pairs agree sooner on one of several rules of similar probability.
+    Draws avoid current values, which gives the same precision in fewer sweeps.
     """
     return Annealing(_RISING_SWEEPS, _RISING_START, burn_in_sweeps, avoid_current=True)
 
 
 def stratified_schedule(burn_in_sweeps: int = 10) -> Annealing:
-    """Return `quick_schedule` with short phrases first, one word longer per sweep; all are added before T is 1."""
+    """Return `quick_schedule` with short phrases first. Each sweep adds phrases of one more word."""
     return replace(quick_schedule(burn_in_sweeps), levels=_LEVELS)

@@ -9,7 +9,7 @@ ITG = "itg"
 
 FERTILITIES, ITG_ALIGNER = "bhmm-f", "itg"
 ALIGNERS = {FERTILITIES: "HMM with fertilities", ITG_ALIGNER: "inversion transduction grammar"}
-"""Alignment models for new pairs."""
+"""Alignment models for new pairs, with their descriptions."""
 
 PITMAN_YOR = "pitman-yor"
 """Rule model: one Pitman-Yor process for each rule length [CFGŠ14 §5.2]."""

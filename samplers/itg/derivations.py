@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
-from hierogram.samplers.forests.derivations import misfit
+from hierogram.samplers.forests.derivations import mismatch_error
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH
 from hierogram.samplers.itg.batch import ItgBatch
@@ -198,5 +198,5 @@ def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
     wrong = np.zeros(batch.size, np.bool_)
     _unpack(batch, blobs.offsets, blobs.content, derivations, nodes, wrong)
     if wrong.any():
-        raise misfit("derivation", "does not match its words", wrong)
+        raise mismatch_error("derivation", "does not match its words", wrong)
     return derivations

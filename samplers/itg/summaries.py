@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import draw_of_rule, round_uses
-from hierogram.samplers.forests.derivations import get_number, misfit, put_number
+from hierogram.samplers.forests.derivations import get_number, mismatch_error, put_number
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, VARIANCE_PER_DRAW
 from hierogram.samplers.itg.batch import ItgBatch, phrase_offset
@@ -291,7 +291,7 @@ def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
     wrong = np.zeros(records.size, np.bool_)
     number = int(_check(batch, records, first, wrong))
     if wrong.any():
-        raise misfit("averages", "do not match its words", wrong)
+        raise mismatch_error("averages", "do not match its words", wrong)
     return number
 
 

@@ -1,1 +1,1 @@
-"""Scores of sentence pairs: lexicon, charts and misfits of many pairs per call."""
+"""Scores of sentence pairs: word statistics, probabilities under the grammar, and words that do not fit."""

@@ -1,7 +1,7 @@
-"""Scores of pairs: their probability under all derivations of the learned grammar, mixed with a base.
+"""Scores of pairs: probabilities under all derivations of the learned grammar, mixed with a base distribution.
 
-Many pairs are scored per call. A long pair is cut into pieces where the fewest likely links are severed; its score is
-then a lower bound, since derivations across a cut are omitted. docs/model.md, section 8, has the equations.
+A call scores many pairs. A long pair is cut into pieces where the fewest likely links are severed. Its score is then a
+lower bound, because derivations across a cut are omitted. docs/model.md, section 8, has the equations.
 """
 
 from typing import NamedTuple
@@ -30,27 +30,27 @@ from hierogram.samplers.scores.lexicon import (
     Lexicon,
     PairContribution,
     PairFacts,
+    fill_facts,
     fill_features,
     make_facts,
-    weigh_words,
 )
 
 _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
-"""Shares of the base's rules in the probability of any new rule; there are four rules with one word."""
+"""Shares of the base distribution's rules in the probability of any new rule. Four of its rules have one word."""
 _MIN_NEW = 1e-6
 _MAX_SEATS = 1 << 22
-"""Maximum number of seats of a chart, matches of the source sides of rules; pieces with more are cut."""
+"""Maximum number of seats, the matches of source sides of rules, in a chart. Pieces with more seats are cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
 """Number of weights of a classifier."""
 MAX_FEATURE = 4.0
-"""Clipping of standardized features, in standard deviations."""
-FACTS = 6
-"""Length of a row of `Scored.numbers`."""
-LOG_PROBABILITY, INDEPENDENT, UNSEEN, PIECES, DERIVATION, LINKS = range(FACTS)
+"""Maximum absolute value of a feature in standard deviations. Larger values are clipped."""
+RESULT_SIZE = 6
+"""Length of a row of `ScoreResults.numbers`."""
+LOG_PROBABILITY, INDEPENDENT, UNSEEN, PIECES, DERIVATION, LINKS = range(RESULT_SIZE)
 
 
 class KnownRules(NamedTuple):
-    """R rules in use."""
+    """R rules with a positive count."""
 
     sides: RuleSides
     # int64[R], int32[R]
@@ -70,12 +70,12 @@ class KnownRules(NamedTuple):
     # d and α of the process.
     discount: float
     strength: float
-    # Whether lengths share one distribution (a Dirichlet process).
+    # True if all lengths share one distribution (a Dirichlet process).
     pooled: bool
 
 
 class Classifiers(NamedTuple):
-    """Classifiers of words that do not belong, one per side; NaN without enough training data."""
+    """Classifiers of words that do not fit their pair, one per side. NaN if training data are insufficient."""
 
     # float64[2, 9]: mean and deviation of the features.
     mean: NDArray[np.float64]
@@ -86,37 +86,37 @@ class Classifiers(NamedTuple):
     prior: NDArray[np.float64]
 
 
-class ScoredPairs(NamedTuple):
-    """P pairs, and the contributions of stored ones; starts of pairs are int64[P + 1]."""
+class PairsToScore(NamedTuple):
+    """P pairs, and the contributions of stored pairs. Starts of pairs (`…_first`) are int64[P + 1]."""
 
-    # int32: words of both sides, -1 for unknown ones.
+    # int32: words of both sides, -1 for unknown words.
     source: NDArray[np.int32]
     source_first: NDArray[np.int64]
     target: NDArray[np.int32]
     target_first: NDArray[np.int64]
-    # int32: words that each stored pair contributes.
+    # int32: words that a stored pair contributes to the statistics.
     own_source: NDArray[np.int32]
     own_source_first: NDArray[np.int64]
     own_target: NDArray[np.int32]
     own_target_first: NDArray[np.int64]
-    # int32: links that it contributes, by position.
+    # int32: positions of links that a stored pair contributes.
     link_source: NDArray[np.int32]
     link_target: NDArray[np.int32]
     link_first: NDArray[np.int64]
-    # int32: rules that it contributes (-1: deleted), and their uses.
+    # int32: rules that a stored pair contributes (-1 for deleted rules), and their uses.
     rule: NDArray[np.int32]
-    times: NDArray[np.int32]
+    rule_uses: NDArray[np.int32]
     rule_first: NDArray[np.int64]
 
 
-class Scored(NamedTuple):
+class ScoreResults(NamedTuple):
     """Results for P pairs."""
 
-    # float64[P, 6]: natural log of the pair's probability; of its words' unigram probabilities; expected words emitted
-    # by the base; number of pieces; mean log probability of the derivation's rules, NaN without a derivation; number of
-    # links.
+    # float64[P, 6]: natural log of the pair's probability, natural log of its words' unigram probabilities, expected
+    # words emitted by the base, number of pieces, mean log probability of the derivation's rules (NaN without a
+    # derivation), number of links.
     numbers: NDArray[np.float64]
-    # float64[P, 2, 2]: position and log-odds of the word of each side that belongs least.
+    # float64[P, 2, 2]: position and log-odds of the word of each side that fits least.
     misfits: NDArray[np.float64]
     # int32[…, 2], float64: links of all pairs in order, and their probabilities.
     links: NDArray[np.int32]
@@ -126,18 +126,18 @@ class Scored(NamedTuple):
 class ScorerScratch(NamedTuple):
     """Scratch memory of one thread.
 
-    `source_here`, `target_here` bool[V + 1]: words of the current pair; `own_times` int32[R]; `factors` float64[L];
+    `in_source`, `in_target` bool[V + 1]: words of the current pair; `own_uses` int32[R]; `factors` float64[L];
     `expected` float64[n, m]; `likely` int32[n, 2]; `pieces` int64[…, 4].
     """
 
-    room: DenseScratch
+    dense: DenseScratch
     facts: PairFacts
     words: PairWords
     chosen: ChosenRules
     null: NDArray[np.float64]
-    source_here: NDArray[np.bool_]
-    target_here: NDArray[np.bool_]
-    own_times: NDArray[np.int32]
+    in_source: NDArray[np.bool_]
+    in_target: NDArray[np.bool_]
+    own_uses: NDArray[np.int32]
     factors: NDArray[np.float64]
     expected: NDArray[np.float64]
     likely: NDArray[np.int32]
@@ -146,7 +146,7 @@ class ScorerScratch(NamedTuple):
 
 
 class ScorerCapacities(NamedTuple):
-    """Capacities of a thread: words per side, own links per pair, usable rules per pair, and their seats."""
+    """Capacities of a thread: words per side, own links per pair, usable rules per pair, and seats of these rules."""
 
     longest: int
     links: int
@@ -155,7 +155,7 @@ class ScorerCapacities(NamedTuple):
 
 
 def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapacities, max_cells: int) -> ScorerScratch:
-    """Allocate scratch memory for pairs that are cut into pieces of up to `max_cells` word pairs."""
+    """Allocate scratch memory for pieces of up to `max_cells` word pairs."""
     longest, number = sizes.longest, sizes.rules
     facts = make_facts(longest, sizes.links)
     symbols = int(
@@ -169,7 +169,7 @@ def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapaci
         PairWords(
             np.zeros(longest, np.int32),
             np.zeros(longest, np.int32),
-            facts.together,
+            facts.joint,
             np.zeros(longest),
             np.zeros(longest),
             np.zeros(longest),
@@ -198,12 +198,12 @@ def _discounted(rules, count):
 
 @njit
 def _fill_factors(rules, pairs, pair, scratch):
-    """Compute the factor, by length, from a rule's discounted uses to a probability given the other pairs' uses.
+    """Compute `factors`: by length, the probability of a rule divided by its discounted uses in other pairs.
 
-    Returns the probability of any new rule and the uses of all rules by other pairs. Leaves the pair's own uses in
-    `own_times`, for `_choose`.
+    Returns the probability of any new rule, and the uses of all rules by other pairs. Writes the pair's own uses to
+    `own_uses` for `_select_rules`.
     """
-    own_times, factors = scratch.own_times, scratch.factors
+    own_uses, factors = scratch.own_uses, scratch.factors
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     longest = len(factors)
     for length in range(longest):
@@ -211,8 +211,8 @@ def _fill_factors(rules, pairs, pair, scratch):
     for k in range(first, last):
         rule = pairs.rule[k]
         if rule >= 0:
-            factors[rules.lengths[rule]] -= pairs.times[k]
-            own_times[rule] += pairs.times[k]
+            factors[rules.lengths[rule]] -= pairs.rule_uses[k]
+            own_uses[rule] += pairs.rule_uses[k]
     total_uses = 0.0
     for length in range(longest):
         factors[length] = max(factors[length], 0.0)
@@ -226,14 +226,14 @@ def _fill_factors(rules, pairs, pair, scratch):
         rule = pairs.rule[k]
         if rule >= 0 and rules.usable[rule]:
             count = rules.uses[rule]
-            less = _discounted(rules, count) - _discounted(rules, count - pairs.times[k])
+            less = _discounted(rules, count) - _discounted(rules, count - pairs.rule_uses[k])
             new_mass += less * factors[rules.lengths[rule]]
     return max(new_mass, _MIN_NEW), total_uses
 
 
 @njit
 def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
-    """Return the mean log probability of a derivation's rules; rules that no other pair uses count as the rarest."""
+    """Return the mean log probability of a derivation's rules. Rules that no other pair uses count as rarest rules."""
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new_mass / max(total_uses, 1.0)
     summed, uses = 0.0, 0.0
@@ -241,32 +241,31 @@ def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
         rule = pairs.rule[k]
         weight = rarest
         if rule >= 0:
-            discounted = _discounted(rules, rules.uses[rule] - pairs.times[k])
+            discounted = _discounted(rules, rules.uses[rule] - pairs.rule_uses[k])
             weight = max(discounted * scratch.factors[rules.lengths[rule]], rarest)
-        summed += pairs.times[k] * np.log(weight)
-        uses += pairs.times[k]
+        summed += pairs.rule_uses[k] * np.log(weight)
+        uses += pairs.rule_uses[k]
     return summed / uses if uses > 0 else np.nan
 
 
 @njit
 def _contains_words(rule, sides, scratch):
-    """Check if a pair contains all words of a rule."""
     for k in range(sides.source_first[rule], sides.source_first[rule + 1]):
-        if sides.source[k] >= 0 and not scratch.source_here[sides.source[k]]:
+        if sides.source[k] >= 0 and not scratch.in_source[sides.source[k]]:
             return False
     for k in range(sides.target_first[rule], sides.target_first[rule + 1]):
-        if sides.target[k] >= 0 and not scratch.target_here[sides.target[k]]:
+        if sides.target[k] >= 0 and not scratch.in_target[sides.target[k]]:
             return False
     return True
 
 
 @njit
-def _choose_near(begin, end, rules, number, scratch):
-    """Select the rules in a range that the pair can use, with weights from the other pairs' uses."""
+def _select_in_range(begin, end, rules, number, scratch):
+    """Select rules begin..end of `by_rarest_word` that fit the pair. Returns the new number of selected rules."""
     for k in range(begin, end):
         rule = rules.by_rarest_word[k]
         if _contains_words(rule, rules.sides, scratch):
-            discounted = _discounted(rules, rules.uses[rule] - scratch.own_times[rule])
+            discounted = _discounted(rules, rules.uses[rule] - scratch.own_uses[rule])
             weight = discounted * scratch.factors[rules.lengths[rule]]
             if weight > 0.0:
                 if number < len(scratch.chosen.rule):
@@ -277,44 +276,43 @@ def _choose_near(begin, end, rules, number, scratch):
 
 
 @njit
-def _choose(rules, pairs, pair, scratch):
-    """Select all rules that a pair can use; returns their number."""
+def _select_rules(rules, pairs, pair, scratch):
+    """Select all rules that fit a pair. Returns their number."""
     source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
     target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
     for word in source:
         if word >= 0:
-            scratch.source_here[word] = True
+            scratch.in_source[word] = True
     for word in target:
         if word >= 0:
-            scratch.target_here[word] = True
-    words = len(scratch.source_here) - 1
+            scratch.in_target[word] = True
+    words = len(scratch.in_source) - 1
     last = len(rules.word_start) - 2
-    number = _choose_near(rules.word_start[last], rules.word_start[last + 1], rules, np.int64(0), scratch)
+    number = _select_in_range(rules.word_start[last], rules.word_start[last + 1], rules, np.int64(0), scratch)
     for k in range(len(source)):
         word = source[k]
         if word >= 0 and not _is_repeated(source, k):
-            number = _choose_near(rules.word_start[word], rules.word_start[word + 1], rules, number, scratch)
+            number = _select_in_range(rules.word_start[word], rules.word_start[word + 1], rules, number, scratch)
     for k in range(len(target)):
         word = target[k]
         if word >= 0 and not _is_repeated(target, k):
-            number = _choose_near(
+            number = _select_in_range(
                 rules.word_start[words + word], rules.word_start[words + word + 1], rules, number, scratch
             )
     for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
         if pairs.rule[k] >= 0:
-            scratch.own_times[pairs.rule[k]] = 0
+            scratch.own_uses[pairs.rule[k]] = 0
     for word in source:
         if word >= 0:
-            scratch.source_here[word] = False
+            scratch.in_source[word] = False
     for word in target:
         if word >= 0:
-            scratch.target_here[word] = False
+            scratch.in_target[word] = False
     return number
 
 
 @njit
 def _is_repeated(words, k):
-    """Check if word k also occurs before position k."""
     first = 0
     while words[first] != words[k]:
         first += 1
@@ -323,19 +321,19 @@ def _is_repeated(words, k):
 
 @njit
 def _scale_words(source, target, facts, words):
-    """Set the words of a pair for its charts, scaled so that emissions of likely words are near 1."""
+    """Copy the words of a pair to its charts, with scales so that emissions of likely words are near 1."""
     n, m = len(source), len(target)
     for i in range(n):
-        best = facts.alone[0, i] ** 2
+        best = facts.unigram[0, i] ** 2
         for x in range(m):
-            best = max(best, facts.together[i, x])
+            best = max(best, facts.joint[i, x])
         words.source[i] = source[i]
         words.source_nulls[i] = facts.nulls[0, i]
         words.source_scale[i] = 4.0 / np.sqrt(best)
     for x in range(m):
-        best = facts.alone[1, x] ** 2
+        best = facts.unigram[1, x] ** 2
         for i in range(n):
-            best = max(best, facts.together[i, x])
+            best = max(best, facts.joint[i, x])
         words.target[x] = target[x]
         words.target_nulls[x] = facts.nulls[1, x]
         words.target_scale[x] = 4.0 / np.sqrt(best)
@@ -363,12 +361,12 @@ def _find_likely(n, m, facts, likely):
 
 @njit
 def _ratio(i, x, facts):
-    return facts.together[i, x] / (facts.alone[0, i] * facts.alone[1, x])
+    return facts.joint[i, x] / (facts.unigram[0, i] * facts.unigram[1, x])
 
 
 @njit
 def choose_cut(piece, likely, number):
-    """Return the cut of a piece: near the middle, where the fewest likely links are severed."""
+    """Return source and target position of a cut near the middle of a piece that severs the fewest likely links."""
     best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
     for i in range(piece.i + 1, piece.j):
         for x in range(piece.x + 1, piece.y):
@@ -387,7 +385,7 @@ def choose_cut(piece, likely, number):
 
 
 @njit
-def _put(pieces, number, i, j, x, y):
+def _put_piece(pieces, number, i, j, x, y):
     pieces[number, 0] = i
     pieces[number, 1] = j
     pieces[number, 2] = x
@@ -407,10 +405,10 @@ def _scale_piece(piece, factor, words):
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
-    """Return ln of a pair's scaled sum, the base's words, and the number of pieces, 0 if seats lack room."""
+    """Return ln of a pair's scaled sum, words emitted by the base, and number of pieces (0 if seats lack room)."""
     log_total, emitted = 0.0, 0.0
     number = 0
-    _put(scratch.pieces, 0, 0, n, 0, m)
+    _put_piece(scratch.pieces, 0, 0, n, 0, m)
     stacked = 1
     while stacked > 0:
         stacked -= 1
@@ -428,29 +426,29 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
                     base,
                     scratch.null,
                     scratch.expected,
-                    scratch.room,
+                    scratch.dense,
                 )
                 if divisible or not (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
                     break
-                # Most words of one side are null here, so the scales are off: rescale and retry.
+                # Most words of one side are null in this piece, so the scales are wrong. Rescale and retry.
                 _scale_piece(piece, 16.0 if total <= MIN_TOTAL else 1 / 16.0, scratch.words)
             if MIN_TOTAL < total < MAX_TOTAL:
                 number += 1
                 log_total += np.log(total)
                 emitted += words
                 continue
-            if total < 0.0 and (not divisible or scratch.room.sizes[NEEDED] < _MAX_SEATS):
+            if total < 0.0 and (not divisible or scratch.dense.sizes[NEEDED] < _MAX_SEATS):
                 return 0.0, 0.0, 0
         a, b = choose_cut(piece, scratch.likely, likely)
-        _put(scratch.pieces, stacked, a, j, b, y)
-        _put(scratch.pieces, stacked + 1, i, a, x, b)
+        _put_piece(scratch.pieces, stacked, a, j, b, y)
+        _put_piece(scratch.pieces, stacked + 1, i, a, x, b)
         stacked += 2
     return log_total + (number - 1) * np.log(base.straight), emitted, number
 
 
 @njit
 def _list_links(pair, n, m, min_probability, first, scratch, scored):
-    """Write the links of at least this probability, by source word, most probable first. Returns their number."""
+    """Write the links of at least this probability by source word, most probable first. Returns the new link index."""
     number = first
     for i in range(n):
         begin = number
@@ -473,7 +471,7 @@ def _list_links(pair, n, m, min_probability, first, scratch, scored):
 
 @njit
 def misfit_odds(side, row, classifiers):
-    """Return the log-odds of a replaced word: linear in features, their negative parts, pairwise products, and 1."""
+    """Return the log-odds that a word was replaced, linear in features, their negative parts, pair products, and 1."""
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
         row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)
@@ -490,7 +488,6 @@ def misfit_odds(side, row, classifiers):
 
 @njit
 def _find_misfits(pair, n, m, classifiers, scratch, scored):
-    """Find the word of each side that belongs least."""
     for side in range(2):
         words = m if side == 1 else n
         fill_features(side, (n, m), scratch.facts, scratch.features)
@@ -503,7 +500,7 @@ def _find_misfits(pair, n, m, classifiers, scratch, scored):
 
 @njit
 def pair_contribution(pairs, pair):
-    """Return the contribution of a pair to the word statistics."""
+    """Return the contribution of a pair to the statistics."""
     links = slice(pairs.link_first[pair], pairs.link_first[pair + 1])
     source = slice(pairs.own_source_first[pair], pairs.own_source_first[pair + 1])
     target = slice(pairs.own_target_first[pair], pairs.own_target_first[pair + 1])
@@ -515,28 +512,31 @@ def pair_contribution(pairs, pair):
 @njit
 def score_pairs(
     begin: int,
-    pairs: ScoredPairs,
+    pairs: PairsToScore,
     rules: KnownRules,
     lexicon: Lexicon,
     classifiers: Classifiers,
     max_cells: int,
     min_probability: float,
     scratch: ScorerScratch,
-    scored: Scored,
+    scored: ScoreResults,
     links: int,
 ) -> tuple[int, int]:
-    """Score pairs from index `begin`, links from index `links`; returns the next pair (if seats lack room) and link."""
+    """Score pairs from index `begin`, and write links from index `links`. Returns the next pair and link index.
+
+    Stops before a pair that needs more rules or seats than `scratch` has room for.
+    """
     for pair in range(begin, len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
         n, m = len(source), len(target)
         facts = scratch.facts
-        weigh_words(source, target, pair_contribution(pairs, pair), lexicon, facts)
+        fill_facts(source, target, pair_contribution(pairs, pair), lexicon, facts)
         new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
         scored.numbers[pair, DERIVATION] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)
-        chosen = _choose(rules, pairs, pair, scratch)
+        chosen = _select_rules(rules, pairs, pair, scratch)
         if chosen > len(scratch.chosen.rule):
-            scratch.room.sizes[NEEDED] = -chosen
+            scratch.dense.sizes[NEEDED] = -chosen
             return pair, links
         _scale_words(source, target, facts, scratch.words)
         likely = _find_likely(n, m, facts, scratch.likely)
@@ -554,10 +554,10 @@ def score_pairs(
         independent = 0.0
         for i in range(n):
             log_total -= np.log(scratch.words.source_scale[i])
-            independent += np.log(facts.alone[0, i])
+            independent += np.log(facts.unigram[0, i])
         for x in range(m):
             log_total -= np.log(scratch.words.target_scale[x])
-            independent += np.log(facts.alone[1, x])
+            independent += np.log(facts.unigram[1, x])
         scored.numbers[pair, LOG_PROBABILITY] = log_total
         scored.numbers[pair, INDEPENDENT] = independent
         scored.numbers[pair, UNSEEN] = emitted
@@ -569,14 +569,14 @@ def score_pairs(
 
 @njit
 def list_features(
-    pairs: ScoredPairs, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]
+    pairs: PairsToScore, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]
 ) -> None:
-    """Fill the features of all words of one side of the pairs, in order, float64[words, 9]."""
+    """Fill the features float64[words, 9] of all words of one side of the pairs, in order."""
     first = 0
     for pair in range(len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
-        weigh_words(source, target, pair_contribution(pairs, pair), lexicon, facts)
+        fill_facts(source, target, pair_contribution(pairs, pair), lexicon, facts)
         sizes = len(source), len(target)
         fill_features(side, sizes, facts, features[first : first + sizes[side]])
         first += sizes[side]
@@ -584,12 +584,12 @@ def list_features(
 
 @njit
 def weigh_derivations(
-    pairs: ScoredPairs, rules: KnownRules, scratch: ScorerScratch, log_probabilities: NDArray[np.float64]
+    pairs: PairsToScore, rules: KnownRules, scratch: ScorerScratch, log_probabilities: NDArray[np.float64]
 ) -> None:
-    """Compute the mean log probability of the rules of each pair's derivation, float64[P]; NaN without a derivation."""
+    """Compute the mean log probability float64[P] of each derivation's rules; NaN for pairs without a derivation."""
     for pair in range(len(log_probabilities)):
         new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
         log_probabilities[pair] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)
         for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
             if pairs.rule[k] >= 0:
-                scratch.own_times[pairs.rule[k]] = 0
+                scratch.own_uses[pairs.rule[k]] = 0

@@ -1,4 +1,4 @@
-"""Scaled products of many factors, and draws from options with such weights.
+"""Products of many factors with a separate exponent, and draws of options with such weights.
 
 A product that could leave the range of a 64-bit float is stored as value * SCALE^exponent. A draw from a conditional
 distribution is either independent of the current value or avoids it [Suwa & Todo 2010; Liu 1996]; docs/model.md,
@@ -22,7 +22,7 @@ SCALED = np.dtype([("value", np.float64), ("exponent", np.int64)])
 
 
 class Scaled(NamedTuple):
-    """Product as value * SCALE^exponent: linear value and scale exponent."""
+    """Number value * SCALE^exponent."""
 
     value: float
     exponent: int
@@ -30,21 +30,21 @@ class Scaled(NamedTuple):
 
 @njit_inline
 def times(product, factor):
-    """Return the product of two scaled numbers without rescaling."""
+    """Multiply two scaled numbers. The result is not rescaled."""
     return Scaled(product.value * factor.value, product.exponent + factor.exponent)
 
 
 @njit_inline
 def scaled_down(product):
-    """Return the same product with a value up to SCALE, given a value up to SCALE^2."""
+    """Rescale a product with a value up to SCALE^2, so that the value is at most SCALE."""
     if product.value > SCALE:
         return Scaled(product.value * UNSCALE, product.exponent + 1)
     return product
 
 
 @njit_inline
-def value_beside(product, second):
-    """Return the value of a product at the scale of `second`."""
+def value_at_scale(product, second):
+    """Return the value of a product if it had the exponent of `second`."""
     difference = product.exponent - second.exponent
     return product.value if difference == 0 else product.value * SCALE**difference
 
@@ -101,7 +101,7 @@ def draw(weights, size, u):
 
 
 INDEPENDENT_SHARE = 0.1
-"""Share of draws that are independent of the current value; without them, variables would cycle in lockstep."""
+"""Share of draws that are independent of the current value. Without such draws, variables would change in lockstep."""
 
 
 @njit_inline

@@ -1,7 +1,7 @@
 """Top-down Gibbs sampler over one pair's derivation [CFGŠ14 §2, Algorithms 1 and 4], and expected rule uses.
 
-The state of a pair is an edge and a cut for each node of its forest. Each cut draw credits rules with their conditional
-probability [BPK09 §3.3; Rao-Blackwell], without random numbers. docs/model.md, section 4.
+The state of a pair is an edge and a cut for each node of its forest. Each draw of a cut adds the conditional
+probability of its rules to their expected uses [Rao-Blackwell; BPK09 §3.3]. docs/model.md, section 4.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from hierogram.samplers.forests.derivations import make_summary
 from hierogram.samplers.forests.forest import tail_range
 from hierogram.samplers.forests.fragments import compose
 from hierogram.samplers.grammar.numbers import ONE_USE
-from hierogram.samplers.synchronous.draws import draw_binary, draw_option, raise_product, times, value_beside
+from hierogram.samplers.synchronous.draws import draw_binary, draw_option, raise_product, times, value_at_scale
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
     assign_number,
@@ -30,7 +30,7 @@ from hierogram.samplers.synchronous.resampling import (
 
 @njit_inline
 def begin_credits(averaged, work):
-    """Clear the credits of the previous pair and set whether this sweep averages the pair."""
+    """Clear the credits of the previous pair. `averaged` is true if this sweep averages the pair."""
     work.registers[0]["averaged"] = averaged
     work.registers[0]["credited"] = 0
     work.registers[0]["encoded"] = 0
@@ -39,7 +39,7 @@ def begin_credits(averaged, work):
 
 @njit
 def credit(number, v, probability, context):
-    """Credit the rule of the current fragment at v with a linear probability, rounded to 1/`ONE_USE`."""
+    """Add a linear probability, rounded to 1/`ONE_USE`, to the uses of the rule at v with this local number."""
     work = context.work
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
@@ -77,7 +77,7 @@ def end_credits(averages, pair, context):
     read_counts(context)
     stamp = work.registers[0]["stamp"]
     first = averages.first[pair]
-    for k in range(first, first + averages.taken[pair]):
+    for k in range(first, first + averages.entry_counts[pair]):
         entry = averages.entry[k]
         number = find_number(entry["source_hash"], entry["target_hash"], context)
         if number < 0:
@@ -123,11 +123,11 @@ def _compose_below(head, v, context):
 
 
 @njit_inline
-def _lay_out_options(v, head, context):
-    """Summarize v's derivation under each edge, prefetching table rows. Returns the edge that was summarized last."""
+def _summarize_options(v, head, context):
+    """Summarize v's derivation under each edge and prefetch table rows. Returns the edge that is summarized last."""
     pair, work = context.pair, context.work
     present = np.int64(pair.edge[v])
-    summed_up = present
+    last_summarized = present
     work.top[present] = rule_at(head, context)
     for j in range(np.int64(pair.node[v]["degree"])):
         pair.edge[v] = j
@@ -136,8 +136,8 @@ def _lay_out_options(v, head, context):
             _compose_below(head, v, context)
             _compose(head, context)
             work.top[j] = assign_number(head, context)
-            summed_up = j
-    return summed_up
+            last_summarized = j
+    return last_summarized
 
 
 @njit_inline
@@ -157,11 +157,11 @@ def _list_edge_rules(v, j, context):
 
 @njit_inline
 def sample_edge(v, u, context):
-    """Draw the edge of v. An option's weight is P(its rules) times its density factor [CFGŠ14 eq. 6]."""
+    """Draw the edge of v. The weight of an edge is its rules' probability times its density factor [CFGŠ14 eq. 6]."""
     present = np.int64(context.pair.edge[v])
     degree = np.int64(context.pair.node[v]["degree"])
     head = _find_head(v, context)
-    summed_up = _lay_out_options(v, head, context)
+    last_summarized = _summarize_options(v, head, context)
     read_counts(context)
     work = context.work
     size, _ = _list_edge_rules(v, present, context)
@@ -179,24 +179,24 @@ def sample_edge(v, u, context):
     work.statistics[0]["edges_sampled"] += 1
     work.statistics[0]["edges_changed"] += 1 if choice != present else 0
     work.summary[head]["rule"] = work.top[choice]
-    if choice != summed_up:
+    if choice != last_summarized:
         _compose_below(head, v, context)
 
 
 @njit_inline
-def _sum_up(v, context):
+def _summarize(v, context):
     if context.pair.node[v]["degree"] > 1:
-        # The edge draw has just summarized the tails.
+        # `sample_edge` has just summarized the tails.
         _compose(v, context)
     else:
         make_summary(v, context.pair, context.work)
 
 
 @njit_inline
-def _lay_out_cut(v, head, present, context):
-    """Flip v's cut and return the local numbers of the rules (joined, upper, lower) of its two values."""
+def _flip_cut(v, head, present, context):
+    """Flip the cut of v. Returns the local numbers of the joined, upper and lower rules."""
     current_rule = rule_at(head, context)
-    _sum_up(v, context)
+    _summarize(v, context)
     lower = assign_number(v, context)
     context.pair.cut[v] = 1 - present
     _compose_below(head, np.int64(context.work.summary[v]["parent"]), context)
@@ -210,7 +210,7 @@ def _lay_out_cut(v, head, present, context):
 
 @njit_inline
 def _list_cut(joined, upper, lower, cut, work):
-    """Write the rules of a cut value to `work.used` and return their number."""
+    """Write the rules of a cut value to `work.used`. Returns their number."""
     work.used[0] = upper if cut else joined
     work.used[1] = lower
     return 1 + np.int64(cut)
@@ -218,16 +218,16 @@ def _list_cut(joined, upper, lower, cut, work):
 
 @njit_inline
 def sample_cut(v, u, context):
-    """Draw the cut of v: one joined rule or two rules, by their probabilities."""
+    """Draw the cut of v: one joined rule or two rules."""
     work = context.work
     present = context.pair.cut[v]
     parent = np.int64(work.summary[v]["parent"])
     head = _find_head(parent, context)
-    joined, upper, lower = _lay_out_cut(v, head, present, context)
+    joined, upper, lower = _flip_cut(v, head, present, context)
     remove_rules(work.used, _list_cut(joined, upper, lower, present, work), context)
     joined_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)
     split_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
-    total = joined_weight.value + value_beside(split_weight, joined_weight)
+    total = joined_weight.value + value_at_scale(split_weight, joined_weight)
     if work.registers[0]["averaged"]:
         credit(lower, v, 1.0 - joined_weight.value / total, context)
     choice = draw_binary(joined_weight.value, total, np.int64(present), u, context.avoid_current)
@@ -238,14 +238,14 @@ def sample_cut(v, u, context):
     work.summary[head]["rule"] = work.used[0]
     if choice == 1:
         work.summary[v]["rule"] = lower
-        work.summary[v]["rule_made"] = np.uint32(work.registers[0]["epoch"])
+        work.summary[v]["rule_epoch"] = np.uint32(work.registers[0]["epoch"])
     if choice == present:
         _compose_below(head, parent, context)
 
 
 @njit_inline
 def sweep_pair(random, stage, context):
-    """Sweep once top-down over a pair's derivation up to level `stage`; each variable uses one number of `random`."""
+    """Sample a pair's derivation once, top-down, up to level `stage`. Each variable uses one number of `random`."""
     pair, work = context.pair, context.work
     begin_pair(work)
     root = len(pair.node) - 1
@@ -264,8 +264,8 @@ def sweep_pair(random, stage, context):
                 sample_cut(v, uniform(random), context)
             elif work.registers[0]["averaged"]:
                 number = rule_at(v, context)
-                # The summary may belong to the last edge option tried.
-                _sum_up(v, context)
+                # The summary may be of the last edge that `sample_edge` tried.
+                _summarize(v, context)
                 credit(number, v, 1.0, context)
         first, last = tail_range(v, pair)
         for i in range(last - 1, first - 1, -1):

@@ -1,7 +1,7 @@
 """Resampling of one pair: local rule numbers, cached rule counts, and scores of options.
 
 The kernel reads each rule of a pair once from the rule table and gives it a local number, which indexes small arrays of
-counts, lengths and count changes. These arrays are the scratch memory of one worker; a sweep allocates no memory.
+counts, lengths and count changes. These arrays are the scratch memory of one worker. A sweep allocates no memory.
 """
 
 import math
@@ -47,10 +47,11 @@ REGISTERS = np.dtype(
 )
 """Registers of a worker.
 
-Number of the current pair (`stamp`) and of its summaries (`epoch`); rules found in the pair, and those with counts
-read; list items stored; customers of all rules; overlay rows taken; log entries; 1 if this sweep averages the pair;
-rules credited, bytes of their fragments, and uses lost for lack of fragment space; 1 if the sampler tried to remove a
-customer from a rule without customers.
+`stamp`, `epoch`: number of the current pair, and of its summaries. `found`, `counted`: rules found in the pair, and
+rules with counts read. `listed`: size of `lists`. `customers`: customers of all rules. `overlaid`, `logged`: used rows
+of `overlay` and `log`. `averaged`: 1 if this sweep averages the pair. `credited`, `encoded`, `lost`: credited rules,
+bytes of their fragments, and uses lost because `fragments` was full. `below_zero`: 1 if a rule without customers should
+have lost a customer.
 """
 
 STATISTICS = np.dtype(
@@ -73,7 +74,7 @@ RULE = np.dtype(
         ("key_low", np.uint64),
         ("size", np.uint64),
         ("count", np.int64),
-        ("base", np.int64),
+        ("initial_count", np.int64),
         ("row", np.int64),
         ("length", np.int32),
         ("long", np.int32),
@@ -81,8 +82,8 @@ RULE = np.dtype(
 )
 """A rule of the current pair.
 
-Hashes of both sides, key, packed size, current count, count when first read, row in the rule table, length, and 1 if it
-is scored in log space.
+Hashes of both sides, key, packed size, current count, count when first read, row in the rule table, length, and 1 if
+the rule is scored in log space.
 """
 
 
@@ -91,19 +92,18 @@ CREDIT = np.dtype(
 )
 """Credit of a rule in the current sweep.
 
-Number of the pair for which it is valid; uses in units of 1/`ONE_USE`; start and size of its fragment in `fragments`;
-root node of the fragment.
+Stamp of the pair, uses in units of 1/`ONE_USE`, start and size of the fragment in `fragments`, and its root node.
 """
 
 
 class Workspace(NamedTuple):
-    """Scratch memory of one worker; a sweep allocates nothing else."""
+    """Scratch memory of one worker."""
 
     # SUMMARY[n+1]: summaries by node.
     summary: NDArray[np.void]
     # RULE[r]: rules by local number, and uint64[m]: their hash map.
     rule: NDArray[np.void]
-    places: NDArray[np.uint64]
+    slots: NDArray[np.uint64]
     # LENGTH[L]: current counts by length.
     by_length: NDArray[np.void]
     # int32[n]: rules of an option.
@@ -115,7 +115,7 @@ class Workspace(NamedTuple):
     pending: NDArray[np.int32]
     # int32: rules below each node.
     lists: NDArray[np.int32]
-    # int64[n]: change of the table count of its length by each rule of an option.
+    # int64[n]: tables that each rule of an option adds to its length.
     change: NDArray[np.int64]
     # int64[2, n]
     scratch: NDArray[np.int64]
@@ -124,7 +124,7 @@ class Workspace(NamedTuple):
     top: NDArray[np.int32]
     # uint64: powers of the hash base.
     powers: NDArray[np.uint64]
-    # uint64[o, 4], int64: count changes of a block relative to the frozen table, and the taken rows of `overlay`.
+    # uint64[o, 4], int64: count changes of a block relative to the frozen table, and used rows of `overlay`.
     overlay: NDArray[np.uint64]
     overlay_list: NDArray[np.int64]
     # uint64[c, 4]: changes of all the worker's blocks in a round (key, change, size).
@@ -141,13 +141,13 @@ class Workspace(NamedTuple):
 
 
 def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_read: NDArray[np.uint32]) -> Workspace:
-    """Return a workspace for a batch, for `overlay_rules` count changes of a block and `logged_rules` of a round."""
+    """Return a workspace for `overlay_rules` count changes per block and `logged_rules` per round."""
     overlay = capacity_for(overlay_rules + 1, 1)
     nodes, options = batch.max_nodes, max(2, batch.max_options)
     return Workspace(
         summary=make_summaries(nodes),
         rule=np.zeros(batch.max_rules, RULE),
-        places=np.zeros(capacity_for(batch.max_rules, 1), np.uint64),
+        slots=np.zeros(capacity_for(batch.max_rules, 1), np.uint64),
         by_length=np.zeros(batch.longest_rule + 1, LENGTH),
         used=np.zeros(nodes + 1, np.int32),
         current=np.zeros(nodes + 1, np.int32),
@@ -184,15 +184,15 @@ class Resampling(NamedTuple):
     table: CountTable
     model: Model
     work: Workspace
-    # Size of the pair's hash map in `work.places` minus 1.
-    places_mask: np.uint64
+    # Capacity of the pair's hash map in `work.slots`, minus 1.
+    slot_mask: np.uint64
     # Significant bits of keys.
     key_mask: np.uint64
     # Power 1/T of conditionals.
     power: float
-    # Whether options have the density factor.
+    # True if option weights include the density factor.
     density: bool
-    # Whether draws tend to differ from the current values.
+    # True if draws tend to differ from the current values.
     avoid_current: bool
 
 
@@ -214,9 +214,9 @@ def begin_pair(work):
 
 
 @njit_inline
-def _is_place_of(context, slot, key):
+def _ends_search(context, slot, key):
     stamp, source_hash, target_hash = key
-    entry = context.work.places[slot]
+    entry = context.work.slots[slot]
     number_rule = context.work.rule[np.int64(entry & _LOW_HALF)]
     return (entry >> _32) != stamp or (
         number_rule["source_hash"] == source_hash and number_rule["target_hash"] == target_hash
@@ -224,17 +224,17 @@ def _is_place_of(context, slot, key):
 
 
 @njit_inline
-def _find_place(source_hash, target_hash, context):
-    """Return the hash map place of the rule with these hashes, or the free place for it."""
+def _find_slot(source_hash, target_hash, context):
+    """Return the hash map slot of the rule with these hashes, or the free slot for it."""
     stamp = np.uint64(context.work.registers[0]["stamp"])
-    home = ((source_hash * _SPREAD + target_hash) >> _32) & context.places_mask
-    return probe(home, context.places_mask, _is_place_of, context, (stamp, source_hash, target_hash))
+    home = ((source_hash * _SPREAD + target_hash) >> _32) & context.slot_mask
+    return probe(home, context.slot_mask, _ends_search, context, (stamp, source_hash, target_hash))
 
 
 @njit_inline
 def find_number(source_hash, target_hash, context):
     """Return the local number of the rule with these hashes, or -1 if the pair has no such rule."""
-    entry = context.work.places[_find_place(source_hash, target_hash, context)]
+    entry = context.work.slots[_find_slot(source_hash, target_hash, context)]
     if (entry >> _32) == np.uint64(context.work.registers[0]["stamp"]):
         return np.int64(entry & _LOW_HALF)
     return np.int64(-1)
@@ -242,17 +242,17 @@ def find_number(source_hash, target_hash, context):
 
 @njit_inline
 def assign_number(v, context):
-    """Return the local number of the rule summarized at v. The row of a new rule is prefetched for `read_counts`."""
+    """Return the local number of the rule at v. Prefetches the table row of a new rule for `read_counts`."""
     work = context.work
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
     stamp = np.uint64(work.registers[0]["stamp"])
-    slot = _find_place(source_hash, target_hash, context)
-    if (work.places[slot] >> _32) == stamp:
-        return np.int64(work.places[slot] & _LOW_HALF)
+    slot = _find_slot(source_hash, target_hash, context)
+    if (work.slots[slot] >> _32) == stamp:
+        return np.int64(work.slots[slot] & _LOW_HALF)
     number = work.registers[0]["found"]
     work.registers[0]["found"] = number + 1
-    work.places[slot] = (stamp << _32) | np.uint64(number)
+    work.slots[slot] = (stamp << _32) | np.uint64(number)
     high, low = rule_key_from_hashes(source_hash, target_hash, context.key_mask)
     fetch(context.table, np.int64(low & table_mask(context.table.rows)))
     rule = work.rule[number]
@@ -279,7 +279,7 @@ def read_counts(context):
             count += np.int64(work.overlay[find(work.overlay, rule["key_high"], rule["key_low"]), COUNT])
         rule["row"] = row
         rule["count"] = count
-        rule["base"] = count
+        rule["initial_count"] = count
     work.statistics[0]["reads"] += work.registers[0]["found"] - work.registers[0]["counted"]
     work.registers[0]["counted"] = work.registers[0]["found"]
 
@@ -315,9 +315,9 @@ def remove_rules(rules, size, context):
 
 @njit_inline
 def score(rules, size, context):
-    """Return ∏ P(rule | rest and the previous rules), linear, as `Scaled`; restores all counts.
+    """Return ∏ P(rule | rest and the previous rules), linear, as `Scaled`, and restore all counts.
 
-    `rules` int32 are local numbers. The exponent is 0 unless rules are long or very many.
+    `rules` int32 are local numbers. The exponent is 0 unless rules are long or numerous.
     """
     work, model = context.work, context.model
     numerator = 1.0
@@ -369,18 +369,17 @@ def score(rules, size, context):
 
 @njit_inline
 def _number_rule(v, epoch, context):
-    """Store the local number of the rule summarized at v."""
     context.work.summary[v]["rule"] = assign_number(v, context)
-    context.work.summary[v]["rule_made"] = epoch
+    context.work.summary[v]["rule_epoch"] = epoch
 
 
 @njit_inline
 def rule_at(v, context):
-    """Return the local number of the rule rooted at v, cached per pair; code that changes the rule must update it."""
+    """Return the local number of the rule at v, cached in the summary. Code that changes the rule must update it."""
     summary = context.work.summary
     epoch = np.uint32(context.work.registers[0]["epoch"])
-    if summary[v]["rule_made"] != epoch:
-        if summary[v]["made"] != epoch:
+    if summary[v]["rule_epoch"] != epoch:
+        if summary[v]["epoch"] != epoch:
             make_summary(v, context.pair, context.work)
         _number_rule(v, epoch, context)
     return np.int64(summary[v]["rule"])
@@ -395,7 +394,7 @@ def _options_below(t, work):
 
 @njit_inline
 def _copy_list(t, rules, size, work):
-    """Append the listed rules of the derivation below t to `rules` and return the new size."""
+    """Append the listed rules of the derivation below t to `rules`. Returns the new size."""
     below = work.summary[t]
     start = np.int64(below["list_start"])
     for k in range(np.int64(below["list_size"])):
@@ -406,17 +405,17 @@ def _copy_list(t, rules, size, work):
 
 @njit_inline
 def _list_node(x, first, last, context):
-    """Summarize x, list the rules of its derivation and count its joint values; its tails must be listed."""
+    """Summarize x, list the rules of its derivation and count its joint values. The tails must be listed."""
     pair, work = context.pair, context.work
     summary = work.summary[x]
     epoch = np.uint32(work.registers[0]["epoch"])
-    if summary["made"] != epoch:
+    if summary["epoch"] != epoch:
         compose(x, pair, work.summary, work.powers, work.scratch)
-        summary["made"] = epoch
+        summary["epoch"] = epoch
     start = work.registers[0]["listed"]
     end = start
     if pair.cut[x]:
-        if summary["rule_made"] != epoch:
+        if summary["rule_epoch"] != epoch:
             _number_rule(x, epoch, context)
         work.lists[end] = summary["rule"]
         end += 1
@@ -425,7 +424,7 @@ def _list_node(x, first, last, context):
         t = pair.tails[i]
         options = scaled_down(times(options, _options_below(t, work)))
         end = _copy_list(t, work.lists, end, work)
-    summary["list_made"] = epoch
+    summary["list_epoch"] = epoch
     summary["list_start"] = start
     summary["list_size"] = end - start
     summary["options"] = options.value
@@ -435,13 +434,13 @@ def _list_node(x, first, last, context):
 
 @njit
 def list_rules(v, context):
-    """Ensure that the rules of v's derivation are listed in `work.lists`, v's own first if v is cut.
+    """List the rules of v's derivation in `work.lists`, unless they are listed. If v is cut, its rule is the first.
 
-    A sweep changes nothing below the sampled node, so each node is listed once, from its tails' lists.
+    A sweep changes nothing below the sampled node, so each node is listed once, from the lists of its tails.
     """
     work = context.work
     epoch = np.uint32(work.registers[0]["epoch"])
-    if work.summary[v]["list_made"] == epoch:
+    if work.summary[v]["list_epoch"] == epoch:
         return
     work.walk[0] = v
     depth = 1
@@ -451,7 +450,7 @@ def list_rules(v, context):
         above = depth
         for i in range(first, last):
             t = context.pair.tails[i]
-            if work.summary[t]["list_made"] != epoch:
+            if work.summary[t]["list_epoch"] != epoch:
                 work.walk[depth] = t
                 depth += 1
         if depth == above:
@@ -461,11 +460,11 @@ def list_rules(v, context):
 
 @njit_inline
 def list_below(v, context):
-    """Ensure that the tails of v's current edge are summarized and the rules below them are listed."""
+    """Summarize the tails of v's current edge and list the rules below them, unless this is done."""
     first, last = tail_range(v, context.pair)
     for i in range(first, last):
         t = context.pair.tails[i]
-        if context.work.summary[t]["list_made"] != np.uint32(context.work.registers[0]["epoch"]):
+        if context.work.summary[t]["list_epoch"] != np.uint32(context.work.registers[0]["epoch"]):
             list_rules(t, context)
 
 
@@ -489,7 +488,7 @@ def write_rules(v, top, rules, context):
 
 @njit_inline
 def remember_rows(first, room, work):
-    """Store the table rows that the pair read in `work.rows_read[first:first+room]`; 0 ends a shorter list."""
+    """Store the table rows that the pair read in `work.rows_read[first : first + room]`. 0 ends a shorter list."""
     size = min(room, work.registers[0]["found"])
     for number in range(size):
         work.rows_read[first + number] = work.rule[number]["row"]
@@ -499,7 +498,7 @@ def remember_rows(first, room, work):
 
 @njit_inline
 def fetch_rows(first, room, table, work):
-    """Prefetch the table rows that a pair read in its last sweep; most of its rules stay the same."""
+    """Prefetch the table rows that a pair read in its last sweep, because most of its rules stay the same."""
     mask = np.uint32(table.rows.shape[0] - 1)
     for k in range(first, first + room):
         row = work.rows_read[k]
@@ -515,7 +514,7 @@ def write_changes(direct, context):
     sound = work.registers[0]["below_zero"] == 0
     for number in range(work.registers[0]["found"]):
         rule = work.rule[number]
-        change = rule["count"] - rule["base"]
+        change = rule["count"] - rule["initial_count"]
         if change == 0:
             continue
         if direct:

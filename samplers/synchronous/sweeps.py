@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.intrinsics import prefetch, take_turn
+from hierogram.samplers.compiled.intrinsics import fetch_and_increment, prefetch
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import table_mask
 from hierogram.samplers.compiled.streams import stream
@@ -51,7 +51,6 @@ _AHEAD = 8
 
 @njit_inline
 def _fetch_lines(array, start, end, items_per_line):
-    """Prefetch the cache lines of `array[start:end]`."""
     for k in range(start, end, items_per_line):
         prefetch(array, k)
 
@@ -71,7 +70,7 @@ def _fetch_pair(batch, state, pair):
 
 @njit_inline
 def begin_block(table, work):
-    """Copy the table's counts by length and clear the overlay of the previous block."""
+    """Clear the overlay of the previous block and copy the table's counts by length."""
     for k in range(work.registers[0]["overlaid"]):
         for column in range(4):
             work.overlay[work.overlay_list[k], column] = np.uint64(0)
@@ -105,7 +104,7 @@ class Round(NamedTuple):
     pairs_per_block: int
     # int64[1]: number of blocks taken.
     turns: NDArray[np.int64]
-    # Whether each pair updates the table; otherwise the table is frozen and changes are appended to the log.
+    # True if each pair updates the table. Otherwise the table is frozen, and changes are appended to the log.
     direct: bool
 
 
@@ -122,18 +121,18 @@ class SweepPlan(NamedTuple):
     stages: NDArray[np.int16]
     # float64[P]: power 1/T of each pair's conditionals; float64[0] if all are 1.
     powers: NDArray[np.float64] = NO_POWERS
-    # Whether options have the density factor. Without it, the sampler has the wrong target [CFGŠ14 §4.3].
+    # True if option weights include the density factor. Without it, the sampler has the wrong target [CFGŠ14 §4.3].
     density: bool = True
-    # bool[P]: pairs whose expected uses are averaged, which requires all levels and T = 1; bool[0]: no pair.
+    # bool[P]: pairs with averages of expected uses, which require all levels and T = 1; bool[0] for no pairs.
     averaged: NDArray[np.bool_] = NOT_AVERAGED
-    # Whether draws tend to differ from the current values.
+    # True if draws tend to differ from the current values.
     avoid_current: bool = False
 
 
 @njit_inline
-def next_block(block):
-    """Return the first pair of the next free block; `block.end` or more if no block remains."""
-    return block.start + take_turn(block.turns) * block.pairs_per_block
+def next_block(round_):
+    """Return the first pair of the next free block. The result is ≥ `round_.end` if no block remains."""
+    return round_.start + fetch_and_increment(round_.turns) * round_.pairs_per_block
 
 
 @njit_inline
@@ -141,28 +140,28 @@ def resampling(batch, state, p, table, model, work, plan):
     """Return the resampling context of pair p under the plan."""
     power = plan.powers[p] if len(plan.powers) > 0 else 1.0
     return Resampling(
-        view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask, power, plan.density,
+        view_pair(batch, state, p), table, model, work, batch.slot_masks[p], batch.words.key_mask, power, plan.density,
         plan.avoid_current,
     )  # fmt: skip
 
 
 @njit_inline
 def is_averaged(plan, p):
-    """Check if the pair's expected uses are added to its averages."""
+    """Check if the sweep adds the pair's expected uses to its averages."""
     return len(plan.averaged) > 0 and plan.averaged[p]
 
 
 @njit
-def sweep_pairs(block, batch, state, averages, plan, table, model, work):
-    """Gibbs-sample blocks until the round has no more blocks. Returns False if a count fell below zero."""
+def sweep_pairs(round_, batch, state, averages, plan, table, model, work):
+    """Gibbs-sample blocks until the round has no more blocks. Returns False if a count fell below 0."""
     forests = batch.forests
     sound = True
     work.registers[0]["logged"] = 0
     while True:
-        first = next_block(block)
-        if first >= block.end:
+        first = next_block(round_)
+        if first >= round_.end:
             break
-        last = min(first + block.pairs_per_block, block.end)
+        last = min(first + round_.pairs_per_block, round_.end)
         begin_block(table, work)
         for p in range(first, last):
             if plan.stages[p] <= 0:
@@ -173,19 +172,19 @@ def sweep_pairs(block, batch, state, averages, plan, table, model, work):
                 fetch_rows(ahead, forests.node_offset[p + 2] - ahead, table, work)
             context = resampling(batch, state, p, table, model, work, plan)
             begin_credits(is_averaged(plan, p), work)
-            sweep_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), plan.stages[p], context)
+            sweep_pair(stream(round_.key, batch.pairs[p], plan.sweeps[p]), plan.stages[p], context)
             end_credits(averages, p, context)
             first_node = forests.node_offset[p]
             remember_rows(first_node, forests.node_offset[p + 1] - first_node, work)
-            sound &= write_changes(block.direct, context)
-        if not block.direct:
+            sound &= write_changes(round_.direct, context)
+        if not round_.direct:
             log_overlay(work)
     return sound
 
 
 @njit
 def merge(changes, table, model):
-    """Add the count changes of a round to the table. Returns False if a count fell below zero.
+    """Add the count changes of a round to the table. Returns False if a count fell below 0.
 
     `changes` uint64[n, 4] has the columns of the table's rows, with the change instead of the count.
     """
@@ -219,7 +218,7 @@ class Blocks:
 
 
 _SEQUENTIAL = Blocks(_PAIRS_PER_CALL, 1)
-"""Pairs per kernel call in sequential mode, in which each pair sees the changes of the previous pairs."""
+"""Blocks of the sequential mode: each pair is sampled given the changes of all previous pairs."""
 _BELOW_ZERO = "the count of a rule fell below zero, so state and counts do not match: run `hierogram repair`"
 
 Task = Callable[[int], bool]
@@ -228,7 +227,7 @@ Run = Callable[[Task, Iterable[int]], Iterable[bool]]
 
 
 def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) -> None:
-    """Add the changes of a round to a table with enough room. Raises `CountsError` if a count falls below zero."""
+    """Add the changes of a round to a table with enough room. Raises `CountsError` if a count falls below 0."""
     if not merge(changes, table, model):
         raise CountsError(_BELOW_ZERO)
 
@@ -257,7 +256,7 @@ class PhraseKernel:
     def step(
         self, key: int, state: ChainState, plan: SweepPlan, report: Report | None = None
     ) -> tuple[ChainState, SweepInfo]:
-        """Run one sweep and return the new state. Consumes `state`. Raises `CountsError` if counts do not match it."""
+        """Run one sweep and return the new state. Consumes `state`. Raises `CountsError` if its counts are wrong."""
         self.begin()
         blocks = self.blocks or _SEQUENTIAL
         pairs_per_round = blocks.pairs_per_block * blocks.blocks_per_round
@@ -278,18 +277,18 @@ class PhraseKernel:
             if work.registers[0]["stamp"] > _MAX_STAMP or work.registers[0]["epoch"] > _MAX_STAMP:
                 work.registers["stamp"] = 0
                 work.registers["epoch"] = 0
-                work.places[:] = 0
+                work.slots[:] = 0
                 work.credits["stamp"] = 0
-                work.summary["made"] = 0
-                work.summary["rule_made"] = 0
-                work.summary["list_made"] = 0
+                work.summary["epoch"] = 0
+                work.summary["rule_epoch"] = 0
+                work.summary["list_epoch"] = 0
             work.statistics[0] = 0
 
     def sample(self, key: int, state: ChainState, plan: SweepPlan, pairs: tuple[int, int]) -> None:
         """Run one round over `pairs` (start, end; end exclusive) and update their derivations and averages.
 
-        With blocks, the table is unchanged and `changes` returns the count changes. Raises `CountsError` for a negative
-        count.
+        With blocks, the table does not change, and `changes` returns the count changes. Raises `CountsError` if a count
+        falls below 0.
         """
         pairs_per_block = (self.blocks or _SEQUENTIAL).pairs_per_block
         round_ = Round(key, *pairs, pairs_per_block, np.zeros(1, np.int64), self.blocks is None)
@@ -303,7 +302,7 @@ class PhraseKernel:
             raise CountsError(_BELOW_ZERO)
 
     def changes(self) -> list[NDArray[np.uint64]]:
-        """Return the last round's count changes by worker, in the format of `merge`; valid until the next round."""
+        """Return each worker's count changes in the last round for `merge`. They are valid until the next round."""
         if self.blocks is None:
             return []
         return [work.log[: int(work.registers[0]["logged"])] for work in self.workers]
@@ -329,8 +328,8 @@ def build(
 ) -> PhraseKernel:
     """Return the kernel for a batch, with scratch memory for all sweeps.
 
-    Without `blocks`, the kernel samples pairs sequentially (exact). With `blocks`, `run` maps a task over the workers,
-    possibly in threads.
+    Without `blocks`, the kernel samples pairs sequentially, which is exact. With `blocks`, `run` maps a task over the
+    workers.
     """
     overlay = logged = 1
     if blocks is None:
@@ -345,21 +344,21 @@ def build(
 
 
 def _max_changes(batch: Batch, pairs: int) -> int:
-    """Return an upper bound on changed counts when `pairs` consecutive pairs are resampled: two per rule use."""
+    """Return the maximum number of counts that resampling `pairs` consecutive pairs changes: two per rule use."""
     starts = np.arange(batch.size)
     ends = np.minimum(starts + pairs, batch.size)
     return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))
 
 
 def compile_sweep() -> None:
-    """Compile the sampling kernel on an empty batch; numba caches the result."""
+    """Compile the sampling kernel by sweeping over an empty batch."""
     offset = np.zeros(1, np.int64)
     words, links, hashes = np.zeros(0, np.int32), np.zeros(0, np.int16), np.zeros(0, np.uint64)
     batch = Batch(
         Bitext(words, offset, words, offset, links, links, offset),
         Words(hashes, hashes, np.uint64(0)),
         Forests(offset, np.zeros(0, NODE), offset, np.zeros(0, np.uint16)),
-        pairs=np.zeros(0, np.int64), places=hashes, derivation_rules=offset,
+        pairs=np.zeros(0, np.int64), slot_masks=hashes, derivation_rules=offset,
         max_nodes=1, max_rules=16, max_options=2, max_listed=1, longest_rule=1,
     )  # fmt: skip
     model = build_model(ModelSettings(), 1, 1, batch.longest_rule)

@@ -23,15 +23,15 @@ from hierogram.samplers.forests.fragments import (
 from hierogram.samplers.grammar.numbers import MAX_TYPE_MOVES
 
 PIVOTS = 1 << 62
-"""Offset of the random streams of moves: they use the pair number `PIVOTS` + the number of the batch's first pair."""
+"""Offset of pair numbers in the random streams of moves: `PIVOTS` + number of the batch's first pair."""
 JOINED, UPPER, LOWER = 0, 1, 2
 
 
 class Sites(NamedTuple):
     """Sites of a batch under its current derivations, by node across all pairs.
 
-    A site is a node of a derivation whose cut is free. Its type is determined by three rules: the joined rule without
-    the cut, and the upper and lower rules with it.
+    A site is a node of a derivation with a free cut. Three rules determine its type: the joined rule without the cut,
+    and the upper and lower rules with the cut.
     """
 
     # uint64[N]: site type of a node, 0 if the node is not a site.
@@ -41,7 +41,7 @@ class Sites(NamedTuple):
 
 
 class SiteSpace(NamedTuple):
-    """Scratch memory of a walk, and `keys` uint64[3, 2] and `sizes` uint64[3] of the three rules of a site."""
+    """Scratch memory of a walk, and `keys` uint64[3, 2] and packed `sizes` uint64[3] of the three rules of a site."""
 
     walk: WalkSpace
     keys: NDArray[np.uint64]
@@ -49,7 +49,7 @@ class SiteSpace(NamedTuple):
 
 
 @njit_inline
-def _note_rule(v, which, key_mask, space):
+def _store_rule(v, which, key_mask, space):
     high, low = summary_key(space.walk.summary, v, key_mask)
     space.keys[which, 0] = high
     space.keys[which, 1] = low
@@ -66,17 +66,17 @@ def _compose_up_to(v, head, view, work):
 
 
 @njit_inline
-def _note_rules(v, head, view, key_mask, space):
-    """Store the three rules of site v; the parents up to the head must be set."""
+def _store_rules(v, head, view, key_mask, space):
+    """Store the three rules of site v. The parents up to the head must be set."""
     work = space.walk
     present = view.cut[v]
     make_summary(head, view, work)
     make_summary(v, view, work)
-    _note_rule(v, LOWER, key_mask, space)
-    _note_rule(head, UPPER if present else JOINED, key_mask, space)
+    _store_rule(v, LOWER, key_mask, space)
+    _store_rule(head, UPPER if present else JOINED, key_mask, space)
     view.cut[v] = 1 - present
     _compose_up_to(v, head, view, work)
-    _note_rule(head, JOINED if present else UPPER, key_mask, space)
+    _store_rule(head, JOINED if present else UPPER, key_mask, space)
     view.cut[v] = present
     _compose_up_to(v, head, view, work)
 
@@ -92,8 +92,8 @@ def _site_type(space):
 
 
 @njit
-def _note_pair(pair, last_node, batch, state, sites, space):
-    """Store the sites of a pair. Stop at node `last_node` (-1: none), leaving its rules in `space`."""
+def _find_sites(pair, last_node, batch, state, sites, space):
+    """Store the sites of a pair. Stops after node `last_node` (-1 for none), with its rules in `space`."""
     view = view_pair(batch, state, pair)
     work = space.walk
     first = batch.forests.node_offset[pair]
@@ -112,7 +112,7 @@ def _note_pair(pair, last_node, batch, state, sites, space):
             head = first + parent if parent == root or view.cut[parent] else sites.heads[first + parent]
             sites.heads[first + v] = head
             if view.node[v]["free"]:
-                _note_rules(v, head - first, view, batch.words.key_mask, space)
+                _store_rules(v, head - first, view, batch.words.key_mask, space)
                 sites.types[first + v] = _site_type(space)
                 if v == last_node:
                     return
@@ -126,29 +126,29 @@ def _note_pair(pair, last_node, batch, state, sites, space):
 
 
 @njit
-def _note_pairs(pairs, batch, state, sites, space):
+def _find_all_sites(pairs, batch, state, sites, space):
     for k in range(len(pairs)):
-        _note_pair(pairs[k], -1, batch, state, sites, space)
+        _find_sites(pairs[k], -1, batch, state, sites, space)
 
 
 @dataclass(frozen=True, slots=True)
 class SiteRules:
-    """Rules (joined, upper, lower) of a site type: `keys` uint64[3, 2], `sizes` uint64[3]."""
+    """Joined, upper and lower rules of a site type: `keys` uint64[3, 2] and packed `sizes` uint64[3]."""
 
     keys: NDArray[np.uint64]
     sizes: NDArray[np.uint64]
 
     @property
     def equal_parts(self) -> bool:
-        """True if the upper and lower rules are the same."""
+        """True if the upper rule equals the lower rule."""
         return bool((self.keys[UPPER] == self.keys[LOWER]).all())
 
 
 def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: int, sites: int) -> NDArray[np.float64]:
-    """Return log weights of m = 0..n split sites: ln of C(n, m) times the probability of one such choice.
+    """Return log weights float64[n + 1] of m = 0..n split sites, with maximum 0.
 
-    `rest` int64[3] are the counts of the three rules and `total` the count of all rules, both without the sites.
-    Returns float64[n + 1] with maximum 0.
+    A weight is the number C(n, m) of choices times the probability of one choice. `rest` int64[3] are the counts of the
+    three rules, and `total` is the count of all rules, both without the sites.
     """
     split = np.arange(sites + 1)
     logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, sites + 1)))))
@@ -164,7 +164,7 @@ def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: 
 
 
 def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int, limit: int) -> NDArray[np.float64]:
-    """Return logs of the rising factorials of a rule's count plus base mass with 0..`limit` factors."""
+    """Return the natural logs of the rising factorials, with 0..`limit` factors, of a rule's count plus base mass."""
     size = rules.sizes[which]
     log_mass = np.log(model.strength) + float(source_terminals_of(size)) * model.log_source
     log_mass += float(target_terminals_of(size)) * model.log_target
@@ -175,8 +175,6 @@ def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int,
 
 
 class _Draws:
-    """Uniform draws from one random stream."""
-
     def __init__(self, key: int, pair: int, number: int) -> None:
         self._state = np.uint64(stream(key, PIVOTS + pair, number))
 
@@ -200,14 +198,14 @@ class TypeSampler:
         self._free = np.flatnonzero(batch.forests.node["free"])
 
     def step(self, key: int, state: ChainState, number: int, pivots: int) -> tuple[ChainState, int]:
-        """Run `pivots` moves with one pivot each; also returns the number of changed cuts. Consumes `state`.
+        """Run `pivots` moves with one pivot each. Returns the state and the number of changed cuts. Consumes `state`.
 
         Move i of step n uses the random stream of sweep n * MAX_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
-        Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice does not
-        depend on the state.
+        Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice of a pivot
+        does not depend on the state.
         """
         derivations, table, averages = state
-        self._note(derivations, np.arange(self._batch.size))
+        self._update_sites(derivations, np.arange(self._batch.size))
         changed = 0
         for pivot in range(pivots if len(self._free) else 0):
             draws = _Draws(key, int(self._batch.pairs[0]), number * MAX_TYPE_MOVES + pivot)
@@ -216,14 +214,14 @@ class TypeSampler:
             changed += self._move(node, draws, derivations, table)
         return ChainState(derivations, table, averages), changed
 
-    def _note(self, derivations: State, pairs: NDArray[np.int64]) -> None:
-        _note_pairs(pairs, self._batch, derivations, self._sites, self._space)
+    def _update_sites(self, derivations: State, pairs: NDArray[np.int64]) -> None:
+        _find_all_sites(pairs, self._batch, derivations, self._sites, self._space)
 
     def _pairs_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.unique(np.searchsorted(self._batch.forests.node_offset, nodes, "right") - 1)
 
     def _select_sites(self, pivot: int, derivations: State) -> NDArray[np.int64]:
-        """Return the sites of a move: the pivot, then sites of its type, ascending, that share no rule."""
+        """Return the sites of a move: the pivot, then other sites of its type in ascending order that share no rule."""
         types, heads = self._sites
         alike = np.flatnonzero(types == types[pivot])
         used: set[int] = set()
@@ -235,38 +233,40 @@ class TypeSampler:
                 selected.append(node)
         return np.array(selected, np.int64)
 
-    def _rules(self, pivot: int, derivations: State) -> SiteRules:
+    def _site_rules(self, pivot: int, derivations: State) -> SiteRules:
         pair = int(self._pairs_of(np.array([pivot]))[0])
         pivot_node = pivot - int(self._batch.forests.node_offset[pair])
-        _note_pair(pair, pivot_node, self._batch, derivations, self._sites, self._space)
+        _find_sites(pair, pivot_node, self._batch, derivations, self._sites, self._space)
         rules = SiteRules(self._space.keys.copy(), self._space.sizes.copy())
-        self._note(derivations, np.array([pair]))
+        self._update_sites(derivations, np.array([pair]))
         return rules
 
     def _move(self, pivot: int, draws: _Draws, derivations: State, table: CountTable) -> int:
-        """Run one move; returns the number of changed cuts. Rejects a draw that would change the sites of the move."""
+        """Run one move. Returns the number of changed cuts. Rejects a draw that would change the sites of the move."""
         if self._sites.types[pivot] == 0:
             return 0
         sites = self._select_sites(pivot, derivations)
         if len(sites) < 2:
             return 0
-        rules = self._rules(pivot, derivations)
+        rules = self._site_rules(pivot, derivations)
         before = derivations.cut[sites].copy()
-        after = self._draw(rules, before, draws, table)
+        after = self._draw_cuts(rules, before, draws, table)
         changed = int((before != after).sum())
         if not changed:
             return 0
         pairs = self._pairs_of(sites[before != after])
         derivations.cut[sites] = after
-        self._note(derivations, pairs)
+        self._update_sites(derivations, pairs)
         if not np.array_equal(self._select_sites(pivot, derivations), sites):
             derivations.cut[sites] = before
-            self._note(derivations, pairs)
+            self._update_sites(derivations, pairs)
             return 0
-        self._count(rules, int(after.sum()) - int(before.sum()), table)
+        self._change_counts(rules, int(after.sum()) - int(before.sum()), table)
         return changed
 
-    def _draw(self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: CountTable) -> NDArray[np.uint8]:
+    def _draw_cuts(
+        self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: CountTable
+    ) -> NDArray[np.uint8]:
         """Draw the number of split sites, then the sites, and return the new cuts."""
         sites, split = len(before), int(before.sum())
         group_sizes = np.array([sites - split, split, split])
@@ -283,7 +283,7 @@ class TypeSampler:
                 remaining -= 1
         return after
 
-    def _count(self, rules: SiteRules, more_split: int, table: CountTable) -> None:
+    def _change_counts(self, rules: SiteRules, more_split: int, table: CountTable) -> None:
         sound = True
         for which, change in ((JOINED, -more_split), (UPPER, more_split), (LOWER, more_split)):
             if change:

@@ -29,8 +29,8 @@ class LabelProcesses(NamedTuple):
     strength: NDArray[np.float64]
     # β_c, the probability that the base distribution expands the label.
     expansion_probability: NDArray[np.float64]
-    # Natural logs of α_c, β_c and 1 - β_c, always computed from them, so that a resumed run equals an uninterrupted
-    # one.
+    # Natural logs of α_c, β_c and 1 - β_c. Logs are not stored but recomputed, so that a resumed run equals an
+    # uninterrupted run.
     log_strength: NDArray[np.float64]
     log_expanded: NDArray[np.float64]
     log_stopped: NDArray[np.float64]
@@ -42,7 +42,7 @@ class TreeModel(NamedTuple):
     # int64[N+1], float64[E]: edge j of node v has natural log probability `log_expansion[edge_offset[v] + j]`.
     edge_offset: NDArray[np.int64]
     log_expansion: NDArray[np.float64]
-    # Dirichlet-process values as in `hierogram.samplers.counts.models.Model`; a label's *tables* in the rule table are
+    # Values of a Dirichlet process for fields of `hierogram.samplers.counts.models.Model`. The tables of a label are
     # its distinct fragments.
     by_count: NDArray[np.void]
     discount: float
@@ -51,7 +51,7 @@ class TreeModel(NamedTuple):
 class Expansions(NamedTuple):
     """Productions of a treebank's forests."""
 
-    # Distinct productions, each its label and the children: labels unchanged, words prefixed by NUL.
+    # Distinct productions: the label, then the children, which are labels or NUL-prefixed words.
     symbols: Sequence[tuple[str, ...]]
     # int32[E]: production of each edge.
     number: NDArray[np.int32]
@@ -70,10 +70,10 @@ class TreeState(NamedTuple):
 
 
 def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
-    """Return the natural log probability of each production under the base distribution, float64.
+    """Return the natural log probability float64 of each production under the base distribution.
 
-    P_M draws the number of children uniformly up to the treebank's maximum, and each child uniformly from its labels
-    and words. P_C uses relative frequencies, where an edge of a node with d edges counts 1/d. Raises `ValueError` if
+    P_M draws the number of children uniformly up to the maximum, and each child uniformly from all labels and words of
+    the treebank. P_C uses relative frequencies, where an edge of a node with d edges counts 1/d. Raises `ValueError` if
     the base is unknown.
     """
     if base == UNIFORM:
@@ -101,7 +101,7 @@ def label_processes(strength: NDArray[np.float64], expansion_probability: NDArra
         np.empty(len(strength)),
         np.empty(len(strength)),
     )
-    _take_logs(labels)
+    _compute_logs(labels)
     return labels
 
 
@@ -126,14 +126,14 @@ def set_label(labels, c, strength, expansion_probability):
 
 
 @njit
-def _take_logs(labels):
+def _compute_logs(labels):
     for c in range(len(labels.strength)):
         set_label(labels, c, labels.strength[c], labels.expansion_probability[c])
 
 
 @njit_inline
 def log_base(v, context):
-    """Return ln P0 of the fragment rooted at v, given ln P0 of its uncut tails in `context.space.below`."""
+    """Return ln P0 of the fragment rooted at v, given ln P0 of its uncut tails in `context.space.log_bases`."""
     view, model, labels = context.tree, context.model, context.labels
     total = model.log_expansion[model.edge_offset[context.first_node + v] + np.int64(view.edge[v])]
     first, last = tail_range(v, view)
@@ -143,5 +143,5 @@ def log_base(v, context):
         if view.cut[t]:
             total += labels.log_stopped[label]
         else:
-            total += labels.log_expanded[label] + context.space.below[t]
+            total += labels.log_expanded[label] + context.space.log_bases[t]
     return total

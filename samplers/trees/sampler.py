@@ -1,9 +1,8 @@
 """Sampler of tree-substitution grammars: Gibbs steps for cuts and edges [CGB09 §4; CFGŠ14 §2], then label parameters.
 
-A sweep samples the trees one by one given the current counts of all other trees, so the sampler is exact;
-docs/model.md, section 6. Before a tree is sampled, its nodes are summarized bottom up. A change of a variable then
-recomputes only the summaries up to the root of its fragment. The rule table stores a fragment's root label as its
-length.
+A sweep samples the trees one by one given the counts of all other trees, so the sampler is exact; docs/model.md,
+section 6. Before a tree is sampled, its nodes are summarized bottom up. A change of a variable then recomputes only the
+summaries up to the root of its fragment. In the rule table, the length of a fragment is its root label.
 """
 
 import math
@@ -39,12 +38,12 @@ FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint6
 
 
 class TreeSpace(NamedTuple):
-    """Scratch memory for resampling a tree of up to n nodes. A sweep allocates no other memory."""
+    """Scratch memory for resampling a tree of up to n nodes."""
 
     # SUMMARY[n] by node.
     summary: NDArray[np.void]
     # float64[n]: ln P0 of the fragment below each node.
-    below: NDArray[np.float64]
+    log_bases: NDArray[np.float64]
     # int32[n]: parent of each node.
     parent: NDArray[np.int32]
     # uint8[n]: 1 if the node is in the current tree.
@@ -52,10 +51,10 @@ class TreeSpace(NamedTuple):
     # int32[n]: nodes of the tree, heads before tails.
     order: NDArray[np.int32]
     # int32[n]: nodes in sampling order.
-    turn: NDArray[np.int32]
+    sampling_order: NDArray[np.int32]
     # SUMMARY[n], float64[n]: saved summaries of a path.
     saved: NDArray[np.void]
-    saved_below: NDArray[np.float64]
+    saved_log_bases: NDArray[np.float64]
     # FRAGMENT[n+1]: fragments of an option.
     option: NDArray[np.void]
     # int32[n], int32[n+1]
@@ -72,7 +71,7 @@ class TreeSpace(NamedTuple):
 
 
 class TreeResampling(NamedTuple):
-    """Tree being resampled: its view, its first node in the batch, the state of its chain, model and scratch memory."""
+    """Context for resampling a tree: view, first node in the batch, state of the chain, model and scratch memory."""
 
     tree: PairView
     first_node: int
@@ -83,31 +82,9 @@ class TreeResampling(NamedTuple):
     key_mask: np.uint64
 
 
-def tree_space(batch: Batch) -> TreeSpace:
-    """Allocate scratch memory for a batch of trees, once for all sweeps."""
-    nodes = batch.max_nodes
-    return TreeSpace(
-        summary=make_summaries(nodes),
-        below=np.zeros(nodes),
-        parent=np.zeros(nodes, np.int32),
-        on_tree=np.zeros(nodes, np.uint8),
-        order=np.zeros(nodes, np.int32),
-        turn=np.zeros(nodes, np.int32),
-        saved=np.zeros(nodes, SUMMARY),
-        saved_below=np.zeros(nodes),
-        option=np.zeros(nodes + 1, FRAGMENT),
-        subtree=np.zeros(nodes, np.int32),
-        stack=np.zeros(nodes + 1, np.int32),
-        powers=base_powers(batch.longest_rule + 2),
-        scratch=np.zeros((2, nodes + 1), np.int64),
-        weight=np.zeros(batch.max_options),
-        statistics=np.zeros(1, STATISTICS),
-    )
-
-
 @njit_inline
 def tree_at(batch, state, tree, model, space):
-    """Return the context for resampling a tree of the batch; `state` is the state of the chain."""
+    """Return the context for resampling a tree of the batch, given the state of the chain."""
     return TreeResampling(
         view_pair(batch, state.derivations, tree),
         batch.forests.node_offset[tree],
@@ -120,15 +97,15 @@ def tree_at(batch, state, tree, model, space):
 
 
 @njit_inline
-def sum_up(v, context):
+def summarize(v, context):
     """Compute the summary of v. The summaries of its uncut tails must be valid."""
     space = context.space
     compose(v, context.tree, space.summary, space.powers, space.scratch)
-    space.below[v] = log_base(v, context)
+    space.log_bases[v] = log_base(v, context)
 
 
 @njit
-def lay_out(context):
+def summarize_tree(context):
     """Find the current tree of a forest and summarize all its nodes. Returns the number of nodes."""
     view, space = context.tree, context.space
     root = len(view.node) - 1
@@ -148,13 +125,13 @@ def lay_out(context):
         for k in range(above, depth):
             space.parent[space.stack[k]] = v
     for k in range(size - 1, -1, -1):
-        sum_up(np.int64(space.order[k]), context)
+        summarize(np.int64(space.order[k]), context)
     return size
 
 
 @njit_inline
 def find_head(v, context):
-    """Return the root of the fragment that contains v inside or at its frontier. v must not be the tree's root."""
+    """Return the root of the fragment above v, which must not be the tree's root: v's nearest cut ancestor."""
     x = np.int64(context.space.parent[v])
     while context.tree.cut[x] == 0:
         x = np.int64(context.space.parent[x])
@@ -162,11 +139,11 @@ def find_head(v, context):
 
 
 @njit_inline
-def log_mass(count, log_fresh):
-    """Return ln (n + e^log_fresh), correct even if n = 0 and e^log_fresh underflows."""
+def log_mass(count, log_base_mass):
+    """Return ln (n + e^log_base_mass), correct even if n = 0 and e^log_base_mass underflows."""
     if count <= 0:
-        return log_fresh
-    return math.log(count + math.exp(log_fresh))
+        return log_base_mass
+    return math.log(count + math.exp(log_base_mass))
 
 
 @njit_inline
@@ -198,14 +175,14 @@ def _enter_fragment(k, v, context):
     fragment["high"] = high
     fragment["low"] = low
     fragment["label"] = np.uint64(node_label(v, context.tree))
-    fragment["log_base"] = context.space.below[v]
+    fragment["log_base"] = context.space.log_bases[v]
 
 
 @njit
 def list_option(v, head, context):
-    """List the fragments of the option given by v's current edge: the fragment at `head`, and fragments rooted below v.
+    """List the fragments under v's current edge: the fragment at `head`, then fragments rooted below v.
 
-    Recomputes the summaries below v and up to `head`. Returns (number of fragments, log_factor): the natural log of the
+    Recomputes the summaries below v and up to `head`. Returns the number of fragments and the natural log of the
     density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
     """
     view, space = context.tree, context.space
@@ -225,15 +202,15 @@ def list_option(v, head, context):
     fragments = 1
     for k in range(size - 1, 0, -1):
         x = np.int64(space.subtree[k])
-        sum_up(x, context)
+        summarize(x, context)
         if view.cut[x]:
             _enter_fragment(fragments, x, context)
             fragments += 1
     x = v
-    sum_up(x, context)
+    summarize(x, context)
     while x != head:
         x = np.int64(space.parent[x])
-        sum_up(x, context)
+        summarize(x, context)
     _enter_fragment(0, head, context)
     return fragments, log_factor
 
@@ -259,28 +236,28 @@ def score_option(size, context):
 
 
 @njit_inline
-def _sum_up_to(v, head, context):
-    """Recompute the summaries above v up to and including `head`, saving the old ones. Returns their number."""
+def _summarize_up_to(v, head, context):
+    """Recompute the summaries above v up to and including `head`, and save the old summaries. Returns their number."""
     space = context.space
     steps = 0
     x = np.int64(space.parent[v])
     while True:
         space.saved[steps] = space.summary[x]
-        space.saved_below[steps] = space.below[x]
+        space.saved_log_bases[steps] = space.log_bases[x]
         steps += 1
-        sum_up(x, context)
+        summarize(x, context)
         if x == head:
             return steps
         x = np.int64(space.parent[x])
 
 
 _JOINED, _UPPER, _LOWER = range(3)
-"""Fragments of a cut in `TreeSpace.option`: without the cut, and above and below it."""
+"""Fragments of `TreeSpace.option` when a cut is sampled: without the cut, above the cut, and below the cut."""
 
 
 @njit_inline
 def _log_odds(present, context):
-    """Return ln (P(upper) P(lower) / P(joined)), excluding the current fragments from the counts."""
+    """Return ln(P(upper) P(lower) / P(joined)) given counts without the current fragments."""
     labels, table, option = context.labels, context.table, context.space.option
     joined, upper, lower = option[_JOINED], option[_UPPER], option[_LOWER]
     # The joined and the upper fragment have the same root.
@@ -288,7 +265,7 @@ def _log_odds(present, context):
     is_same = 1 if upper["low"] == lower["low"] and upper["high"] == lower["high"] else 0
     joined_count = _fragment_count(joined, table) - (1 - present)
     upper_count = _fragment_count(upper, table) - present * (1 + is_same)
-    # The upper fragment is drawn first, so the lower one's counts include it.
+    # The upper fragment is drawn first, so the counts for the lower fragment include it.
     lower_count = _fragment_count(lower, table) - present
     lower_tokens = np.int64(table.by_length[lower_label]["tokens"]) - present
     if present == 0:
@@ -308,7 +285,7 @@ def sample_cut(v, u, temperature, context):
     head = find_head(v, context)
     _enter_fragment(_UPPER if present else _JOINED, head, context)
     view.cut[v] = 1 - present
-    steps = _sum_up_to(v, head, context)
+    steps = _summarize_up_to(v, head, context)
     _enter_fragment(_JOINED if present else _UPPER, head, context)
     _enter_fragment(_LOWER, v, context)
     log_odds = _log_odds(present, context)
@@ -319,7 +296,7 @@ def sample_cut(v, u, temperature, context):
         x = np.int64(space.parent[v])
         for k in range(steps):
             space.summary[x] = space.saved[k]
-            space.below[x] = space.saved_below[k]
+            space.log_bases[x] = space.saved_log_bases[k]
             x = np.int64(space.parent[x])
         return True
     space.statistics[0]["cuts_changed"] += 1
@@ -366,32 +343,32 @@ def sample_edge(v, u, temperature, context):
     space.statistics[0]["edges_sampled"] += 1
     if choice != present:
         space.statistics[0]["edges_changed"] += 1
-        lay_out(context)
+        summarize_tree(context)
     return sound
 
 
 @njit
-def shuffle(state, size, turn):
-    """Fill `turn` with 0..size-1 in random order. Returns the stream state."""
+def shuffle(state, size, sampling_order):
+    """Fill `sampling_order` with 0..size-1 in random order. Returns the stream state."""
     for k in range(size):
-        turn[k] = k
+        sampling_order[k] = k
     for k in range(size - 1, 0, -1):
         state = advance(state)
         j = np.int64(uniform(state) * (k + 1))
-        turn[k], turn[j] = turn[j], turn[k]
+        sampling_order[k], sampling_order[j] = sampling_order[j], sampling_order[k]
     return state
 
 
 @njit
 def sweep_tree(context, random, temperature):
-    """Sweep over a tree's nodes in random order of the stream `random`. Returns False if a count fell below 0."""
+    """Sample a tree's nodes once in random order, with the stream `random`. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     nodes = len(view.node)
-    lay_out(context)
-    random = shuffle(random, nodes, space.turn)
+    summarize_tree(context)
+    random = shuffle(random, nodes, space.sampling_order)
     sound = True
     for k in range(nodes):
-        v = np.int64(space.turn[k])
+        v = np.int64(space.sampling_order[k])
         if space.on_tree[v] == 0:
             continue
         if view.node[v]["degree"] > 1:
@@ -407,10 +384,10 @@ PRIOR_SHAPE = 0.001
 PRIOR_SCALE = 1000.0
 PROPOSAL_VARIANCE = 0.3
 MIN_STRENGTH = 1e-200
-"""Minimum strength. Proposals below it are rejected."""
+"""Minimum strength. The sampler rejects smaller proposals."""
 
 _STRENGTHS, _EXPANSIONS = 1, 2
-"""Purposes of random streams, used in their second key."""
+"""High bits of the second key of random streams: one for each use."""
 
 
 class FragmentUses(NamedTuple):
@@ -424,7 +401,7 @@ class FragmentUses(NamedTuple):
 class BaseDraws(NamedTuple):
     """Numbers of expansions and stops in all base draws, by label: `expanded`, `stopped` int64[L].
 
-    `drawn`: True if they are sampled, False if they stay 0. `random`: the stream for sampling numbers of tables.
+    If `drawn` is False, both stay 0. `random` is the stream for sampling numbers of tables.
     """
 
     expanded: NDArray[np.int64]
@@ -435,7 +412,7 @@ class BaseDraws(NamedTuple):
 
 @njit
 def _add_decisions(v, context, tables, draws):
-    """Add `tables` to the expansions or stops of the label of each nonterminal below the root of v's fragment."""
+    """Count the expansions and stops below the root of v's fragment `tables` times, by label."""
     view, stack = context.tree, context.space.stack
     stack[0] = v
     depth = 1
@@ -454,13 +431,13 @@ def _add_decisions(v, context, tables, draws):
 
 
 @njit
-def draw_tables(count, log_fresh, state):
-    """Sample the base draws (tables) among a fragment's uses; e^log_fresh = α P0. Returns (tables, stream state)."""
-    fresh = math.exp(log_fresh)
+def draw_tables(count, log_base_mass, state):
+    """Sample the number of base draws (tables) of a fragment, given ln α P0. Returns (tables, stream state)."""
+    base_mass = math.exp(log_base_mass)
     tables = 1
     for seated in range(1, count):
         state = advance(state)
-        if uniform(state) * (seated + fresh) < fresh:
+        if uniform(state) * (seated + base_mass) < base_mass:
             tables += 1
     return tables, state
 
@@ -474,7 +451,7 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
     for tree in range(len(batch.pairs)):
         context = tree_at(batch, state, tree, model, space)
         view = context.tree
-        nodes = lay_out(context)
+        nodes = summarize_tree(context)
         root = len(view.node) - 1
         for k in range(nodes):
             v = np.int64(space.order[k])
@@ -489,18 +466,18 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
             n = np.int64(table.rows[row, COUNT])
             fragments.label[size] = c
             fragments.uses[size] = n
-            fragments.log_base[size] = space.below[v]
+            fragments.log_base[size] = space.log_bases[v]
             size += 1
             if draws.drawn:
-                tables, random = draw_tables(n, labels.log_strength[c] + space.below[v], random)
+                tables, random = draw_tables(n, labels.log_strength[c] + space.log_bases[v], random)
                 _add_decisions(v, context, tables, draws)
     return size
 
 
-def _fragments(
+def _collect_fragments(
     batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace, random: np.uint64 | None
 ) -> tuple[FragmentUses, BaseDraws]:
-    """Return the distinct fragments, and the base decisions by label (zero if `random` is None)."""
+    """Return the distinct fragments, and the expansions and stops by label (0 if `random` is None)."""
     rules, labels = state.table.rule_types, len(state.labels.strength)
     fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
     stream_ = np.uint64(0) if random is None else random
@@ -510,11 +487,11 @@ def _fragments(
     return fragments, draws
 
 
-def _grouped(
+def _group_fragments(
     batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace
 ) -> tuple[FragmentUses, NDArray[np.int64]]:
-    """Return the distinct fragments sorted by label, then in order of appearance, and each label's start int64[L+1]."""
-    fragments, _ = _fragments(batch, state, model, space, None)
+    """Return the distinct fragments sorted by label, and the start of each label int64[L+1]."""
+    fragments, _ = _collect_fragments(batch, state, model, space, None)
     order = np.argsort(fragments.label, kind="stable")
     by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])
     return by_label, np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
@@ -527,8 +504,8 @@ def _log_likelihood_of_label(c, strength, log_strength, grouped):
     total = 0
     result = 0.0
     for e in range(starts[c], starts[c + 1]):
-        log_fresh = log_strength + fragments.log_base[e]
-        result += log_rising(math.exp(log_fresh), log_fresh, fragments.uses[e])
+        log_base_mass = log_strength + fragments.log_base[e]
+        result += log_rising(math.exp(log_base_mass), log_base_mass, fragments.uses[e])
         total += fragments.uses[e]
     if total > 0:
         result -= log_rising(strength, log_strength, total)
@@ -548,7 +525,7 @@ def _move_strengths(key, sweep, grouped, labels):
         random = advance(random)
         if new < math.log(MIN_STRENGTH):
             continue
-        # Random walk on ln α: the prior density of ln α is the density of α times α.
+        # The random walk is on ln α, which has the prior density of α times α.
         ratio = PRIOR_SHAPE * (new - now) - (math.exp(new) - math.exp(now)) / PRIOR_SCALE
         ratio += _log_likelihood_of_label(c, math.exp(new), new, grouped)
         ratio -= _log_likelihood_of_label(c, math.exp(now), now, grouped)
@@ -569,13 +546,13 @@ def move_strengths(key: int, sweep: int, batch: Batch, state: TreeState, model: 
 
     Draws are functions of (key, label number in the batch, sweep).
     """
-    _move_strengths(key, sweep, _grouped(batch, state, model, space), state.labels)
+    _move_strengths(key, sweep, _group_fragments(batch, state, model, space), state.labels)
 
 
 def move_expansions(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
     """Sample β_c of every label, in place, with draws keyed as in `move_strengths`."""
     random = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
-    _, draws = _fragments(batch, state, model, space, random)
+    _, draws = _collect_fragments(batch, state, model, space, random)
     _move_expansions(key, sweep, draws, state.labels)
 
 
@@ -604,12 +581,12 @@ class TreePlan(NamedTuple):
 
 @njit
 def _count(first, last, batch, state, model, space):
-    """Count the fragments of all trees."""
+    """Add the fragments of trees first..last to the table."""
     for tree in range(first, last):
         context = tree_at(batch, state, tree, model, space)
         view = context.tree
         root = len(view.node) - 1
-        for k in range(lay_out(context)):
+        for k in range(summarize_tree(context)):
             v = np.int64(space.order[k])
             if v == root or view.cut[v]:
                 high, low = summary_key(space.summary, v, context.key_mask)
@@ -636,7 +613,7 @@ class TreeKernel:
     space: TreeSpace
 
     def resume(self, derivations: State, labels: LabelProcesses) -> TreeState:
-        """Return the state with the given derivations and a copy of the given label processes."""
+        """Return a state with these derivations, a copy of the label processes, and the counts of fragments."""
         table = empty_table(len(labels.strength))
         state = TreeState(derivations, table, LabelProcesses(*(values.copy() for values in labels)))
         for first in range(0, self.batch.size, _TREES_PER_CALL):
@@ -662,7 +639,7 @@ class TreeKernel:
         self.space.statistics[0] = 0
         for first in range(0, self.batch.size, _TREES_PER_CALL):
             last = min(first + _TREES_PER_CALL, self.batch.size)
-            # A cut change adds up to two fragments, an edge change up to one per node of an option.
+            # A change of a cut adds up to two fragments, a change of an edge up to one per node of an option.
             state = state._replace(table=with_room(state.table, _room(self.batch, first, last)))
             if not _sweep(key, first, last, self.batch, state, plan, self.model, self.space):
                 raise CountsError("the count of a fragment fell below zero: state and counts do not match")
@@ -673,13 +650,31 @@ class TreeKernel:
 
     def log_likelihood(self, state: TreeState) -> float:
         """Return ln P of all fragments of all derivations, given the label parameters."""
-        grouped = _grouped(self.batch, state, self.model, self.space)
+        grouped = _group_fragments(self.batch, state, self.model, self.space)
         return float(_log_likelihood(grouped, state.labels))
 
 
 def build(model: TreeModel, batch: Batch) -> TreeKernel:
     """Return the kernel of a treebank, with scratch memory for all sweeps."""
-    return TreeKernel(model, batch, tree_space(batch))
+    nodes = batch.max_nodes
+    space = TreeSpace(
+        summary=make_summaries(nodes),
+        log_bases=np.zeros(nodes),
+        parent=np.zeros(nodes, np.int32),
+        on_tree=np.zeros(nodes, np.uint8),
+        order=np.zeros(nodes, np.int32),
+        sampling_order=np.zeros(nodes, np.int32),
+        saved=np.zeros(nodes, SUMMARY),
+        saved_log_bases=np.zeros(nodes),
+        option=np.zeros(nodes + 1, FRAGMENT),
+        subtree=np.zeros(nodes, np.int32),
+        stack=np.zeros(nodes + 1, np.int32),
+        powers=base_powers(batch.longest_rule + 2),
+        scratch=np.zeros((2, nodes + 1), np.int64),
+        weight=np.zeros(batch.max_options),
+        statistics=np.zeros(1, STATISTICS),
+    )
+    return TreeKernel(model, batch, space)
 
 
 def _room(batch: Batch, first: int, last: int) -> int:

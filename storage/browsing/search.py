@@ -235,11 +235,11 @@ class _Search:
     def __init__(self, transaction: ReadTransaction, phrase: Phrase, query: Query, *, spelled: bool = True) -> None:
         notation = find_notation(transaction.settings().grammar)
         self.read, self.query = transaction, query
-        self.two_sides = TWO_SIDES in notation.offers
+        self.two_sides = TWO_SIDES in notation.capabilities
         self.side = query.side if self.two_sides else SOURCE
         self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
         self.known: dict[str, KnownWord] = known_words(transaction.connection, phrase.words)[self.vocabulary]
-        self.labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in notation.offers else {}
+        self.labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in notation.capabilities else {}
         words = self.words_of(phrase)
         self.exact = all(word in self.known for word in words)
         self.readings: list[Phrase] = []

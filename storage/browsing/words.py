@@ -188,7 +188,7 @@ def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit:
 
 def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
     settings = transaction.settings()
-    return side == SOURCE and find_notation(settings.grammar).takes == PAIRS and not settings.word_parts
+    return side == SOURCE and find_notation(settings.grammar).input_kind == PAIRS and not settings.word_parts
 
 
 def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:

@@ -11,7 +11,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, Notation, WordPlace
+from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, Notation, WordSide
 
 _RULES_PER_BATCH = 50_000
 """Rules per batch when splitting sides into words; limits memory."""
@@ -77,8 +77,8 @@ class RuleWords:
     """
 
     def __init__(self, notation: Notation, word_ids: WordIds, last_rule_id: int) -> None:
-        self._places = [(word_place, dict[str, int]()) for word_place in notation.rule_words]
-        self._anchored = TWO_SIDES in notation.offers
+        self._places = [(word_side, dict[str, int]()) for word_side in notation.rule_words]
+        self._anchored = TWO_SIDES in notation.capabilities
         self._word_ids = word_ids
         self._bits = last_rule_id.bit_length()
 
@@ -94,28 +94,28 @@ class RuleWords:
     def find(self, sides: Mapping[str, Sequence[str]], rule_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the distinct words and the anchor of each rule, packed and sorted; `sides` are texts by side name."""
         entries = [np.zeros(0, np.int64)]
-        for word_place, words_by_symbol in self._places:
-            texts = sides[word_place.side]
+        for word_side, words_by_symbol in self._places:
+            texts = sides[word_side.side]
             for first in range(0, len(rule_ids), _RULES_PER_BATCH):
                 chunk = slice(first, first + _RULES_PER_BATCH)
-                symbols, rows = self._symbols(word_place, words_by_symbol, texts[chunk])
+                symbols, rows = self._symbols(word_side, words_by_symbol, texts[chunk])
                 words = np.flatnonzero(symbols)
                 entries.append(symbols[words] << self._bits | rule_ids[chunk][rows[words]])
-                if self._anchored and word_place.side == SOURCE:
+                if self._anchored and word_side.side == SOURCE:
                     numbers, of_rows = _side_anchors(symbols, rows)
                     entries.append(numbers << self._bits | rule_ids[chunk][of_rows])
         return distinct(np.concatenate(entries))
 
     def _symbols(
-        self, word_place: WordPlace, words_by_symbol: dict[str, int], texts: Sequence[str]
+        self, word_side: WordSide, words_by_symbol: dict[str, int], texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the word id (`_NO_WORD` if not a word) and the row of each symbol of the texts."""
         symbols = " ".join(texts).split(" ")
         words = np.fromiter(map(words_by_symbol.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
         uncached = np.flatnonzero(words == _NOT_SEEN).tolist()
         if uncached:
-            new_words = {symbol: word_place.word(symbol) for symbol in dict.fromkeys(symbols[k] for k in uncached)}
-            ids = self._word_ids(word_place.vocabulary, (token for token in new_words.values() if token is not None))
+            new_words = {symbol: word_side.word(symbol) for symbol in dict.fromkeys(symbols[k] for k in uncached)}
+            ids = self._word_ids(word_side.vocabulary, (token for token in new_words.values() if token is not None))
             words_by_symbol.update(
                 (symbol, _NO_WORD if token is None else ids[token]) for symbol, token in new_words.items()
             )

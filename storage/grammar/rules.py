@@ -210,7 +210,7 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
 
 def respell_filter(connection: Connection, conditions: RuleFilter) -> list[RuleFilter]:
     """Return the conditions with words respelled in accents or capital letters, likeliest first."""
-    two_sides = TWO_SIDES in find_notation(read_settings(connection).grammar).offers
+    two_sides = TWO_SIDES in find_notation(read_settings(connection).grammar).capabilities
     texts = {SOURCE: conditions.source, TARGET: conditions.target}
     symbols = {side: text.split(" ") if two_sides and text else [] for side, text in texts.items()}
     # Key by side and word, because a word may be spelled differently on each side.

@@ -272,7 +272,7 @@ def _insert_pairs(
     corpus_id, batch_id = origin
     alignments = pairs.alignments
     notation = read_notation(transaction.connection)
-    if not notation.linked:
+    if not notation.needs_links:
         # Pairs of this notation need no word alignment.
         alignments = [alignment or "" for alignment in alignments]
     raw = sum(alignment is None for alignment in alignments)
@@ -478,7 +478,7 @@ def wrong_identities(connection: Connection) -> list[int]:
 
     Occurrences are not stored, so candidates are tried. Lower occurrences belong to stored or withdrawn pairs.
     """
-    linked = read_notation(connection).linked
+    linked = read_notation(connection).needs_links
     bases = {row.id: _corpus_prefix(row.name) for row in connection.execute(select(corpora.c.id, corpora.c.name))}
     wrong: list[int] = []
     often: dict[tuple[int, tuple[str, ...]], dict[bytes, int]] = {}
@@ -539,7 +539,7 @@ def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: 
     """Insert the human links of new pairs. The links must have been validated."""
     if not pairs.known:
         return
-    linked = read_notation(transaction.connection).linked
+    linked = read_notation(transaction.connection).needs_links
     inserted, changed = [], []
     for index, links in sorted(pairs.known.items()):
         pair_id = pair_ids[index]

@@ -328,8 +328,8 @@ CHART_FAULTS = (
     Fault(
         "links of a source word are treated as those of a target word",
         "scores/lexicon.py",
-        "return facts.linked[other, word] if side == 1 else facts.linked[word, other]",
-        "return facts.linked[other, word] if side == 1 else facts.linked[0, other]",
+        "return facts.link_counts[other, word] if side == 1 else facts.link_counts[word, other]",
+        "return facts.link_counts[other, word] if side == 1 else facts.link_counts[0, other]",
         _LEXICON,
     ),
     Fault(
@@ -342,7 +342,7 @@ CHART_FAULTS = (
     Fault(
         "a word's share is not relative to the words of its side",
         "scores/lexicon.py",
-        "            share += backward / facts.row[k]",
+        "            share += backward / facts.scratch[k]",
         "            share += backward",
         _LEXICON,
     ),

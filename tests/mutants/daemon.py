@@ -231,7 +231,7 @@ DAEMON_FAULTS = (
     Fault(
         "short compositions that occur once are exported",
         "daemon/exports/loading.py",
-        "len(string_split(source, ' ')) <= {SHORT}",
+        "len(string_split(source, ' ')) <= {MAX_SHORT_SOURCE}",
         "len(string_split(source, ' ')) <= 0",
         (_EXPORTING, "-k", "translation_weights or read_in_parts"),
     ),

@@ -75,7 +75,8 @@ FAULTS = (
     joined_weight = score(work.used, _list_cut(joined, upper, lower, 0, work), context)
     two = score(work.used, _list_cut(joined, upper, lower, 1, work), context)
     if work.registers[0]["averaged"]:
-        credit(lower, v, 1.0 - joined_weight.value / (joined_weight.value + value_beside(two, joined_weight)), context)
+        total = joined_weight.value + value_at_scale(two, joined_weight)
+        credit(lower, v, 1.0 - joined_weight.value / total, context)
     _list_cut(joined, upper, lower, choice, work)
 """,
         (CREDITS, "-k", "kernel_credits"),
@@ -97,7 +98,7 @@ FAULTS = (
     Fault(
         "a rule at a forced cut has the class of another edge",
         "synchronous/gibbs.py",
-        """                _sum_up(v, context)
+        """                _summarize(v, context)
                 credit(number""",
         """                credit(number""",
         (CREDITS, "-k", "kernel_credits"),
@@ -168,8 +169,8 @@ FAULTS = (
     Fault(
         "phrases over the span limit are composed",
         "forests/compositions.py",
-        'return node["free"] and _words(node, 0)',
-        "return _words(node, 0)",
+        'return node["free"] and _span_words(node, 0)',
+        "return _span_words(node, 0)",
         (COMPOSITIONS,),
     ),
     Fault(
@@ -287,8 +288,8 @@ FAULTS = (
     Fault(
         "a rule has no entry if there is no room",
         "forests/averages.py",
-        "while not _has_room(averages, pair, slots) and averages.taken[pair] > 0:",
-        "while not _has_room(averages, pair, slots) and averages.taken[pair] < 0:",
+        "while not _has_room(averages, pair, slots) and averages.entry_counts[pair] > 0:",
+        "while not _has_room(averages, pair, slots) and averages.entry_counts[pair] < 0:",
         (AVERAGES, "-k", "little_room"),
     ),
     Fault(
@@ -636,7 +637,7 @@ FAULTS = (
     Fault(
         "types are computed before the move",
         "synchronous/type_moves.py",
-        "derivations.cut[sites] = after\n        self._note(derivations, pairs)",
+        "derivations.cut[sites] = after\n        self._update_sites(derivations, pairs)",
         "derivations.cut[sites] = after",
         (TYPES,),
     ),
@@ -1179,8 +1180,8 @@ FAULTS = (
     Fault(
         "decoders get rules with an empty side",
         "daemon/exports/exporting.py",
-        "nonempty_sides = LINKS not in notation.offers and format.needs == TRANSLATION",
-        "nonempty_sides = LINKS in notation.offers and format.needs == TRANSLATION",
+        "nonempty_sides = LINKS not in notation.capabilities and format.needs == TRANSLATION",
+        "nonempty_sides = LINKS in notation.capabilities and format.needs == TRANSLATION",
         ("tests/daemon/learning/test_itg_learning.py", "-k", "commands_and_exports and sqlite"),
     ),
     # Known links.
@@ -1246,7 +1247,7 @@ FAULTS = (
     Fault(
         "own uses stay in the uses of rules of a length",
         "scores/scorer.py",
-        "            factors[rules.lengths[rule]] -= pairs.times[k]\n",
+        "            factors[rules.lengths[rule]] -= pairs.rule_uses[k]\n",
         "",
         SCORES,
     ),
@@ -1260,14 +1261,14 @@ FAULTS = (
     Fault(
         "own uses stay in the weights of rules",
         "scores/scorer.py",
-        "            own_times[rule] += pairs.times[k]",
-        "            own_times[rule] += 0",
+        "            own_uses[rule] += pairs.rule_uses[k]",
+        "            own_uses[rule] += 0",
         SCORES,
     ),
     Fault(
         "own partners stay among a word's partners",
         "scores/lexicon.py",
-        "partners -= facts.gone[link]",
+        "partners -= facts.only_own[link]",
         "partners -= 0",
         LEXICON,
     ),
@@ -1358,7 +1359,7 @@ FAULTS = (
     Fault(
         "rules that a derivation uses twice count once in its mean",
         "scores/scorer.py",
-        "        uses += pairs.times[k]\n    return",
+        "        uses += pairs.rule_uses[k]\n    return",
         "        uses += 1\n    return",
         DERIVATIONS,
     ),
@@ -1435,8 +1436,8 @@ FAULTS = (
     Fault(
         "the second of four rows is added twice",
         "charts/dense.py",
-        "            store_eight(out, position, a, p + 1 - q)\n",
-        "            store_eight(out, position, b, p + 1 - q)\n",
+        "            accumulate_eight(out, position, a, p + 1 - q)\n",
+        "            accumulate_eight(out, position, b, p + 1 - q)\n",
         DENSE,
     ),
     Fault(

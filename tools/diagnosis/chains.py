@@ -301,7 +301,7 @@ class _ChainRunner:
                 chain.sweep()
                 self._report()
             table = chain.sampler.rule_table()
-            trace.note(chain.sampler.log_likelihood(), table)
+            trace.record(chain.sampler.log_likelihood(), table)
             if draw in snapshot_draws:
                 grammars.append(count_uses(table))
         return grammars

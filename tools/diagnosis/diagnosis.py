@@ -12,7 +12,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Steps
-from hierogram.samplers.diagnostics.convergence import FLAGS, R_HAT_LIMIT, count_flags, r_hat, summarize, verdicts
+from hierogram.samplers.diagnostics.convergence import FLAGS, R_HAT_LIMIT, count_verdicts, r_hat, summarize, verdicts
 from hierogram.samplers.diagnostics.overlap import TOTALS, mean_overlap
 from hierogram.storage.exceptions import install_extra
 from hierogram.tools.diagnosis.chains import ChainDraws, run_chains
@@ -140,7 +140,7 @@ def _summarize(recorded: list[Quantity]) -> QuantitySummary:
     worst = sorted(varying, key=lambda quantity: -(quantity.r_hat or 0.0))[:_MAX_LISTED]
     return QuantitySummary(
         len(recorded),
-        count_flags([quantity.verdict for quantity in recorded]),
+        count_verdicts([quantity.verdict for quantity in recorded]),
         _quantiles([quantity.r_hat for quantity in varying], (0.5, 0.9, 1.0)),
         _quantiles([quantity.ess_bulk for quantity in varying], (0.0, 0.1, 0.5)),
         worst,

@@ -151,7 +151,7 @@ def _join_subwords(evidence: Evidence, view: WordView) -> Evidence:
 def _tokenize_sentence(transaction: ReadTransaction, text: str, tokenized: bool) -> list[str]:
     settings = transaction.settings()
     notation = find_notation(settings.grammar)
-    if notation.takes != PAIRS:
+    if notation.input_kind != PAIRS:
         raise WrongKindError(f"{notation.cannot('provide evidence')}: its sentences are monolingual")
     texts = make_pipeline(settings)
     words = (texts.of_words() if tokenized else texts).source.tokens(text).split()

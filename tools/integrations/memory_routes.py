@@ -89,7 +89,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
 def _languages(service: Service) -> tuple[str, ...]:
     """Return source and target language, `()` if unknown. Raises `ProblemError` for a monolingual store."""
     notation = service.opened.notation()
-    if notation.takes != PAIRS:
+    if notation.input_kind != PAIRS:
         raise ProblemError(
             HTTPStatus.CONFLICT, f"{notation.cannot('be a translation memory')}: its sentences are monolingual"
         )

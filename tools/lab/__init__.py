@@ -1,1 +1,1 @@
-"""Experiments, baselines and measurements, which are not in the wheel."""
+"""Experiments, baselines and measurements. Not part of the wheel."""

@@ -1,4 +1,4 @@
-"""Commands of the lab: `python -m hierogram.tools.lab bench …` and `… compare …`."""
+"""Command line of the lab: `python -m hierogram.tools.lab bench` and `python -m hierogram.tools.lab compare`."""
 
 import typer
 

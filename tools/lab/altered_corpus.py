@@ -3,7 +3,7 @@
     python -m hierogram.tools.lab.altered_corpus gold-en-fr-hansards unique/gold-en-fr-hansards --unique 0.6
     python -m hierogram.tools.lab.altered_corpus gold-en-fr-hansards greek/gold-en-fr-hansards --side fr --letters greek
 
-The words and their manual links keep their positions, so the error rates of `compare_aligners` are comparable.
+Words keep their positions, so the manual links remain valid.
 """
 
 import random
@@ -25,11 +25,11 @@ LETTERS = {
     "greek": "ch τσ,ph φ,th θ,ou ου,qu κ,ce σε,ci σι,a α,b β,c κ,d δ,e ε,f φ,g γ,h χ,i ι,j ι,k κ,l λ,m μ,n ν,o ο,p π,"
     "q κ,r ρ,s σ,t τ,u ου,v β,w β,x ξ,y υ,z ζ",
 }
-"""Transcriptions of Latin letters, the longest first."""
+"""Transliterations of Latin letters, with longer sequences first."""
 
 
 def add_unique_words(lines: list[list[str]], share: float, randomness: random.Random) -> None:
-    """Replace words at random places by random letters until a share of all tokens occurs once."""
+    """Replace random tokens by random letters until at least `share` of all tokens occur once."""
     places = [(line, position) for line, words in enumerate(lines) for position in range(len(words))]
     count = Counter(word for words in lines for word in words)
     unique = sum(number == 1 for number in count.values())
@@ -45,8 +45,8 @@ def add_unique_words(lines: list[list[str]], share: float, randomness: random.Ra
             lines[line][position] = "".join(randomness.choice(string.ascii_lowercase) for _ in range(length))
 
 
-def transcribe(text: str, script: str) -> str:
-    """Return a Latin text in the letters of a script, without accents."""
+def transliterate(text: str, script: str) -> str:
+    """Transliterate a Latin text to a script, without accents."""
     table = dict(pair.split(" ") for pair in LETTERS[script].split(","))
     decomposed = unicodedata.normalize("NFD", text.replace("œ", "oe").replace("æ", "ae").replace("Œ", "OE"))
     plain = "".join(character for character in decomposed if not unicodedata.combining(character))
@@ -60,13 +60,13 @@ def transcribe(text: str, script: str) -> str:
 
 def alter(
     folder: Annotated[Path, typer.Argument(help="Folder with corpus.XX for two languages, and gold.talp.")],
-    output: Annotated[Path, typer.Argument(help="Folder to create. Its name must have the same languages.")],
+    output: Annotated[Path, typer.Argument(help="Folder to create. Its name must contain the same languages.")],
     unique: Annotated[float, typer.Option(min=0, max=1, help="Minimum share of tokens that occur once.")] = 0,
     seed: Annotated[int, typer.Option(help="Random seed of the unique words.")] = 1,
     letters: Annotated[
-        str | None, typer.Option(help=f"Script: {', '.join(LETTERS)}.", show_default="unchanged")
+        str | None, typer.Option(help=f"Script of one side: {', '.join(LETTERS)}.", show_default="unchanged")
     ] = None,
-    side: Annotated[str | None, typer.Option(help="Language of the side in this script, such as fr.")] = None,
+    side: Annotated[str | None, typer.Option(help="Language of the side to transliterate, such as fr.")] = None,
 ) -> None:
     """Write an altered copy of a corpus with manual links."""
     if (letters is None) != (side is None) or (letters is not None and letters not in LETTERS):
@@ -78,7 +78,7 @@ def alter(
         add_unique_words(lines, unique, randomness)
         text = "".join(" ".join(words) + "\n" for words in lines)
         if letters is not None and path.suffix == f".{side}":
-            text = transcribe(text, letters)
+            text = transliterate(text, letters)
         (output / path.name).write_text(text, encoding="utf-8")
     shutil.copy(folder / "gold.talp", output / "gold.talp")
 

@@ -1,4 +1,4 @@
-"""`python -m hierogram.tools.lab bench`: measure the system's speed on a bitext as one repeatable report."""
+"""Measure the speed of all parts on a bitext or treebank: `python -m hierogram.tools.lab bench`."""
 
 import json
 import os
@@ -33,7 +33,7 @@ SECTIONS = {
     "pages": "answers.measure_pages",
     "services": "answers.measure_services",
 }
-"""Module of `hierogram.tools.lab.measures` and function that measure each section."""
+"""Module and function in `hierogram.tools.lab.measures` that measure each section."""
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
@@ -47,7 +47,7 @@ def _processor() -> str:
 
 
 def describe_machine() -> dict[str, str | int | float]:
-    """Return processor, cores, versions, and the load before the run (a loaded machine gives slow measurements)."""
+    """Return processor, cores, versions, and the load before the run, which affects the measurements."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _processor(),
@@ -61,11 +61,11 @@ def describe_machine() -> dict[str, str | int | float]:
 
 
 Ticks = tuple[int, int]
-"""Ticks in which all processors were busy, and ticks that the host gave to other machines."""
+"""Clock ticks of all processors: busy ticks, including stolen ones, and ticks that the host gave to other machines."""
 
 
 def processor_times() -> Ticks | None:
-    """Return the current ticks, or None if the system does not report them."""
+    """Return the current ticks, or None if the operating system does not report them."""
     statistics = Path("/proc/stat")
     if not statistics.exists():
         return None
@@ -129,8 +129,8 @@ def bench(
 ) -> None:
     """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
 
-    Each section runs in a fresh process. Compare only figures of one run, because the load of a shared machine affects
-    all of them equally.
+    Each section runs in a new process. Compare figures only within one run, because other load on the machine changes
+    between runs.
 
     \b Example:
       python -m hierogram.tools.lab bench corpus.zh corpus.en align.gdfa --only sweeps --json

@@ -1,4 +1,4 @@
-"""Comparison of sampled grammars with heuristic ones, as in Table 2 of [CFGŠ14] without BLEU."""
+"""Comparison of sampled with heuristic grammars, as in Table 2 of [CFGŠ14] but without BLEU."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from hierogram.tools.lab.comparison.comparing import Comparison
 
 _HELD_OUT = 1_000
-"""About the number of lines of FILES that are held out, up to a tenth of them."""
+"""Approximate number of lines of FILES that are held out. At most a tenth of all lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
     """Options of the comparison."""
 
-    keep: Annotated[Path | None, Option("Keep the store made from FILES under this name.", metavar="FILE.db")] = None
+    keep: Annotated[Path | None, Option("Keep the store that learns FILES under this name.", metavar="FILE.db")] = None
     max_scope: Annotated[int, Option("Omit rules of a larger scope.", min=0, metavar="K")] = 2
     sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", min=0, shown="24")] = None
     threads: Annotated[int, Option("Threads; the result does not depend on them.", min=1)] = 2
@@ -43,14 +43,14 @@ def compare(
         list[str] | None,
         typer.Argument(
             metavar="[FILES]...",
-            help="A bitext in any format of `ingest`, to learn from first; pairs without links are aligned. "
-            "[default: the store, as it is]",
+            help="A bitext in any format of `ingest`, which a new store learns; pairs without links are aligned. "
+            "[default: the existing store]",
             show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare sampled grammars with Hiero's heuristic grammar: rules by scope, ratio, coverage, compressed size.
+    """Compare sampled grammars with Hiero's heuristic grammar: rules by scope, coverage and compressed size.
 
     \b Example:
       python -m hierogram.tools.lab compare news.fr news.en news.align --keep news.db
@@ -63,7 +63,7 @@ def compare(
     from hierogram.storage.store import open_store
     from hierogram.tools.lab.comparison.comparing import compare as measure
 
-    with interruptible("nothing was compared"), ExitStack() as stack:
+    with interruptible("no grammars were compared"), ExitStack() as stack:
         if files:
             opened, held_out = stack.enter_context(_learned(files, chosen))
         else:

@@ -2,10 +2,10 @@
 
     python -m hierogram.tools.lab.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
-The other aligners are in the extra `compare`. Each aligner runs in a separate process, one after the other, on the same
-sentences. Our aligner combines the posteriors of both directions, or uses `--symmetrize`. eflomal has no posteriors, so
-it uses grow-diag-final-and, whose time is not included. Thot runs as in sil-machine: hidden Markov models, lowercased
-text, grow-diag-final-and.
+The extra `compare` installs the other aligners. Each aligner runs in a separate process, one after the other, on the
+same sentences. Our aligner combines the posteriors of both directions, or uses `--symmetrize`. The links of eflomal are
+symmetrized by grow-diag-final-and, which its time does not include. Thot runs with the defaults of sil-machine: hidden
+Markov models, lowercased text, grow-diag-final-and.
 """
 
 import json
@@ -37,7 +37,7 @@ _KIBIBYTES_PER_MEBIBYTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class CorpusFiles:
-    """Corpus: source and target files, which are concatenated, and optional manual links."""
+    """Corpus: source and target files to concatenate, and a file of manual links or None."""
 
     name: str
     source: tuple[str, ...]
@@ -47,7 +47,7 @@ class CorpusFiles:
 
 @dataclass(frozen=True, slots=True)
 class AlignerRow:
-    """Results of one aligner on one corpus: wall-clock and processor time, and error rates given manual links."""
+    """Results of one aligner on one corpus. Error rates are None without manual links."""
 
     corpus: str
     pairs: int
@@ -62,10 +62,10 @@ class AlignerRow:
 
 
 def parse_corpus_files(names: str) -> CorpusFiles:
-    """Return the corpus of one folder, or of several joined by `+`, with the first one's manual links.
+    """Return the corpus of a folder, or of several folders joined by `+`, with the manual links of the first folder.
 
-    A folder contains `corpus.XX` for two languages, in the order of its name (otherwise alphabetical), and optionally
-    `gold.talp` with manual links. Raises `InputError`.
+    A folder contains `corpus.XX` for two languages, and optionally `gold.talp` with manual links. The order of
+    languages is the order in the folder's name, or alphabetical. Raises `InputError`.
     """
     folders = [Path(name) for name in names.split("+")]
     first = folders[0]
@@ -82,7 +82,7 @@ def parse_corpus_files(names: str) -> CorpusFiles:
 
 
 def demo_corpus(folder: Path) -> CorpusFiles:
-    """Write the verses of the demo as files into the folder. All verses have manual links."""
+    """Write the verses of the demo, which have manual links, to files in the folder."""
     from hierogram.tools.demo.data import read_verses
 
     verses = list(read_verses())
@@ -97,7 +97,7 @@ def demo_corpus(folder: Path) -> CorpusFiles:
 
 
 def align_ours(source: Path, target: Path, output: Path, request: AlignOptions) -> float:
-    """Align two files with this package, in this process, and return the seconds."""
+    """Align two files with Hierogram in this process. Returns the seconds."""
     from hierogram.daemon.library.aligning import align
 
     started = time.perf_counter()
@@ -106,7 +106,7 @@ def align_ours(source: Path, target: Path, output: Path, request: AlignOptions) 
 
 
 def align_eflomal(source: Path, target: Path, output: Path) -> float:
-    """Align two files with eflomal's model 3 in both directions, and return the seconds until its links are written."""
+    """Align two files with eflomal's model 3 in both directions. Returns the seconds without symmetrization."""
     import eflomal
     import numpy as np
 
@@ -124,7 +124,6 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
         started = time.perf_counter()
         eflomal.Aligner(model=3).align(s, t, links_filename_fwd=forward, links_filename_rev=backward, quiet=True)
         seconds = time.perf_counter() - started
-        # The source position of each target word, or -1, and the reverse.
         target_links, source_links = (np.full(len(side.words), -1, np.int16) for side in reversed(sides))
         for pair, directions in enumerate(zip(read_links(forward), read_links(backward), strict=True)):
             for i, j in directions[0]:
@@ -137,7 +136,7 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
 
 
 def align_thot(source: Path, target: Path, output: Path) -> float:
-    """Align two files with Thot's hidden Markov models and sil-machine's defaults, and return the seconds."""
+    """Align two files with Thot's hidden Markov models and the defaults of sil-machine. Returns the seconds."""
     from machine.corpora import TextFileTextCorpus
     from machine.translation import SymmetrizationHeuristic
     from machine.translation.thot.thot_hmm_word_alignment_model import ThotHmmWordAlignmentModel
@@ -145,7 +144,7 @@ def align_thot(source: Path, target: Path, output: Path) -> float:
 
     started = time.perf_counter()
     corpus = TextFileTextCorpus(str(source)).align_rows(TextFileTextCorpus(str(target))).lowercase()
-    # The setter is separate from its getter, so mypy does not find it.
+    # `Any`, because mypy does not find a setter that is declared apart from its getter.
     model: Any = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
     model.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
     model.emit_training_alignments = True
@@ -169,7 +168,7 @@ def measure(
     symmetrization: str = EXPECTED,
     first: int | None = None,
 ) -> AlignerRow:
-    """Run one aligner on one corpus, or its first pairs, in a fresh process. Raises `RuntimeError` if it fails."""
+    """Run an aligner on the first pairs of a corpus (None for all) in a new process. Raises `RuntimeError`."""
     source, target, output = folder / "source", folder / "target", folder / "links"
     for path, parts in ((source, corpus.source), (target, corpus.target)):
         lines = b"".join(Path(part).read_bytes() for part in parts).splitlines(keepends=True)
@@ -192,14 +191,14 @@ def measure(
 
 
 def run_one(aligner: str, source: str, target: str, output: str, symmetrization: str, seed: str, threads: str) -> None:
-    """Run one aligner in this process, and print its cost as JSON in the last line of output."""
+    """Run one aligner in this process, and print its seconds, processor seconds and peak memory as a line of JSON."""
     files = Path(source), Path(target), Path(output)
     if aligner == THOT:
         who = resource.RUSAGE_SELF
         before = processor_seconds(who)
         seconds = align_thot(*files)
     elif aligner == EFLOMAL:
-        # The sampler of eflomal is a separate process.
+        # Measure child processes, because the sampler of eflomal is a separate process.
         who = resource.RUSAGE_CHILDREN
         before = processor_seconds(who)
         seconds = align_eflomal(*files)
@@ -232,7 +231,7 @@ def compare(
         list[str],
         typer.Argument(
             metavar="FOLDER...",
-            help=f"Folders with corpora; FOLDER+FOLDER joins two; {DEMO}: the verses of `hierogram demo`.",
+            help=f"Folders with corpora. FOLDER+FOLDER joins two corpora; {DEMO} is the corpus of `hierogram demo`.",
         ),
     ],
     aligner: Annotated[
@@ -245,8 +244,8 @@ def compare(
     symmetrize: Annotated[
         str, typer.Option(help=f"Symmetrization of our aligner: {', '.join(SYMMETRIZATIONS)}.")
     ] = EXPECTED,
-    seed: Annotated[int, typer.Option(help="Seed of our aligner; eflomal has no such option.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of our aligner and eflomal; Thot chooses its own.")] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of our aligner.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of our aligner and eflomal.")] = 2,
     first: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.", show_default="all")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write machine-readable JSON.")] = False,
 ) -> None:

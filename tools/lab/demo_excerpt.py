@@ -8,7 +8,6 @@ import io
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from hierogram.daemon.cli.main import app
@@ -17,7 +16,7 @@ _EXCERPT = re.compile(r"(?<=learns, and prints rules:\n\n```text\n).*?(?=```)", 
 
 
 def run_demo() -> str:
-    """Return the output of `hierogram demo`, run in a temporary folder."""
+    """Run `hierogram demo` in a temporary folder and return the output."""
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         app(["demo"], standalone_mode=False)
@@ -25,22 +24,20 @@ def run_demo() -> str:
 
 
 def excerpt(printed: str) -> str:
-    """Return the first rule of each kind, under the name of the kind."""
-    return "".join(line + "\n" for line in _first_rules(printed))
-
-
-def _first_rules(printed: str) -> Iterator[str]:
+    """Return the first printed rule of each kind, below the name of the kind."""
+    lines = []
     kind = ""
     for line in printed.split("Most used and most probable rules:\n")[1].split("\n\n")[0].splitlines():
         if not line.startswith("    "):
             kind = line
         elif kind:
-            yield from (kind, line)
+            lines += [kind, line]
             kind = ""
+    return "".join(f"{line}\n" for line in lines)
 
 
-def shown(document: str) -> str:
-    """Return the excerpt in the README."""
+def current_excerpt(document: str) -> str:
+    """Return the excerpt that a document contains."""
     match = _EXCERPT.search(document)
     assert match is not None
     return match.group()
@@ -50,7 +47,7 @@ def main() -> None:
     """Replace the excerpt in the file given on the command line."""
     path = Path(sys.argv[1])
     document = path.read_text(encoding="utf-8")
-    path.write_text(document.replace(shown(document), excerpt(run_demo())), encoding="utf-8")
+    path.write_text(document.replace(current_excerpt(document), excerpt(run_demo())), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run notebooks and write the outputs of their cells: no server, no kernel, reproducible outputs.
+"""Run notebooks without a server or kernel, and write the outputs of their cells.
 
 python -m hierogram.tools.lab.notebooks docs/notebooks/*.ipynb
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def iterate_outputs(notebook: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
-    """Run the code cells in order, in one namespace and a temporary folder, and yield the outputs of each."""
+    """Run the code cells in one namespace and a temporary folder. Yield the outputs of each cell."""
     names: dict[str, Any] = {"__name__": "__main__"}
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -30,7 +30,7 @@ def iterate_outputs(notebook: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _run(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run a cell, and return its outputs: the printed text, then the value of its last expression."""
+    """Run a cell. Returns its outputs: the printed text, then the value of the last expression."""
     body = ast.parse(source).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     printed, value = io.StringIO(), None
@@ -40,35 +40,32 @@ def _run(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
             value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
     outputs: list[dict[str, Any]] = []
     if printed.getvalue():
-        outputs.append({"name": "stdout", "output_type": "stream", "text": _lines(printed.getvalue())})
+        lines = printed.getvalue().splitlines(keepends=True)
+        outputs.append({"name": "stdout", "output_type": "stream", "text": lines})
     if value is not None:
-        data = {"text/plain": _lines(repr(value))}
+        data = {"text/plain": repr(value).splitlines(keepends=True)}
         if hasattr(value, "_repr_html_"):
-            data["text/html"] = _lines(value._repr_html_())
+            data["text/html"] = value._repr_html_().splitlines(keepends=True)
         outputs.append({"data": data, "metadata": {}, "output_type": "display_data"})
     return outputs
 
 
-def _lines(text: str) -> list[str]:
-    return text.splitlines(keepends=True)
-
-
-def filled(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return the notebook with the outputs of its cells."""
+def with_outputs(notebook: dict[str, Any]) -> dict[str, Any]:
+    """Run a notebook and return it with the outputs of its cells."""
     outputs = iterate_outputs(notebook)
     cells = [
         cell | ({"outputs": next(outputs), "execution_count": None} if cell["cell_type"] == "code" else {})
         for cell in notebook["cells"]
     ]
-    # Run the generator to its end, which deletes the folder.
+    # Run the generator to its end, so that it deletes the folder.
     assert next(outputs, None) is None
     return notebook | {"cells": cells}
 
 
 def main(paths: list[str]) -> None:
-    """Run the notebooks, and write them with their outputs."""
+    """Run notebooks and write them with their outputs."""
     for path in map(Path, paths):
-        notebook = filled(json.loads(path.read_text(encoding="utf-8")))
+        notebook = with_outputs(json.loads(path.read_text(encoding="utf-8")))
         path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         print(f"{path}: {len(notebook['cells'])} cells")
 

@@ -1,4 +1,4 @@
-"""Write `docs/options.md` and the modules of keyword arguments, all generated from the declared options.
+"""Generate `docs/options.md` and the modules of keyword arguments from the declared options.
 
 python -m hierogram.tools.lab.option_reference
 """
@@ -50,7 +50,7 @@ KEYWORDS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "TuningKeywords": (TuningOptions, "tune"),
     },
 }
-"""Classes of each folder's `keywords.py`: the options that generate it, and the function that takes them."""
+"""Classes of each folder's `keywords.py`, with the options class and the functions that take its keywords."""
 LIBRARY = dict(sorted(one for classes in KEYWORDS.values() for one in classes.items()))
 
 
@@ -68,7 +68,7 @@ def annotation(kind: Any, option: Option) -> str:
 
 
 def keywords(folder: str) -> str:
-    """Return the source of a folder's generated module of keyword arguments."""
+    """Return the source of a folder's module of keyword arguments."""
     parts = []
     for name, (options, function) in KEYWORDS[folder].items():
         fields = []
@@ -93,7 +93,6 @@ def _calls(functions: str) -> str:
 
 
 def _docstring(text: str, width: int = 120) -> str:
-    """Return an indented docstring, wrapped."""
     lines, line = [], '    """'
     for word in text.replace("\\", "\\\\").split(" "):
         if line.strip() and len(line) + len(word) + 4 > width:
@@ -104,7 +103,7 @@ def _docstring(text: str, width: int = 120) -> str:
 
 
 def format_default(field: OptionField) -> str:
-    """Return the default as shown in documents, or ""."""
+    """Return the default of an option for documents, or "" without a default."""
     if field.option.shown is not None:
         return field.option.shown
     if field.required or field.default in (None, (), ""):
@@ -113,7 +112,7 @@ def format_default(field: OptionField) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a value as shown in documents."""
+    """Format a value for documents."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Enum):
@@ -125,7 +124,7 @@ def format_value(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One option, or configuration key, of a table."""
+    """Row of a table: an option or a configuration key."""
 
     declaration: Option | FieldInfo
     option: str
@@ -136,7 +135,7 @@ class Row:
 
 
 def format_range(option: Option) -> str:
-    """Return the range of an option's values."""
+    """Format the range of an option's values."""
     if option.values is not None:
         return ", ".join(option.values)
     bounds = [(">=", option.min), ("<=", option.max), (">", option.above), ("<", option.below)]
@@ -144,7 +143,7 @@ def format_range(option: Option) -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield the commands by name, including commands of extensions."""
+    """Yield names and functions of commands, including commands of extensions."""
     for info in app.registered_commands:
         command = info.callback
         assert command is not None
@@ -152,7 +151,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def sections() -> Iterator[tuple[str, Any]]:
-    """Yield the sections of the configuration by name: classes of keys."""
+    """Yield names and classes of the configuration's sections."""
     for name, info in configuration_type().model_fields.items():
         kind = info.annotation
         if isinstance(kind, type) and (issubclass(kind, BaseModel) or is_dataclass(kind)):
@@ -160,7 +159,7 @@ def sections() -> Iterator[tuple[str, Any]]:
 
 
 def keys(section: Any) -> Iterator[tuple[str, Row]]:
-    """Yield the keys of a section."""
+    """Yield the keys of a section with their rows."""
     if is_dataclass(section):
         for name, field in OptionField.of(cast("type", section)).items():
             yield name, _row_of(field, name)
@@ -175,14 +174,14 @@ def keys(section: Any) -> Iterator[tuple[str, Row]]:
 
 
 def plain_parameters(command: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the flags of a command that Typer declares itself."""
+    """Yield the parameters of a command that are declared by Typer."""
     for name, hint in command.__annotations__.items():
         if get_origin(hint) is Annotated:
             yield from ((name, note) for note in get_args(hint)[1:] if type(note).__name__ == "OptionInfo")
 
 
 def distinct_options() -> dict[str, list[str]]:
-    """Return the names of all options by group; a declaration counts once for all uses, positional ones do not."""
+    """Return the names of all options by group. Each declaration counts once. Positional arguments do not count."""
     seen: dict[int, Any] = {}
     declarations: dict[str, list[str]] = {
         "every command": ["store", "version", "install-completion", "show-completion", "HIEROGRAM_CACHE"]
@@ -208,12 +207,12 @@ def distinct_options() -> dict[str, list[str]]:
 
 
 def tables() -> dict[str, list[Row]]:
-    """Return the rows of the page by group; options of several commands are in the first one's group."""
+    """Return the rows of the page by group. An option of several commands is in the group of the first command."""
     groups: dict[int, list[str]] = {}
     rows: dict[tuple[int, str], tuple[str, Any]] = {}
 
     def note(group: str, declaration: Any, location: str, row: Any) -> None:
-        # Each section of the configuration is shown completely.
+        # Repeat shared options in each section of the configuration, so that sections are complete.
         rows.setdefault((id(declaration), group if group.startswith("[") else ""), (group, row))
         groups.setdefault(id(declaration), []).append(location)
 
@@ -221,7 +220,7 @@ def tables() -> dict[str, list[Row]]:
         for field in (field for _, field in command_options(function).values()):
             note(f"hierogram {command}", field.option, f"`{command}`", _row_of(field))
         for name, info in plain_parameters(function):
-            # In an annotation, Typer interprets the first flag as the default.
+            # In an annotation, Typer stores the first flag as the default.
             first = info.default if str(info.default).startswith("-") else f"--{name}"
             flags = " ".join(f"`{flag}`" for flag in info.param_decls or (first,))
             note(f"hierogram {command}", info, f"`{command}`", Row(info, flags, "", "", info.help, ""))
@@ -289,7 +288,7 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write all files."""
+    """Write all generated files."""
     for folder in KEYWORDS:
         (ROOT / folder / "keywords.py").write_text(keywords(folder), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -1,14 +1,14 @@
-"""Compare raw text with pre-tokenized text through every interface of a store: BLEU and links.
+"""Compare raw text with tokenized text through every interface of a store, and test the tokenizers.
 
     python -m hierogram.tools.lab.raw_text interfaces tatoeba-fr-en --work /tmp/raw
     python -m hierogram.tools.lab.raw_text round-trips tatoeba-fr-en/corpus.* bible-nt/nt.*
     python -m hierogram.tools.lab.raw_text round-trips udhr
 
-For `interfaces` the folder contains `corpus.fr` and `corpus.en`, with tokens separated by spaces. sacremoses turns them
-into raw text. One store tokenizes the raw text, another store gets the same text tokenized in advance. Tokens are
-compared with tokens, text with text (sacreBLEU's 13a). `round-trips` tokenizes the lines of files and detokenizes them;
-the suffix of a file is its language. For a folder of texts it prints a table by script. The even lines are also
-restored by the orthography that is learned from the odd lines.
+For `interfaces`, the folder contains `corpus.fr` and `corpus.en`, with tokens separated by spaces. sacremoses converts
+them to raw text. One store tokenizes the raw text. Another store receives the text tokenized by sacremoses.
+
+`round-trips` tokenizes and detokenizes the lines of files with their language as suffix. For a folder of texts, it
+prints a table by script. Even lines are also detokenized by the orthography learned from odd lines.
 """
 
 import csv
@@ -40,7 +40,7 @@ app = typer.Typer(add_completion=False)
 
 
 def run_command(*arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """Run a command of `hierogram` and return its output. Raises `RuntimeError` if it fails."""
+    """Run a command of `hierogram` and return its output. Raises `RuntimeError` if the command fails."""
     command = [sys.executable, "-m", "hierogram", *arguments]
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if ran.returncode:
@@ -71,8 +71,7 @@ def _bleu(folder: Path, translations: str, text: bool = False) -> float:
     return float(score["scores"][0]["score"])
 
 
-def _served(folder: Path) -> None:
-    """Let a daemon translate the raw test set and align pairs of it, and write its responses."""
+def _translate_by_daemon(folder: Path) -> None:
     with serving('store = "raw.db"\n[translating]\nlm = "raw.lm"\n[http]\nport = 0\n', folder=folder) as address:
         lines = (folder / "test.raw.fr").read_text().splitlines()
         translations: list[str] = []
@@ -83,23 +82,21 @@ def _served(folder: Path) -> None:
 
 
 class RoundTrip(NamedTuple):
-    """Round trip of the lines of one text: tokenized and detokenized.
-
-    `same` is the percentage of lines that the rules alone restore, except for no-break spaces and Unicode forms.
-    `learned` is the percentage of even lines restored exactly after learning from odd lines. `split_words` counts words
-    in which a token begins or ends at a mark, a joiner or a letter-like sign.
-    """
+    """Results for a text that is tokenized and detokenized."""
 
     name: str
     script: str
     lines: int
+    # Percentage of lines that the rules restore, ignoring kinds of spaces and Unicode normalization.
     same: float
+    # Percentage of even lines that are restored exactly after learning from odd lines.
     learned: float
+    # Number of words in which a token begins or ends at a mark, a joiner or a letter-like sign.
     split_words: int
 
 
 def round_trip(path: Path, language: str) -> RoundTrip:
-    """Tokenize the lines of a file and detokenize them; lines of tokens are detokenized first."""
+    """Tokenize and detokenize the lines of a file. If the lines are tokenized, detokenizes them first."""
     rules = find_language(language)
     lines = [line.rpartition("\t")[2] for line in path.read_text().splitlines()]
     if looks_tokenized(True, lines):
@@ -150,7 +147,7 @@ def _count_split_words(text: str, tokens: Sequence[str], apostrophes: bool) -> i
 
 
 def languages_in(folder: Path) -> dict[Path, str]:
-    """Return the language of each text of a folder: from the column `bcp47` of `index.tsv`, or from its file name."""
+    """Return the language of each text of a folder, from the column `bcp47` of `index.tsv` or from the file name."""
     index = folder / "index.tsv"
     rows = csv.DictReader(index.open(), delimiter="\t") if index.exists() else ()
     named = {row["code"]: row["bcp47"] for row in rows}
@@ -175,7 +172,7 @@ def by_script(round_trips: Iterable[RoundTrip]) -> Iterator[str]:
 
 
 def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
-    """Yield the round trips of texts. Skips texts whose tokenizer is not installed, and prints a note."""
+    """Yield the round trips of texts. Skips texts for which no tokenizer is installed, with a note."""
     for text, language in languages.items():
         try:
             yield round_trip(text, language)
@@ -187,7 +184,7 @@ def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
 def round_trips(
     paths: Annotated[list[Path], typer.Argument(exists=True, help="Files with their language as suffix, or a folder.")],
 ) -> None:
-    """Print the number of lines unchanged by tokenizing and detokenizing: by file, or by script."""
+    """Print the percentage of lines that tokenizing and detokenizing does not change, by file or by script."""
     for path in paths:
         if path.is_dir():
             print("\n".join(by_script(_round_trips(languages_in(path)))))
@@ -204,7 +201,7 @@ def interfaces(
     held_out: Annotated[int, typer.Option(min=1, help="Number of tuning pairs, and of test pairs.")] = 500,
     sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after the burn-in.")] = 30,
 ) -> None:
-    """Print a line for each interface. BLEU of tokens and text differ, as 13a tokenizes text differently."""
+    """Print BLEU for each interface. BLEU of tokens is not comparable with BLEU of text, which sacreBLEU tokenizes."""
     from sacremoses import MosesDetokenizer
 
     folder = work
@@ -252,8 +249,8 @@ def interfaces(
         for k, link_options in tokenization.items()
     ]
     print(f"align --tokenize        same links as from tokens: {links[0] == links[1]}")
-    # Last, because a daemon continues to sample.
-    _served(folder)
+    # Run the daemon last, because it changes the store by sampling.
+    _translate_by_daemon(folder)
     print(f"{'/v1/translate':22}  BLEU {_bleu(folder, 'served.out', True):.2f} of text")
 
 

@@ -2,9 +2,9 @@
 
     python -m hierogram.tools.lab.reliability gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
-Only links of the alignment are counted, since users see no others. Manual links are sure or possible, so a link is
-correct in two ways: if it is sure, or if it is sure or possible. The calibration error is the mean difference between
-probability and share of correct links over bins of a tenth, weighted by links.
+A link counts as correct if it is a sure manual link, or alternatively if it is a sure or possible manual link. The
+calibration error is the mean difference between probability and share of correct links, over bins of width 0.1 that are
+weighted by their links.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,17 +16,17 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align
+from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.tools.alignment_scores import GoldLinks, read_gold
-from hierogram.tools.lab.compare_aligners import CorpusFiles, parse_corpus_files
+from hierogram.tools.lab.compare_aligners import parse_corpus_files
 
 BINS = 10
 
 
 class DecodedLinks(NamedTuple):
-    """Decoded links: probabilities float64[L], and masks bool[L] of links that are sure, and sure or possible."""
+    """L decoded links: probabilities float64[L], and masks bool[L] of sure links, and of sure or possible links."""
 
     probabilities: NDArray[np.float64]
     sure: NDArray[np.bool_]
@@ -34,7 +34,7 @@ class DecodedLinks(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """Links of a range of probabilities: number, mean probability, and share of correct ones."""
+    """Links in a range of probabilities: number, mean probability, and share of correct links."""
 
     links: int
     probability: float
@@ -42,7 +42,7 @@ class Bin(NamedTuple):
 
 
 def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[GoldLinks]) -> DecodedLinks:
-    """Return the links of the pairs with manual links, which are first."""
+    """Return the decoded links of the first pairs, which have manual links."""
     bins = [
         (probability, (i, j) in right.sure, (i, j) in right.possible)
         for links, right in zip(aligned, gold, strict=False)
@@ -53,7 +53,7 @@ def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[Go
 
 
 def make_bins(probabilities: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Bin]:
-    """Return the bins that have links, in ascending order."""
+    """Return the bins with links, in ascending order."""
     number = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
     chosen = (np.flatnonzero(number == k) for k in range(BINS))
     return [
@@ -62,15 +62,9 @@ def make_bins(probabilities: NDArray[np.float64], right: NDArray[np.bool_]) -> l
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
-    """Return the mean difference between probability and share, weighted by links; 0 without links."""
+    """Return the mean absolute difference between probability and share, weighted by links; 0 without links."""
     links = sum(bucket.links for bucket in bins)
     return sum(bucket.links * abs(bucket.probability - bucket.share) for bucket in bins) / max(links, 1)
-
-
-def align_corpus(corpus: CorpusFiles, seed: int) -> AlignedCorpus:
-    """Align all sentences of a corpus by default options."""
-    source, target = (chain.from_iterable(map(read_sentences, paths)) for paths in (corpus.source, corpus.target))
-    return align(source, target, AlignOptions(seed=seed))
 
 
 def main(
@@ -83,8 +77,9 @@ def main(
     for names in folders:
         corpus = parse_corpus_files(names)
         if corpus.gold is None:
-            raise InputError(f"{names}: has no manual links")
-        judged = judge(align_corpus(corpus, seed), read_gold(corpus.gold))
+            raise InputError(f"{names}: no manual links: add gold.talp to the first folder")
+        source, target = (chain.from_iterable(map(read_sentences, paths)) for paths in (corpus.source, corpus.target))
+        judged = judge(align(source, target, AlignOptions(seed=seed)), read_gold(corpus.gold))
         bins = [make_bins(judged.probabilities, right) for right in (judged.possible, judged.sure)]
         possible, sure = map(calibration_error, bins)
         typer.echo(

@@ -1,8 +1,8 @@
-"""Build the documents as a site: README and docs/, notebooks, and a reference from docstrings; links are checked.
+"""Build a website from the README, docs/, notebooks and docstrings, and check its links.
 
     python -m hierogram.tools.lab.site -o site
 
-Requires the extra `site`. Links to source files, which are not pages, become plain names.
+Requires the extra `site`. Links to source files are replaced by their text.
 """
 
 import inspect
@@ -28,7 +28,7 @@ _TOP = ("CONTRIBUTING.md", "CHANGELOG.md")
 
 
 def pages() -> dict[str, str]:
-    """Return the site's Markdown pages by path."""
+    """Return the Markdown pages of the site by path."""
     texts = {README: (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")}
     for name in _TOP:
         texts[name] = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
@@ -59,7 +59,7 @@ def _plain_sources(page: str, text: str) -> str:
 
 
 def notebook_page(notebook: dict[str, Any]) -> str:
-    """Return a notebook as Markdown: texts, cells, and their outputs."""
+    """Convert a notebook with its outputs to Markdown."""
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
@@ -78,7 +78,7 @@ def notebook_page(notebook: dict[str, Any]) -> str:
 
 
 def reference() -> str:
-    """Return the reference of the library: each public name, its signature, and its docstring."""
+    """Return the reference of the library: signature and docstring of each public name."""
     parts = ["# Reference", "All names of `import hierogram as hg`; [From Python](library.md) shows them at work."]
     for name in sorted(hierogram._MODULES, key=str.lower):
         parts += _described(name, getattr(hierogram, name))
@@ -99,16 +99,16 @@ def _described(name: str, member: Any) -> Iterator[str]:
 def _documented(name: str, member: Any) -> Iterator[str]:
     if callable(member) and not (inspect.isclass(member) and issubclass(member, Exception)):
         signature = re.sub(r"\b(hierogram|numpy|typing|collections)\.(\w+\.)*", "", str(inspect.signature(member)))
-        # Remove the quotes of quoted annotations.
+        # Some annotations are quoted in the source. Show them without quotes.
         signature = re.sub(r"((?:: |-> ))'([^']*)'", r"\1\2", signature)
-        # Declarations of options are only for the command line.
+        # Remove declarations of options, which are only for the command line.
         signature = re.sub(r"Annotated\[(.*?), Option\(.*?\)\]", r"\1", signature)
         yield f"```python\n{name}{signature}\n```"
     yield inspect.getdoc(member) or ""
 
 
 def llms_text(page_texts: dict[str, str]) -> str:
-    """Return the contents of llms.txt: each page with its first sentence or line."""
+    """Return the content of llms.txt: a list of pages with their first sentences."""
     lines = ["# Hierogram", "", "> Learn synchronous grammars from growing parallel corpora.", "", "## Pages", ""]
     for name, text in page_texts.items():
         title, _, rest = text.partition("\n")
@@ -135,7 +135,7 @@ def stage(folder: Path) -> None:
 
 
 def build(output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")] = Path("site")) -> None:
-    """Build the site into a folder. Raises `UsageError` if a link is broken, or if the builder is not installed."""
+    """Build the site into a folder. Raises `UsageError` if a link is broken or the builder is not installed."""
     with tempfile.TemporaryDirectory() as folder:
         stage(Path(folder))
         command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
@@ -144,7 +144,7 @@ def build(output: Annotated[Path, typer.Option("--output", "-o", help="Folder of
             printed = re.sub(r"\x1b\[[0-9;]*m", "", ran.stdout + ran.stderr).partition("Traceback")[0].strip()
             raise UsageError(f"the site cannot be built (it needs the extra `site`):\n{printed}")
         shutil.copytree(Path(folder) / "site", output, dirs_exist_ok=True)
-        # llms.txt links to the Markdown pages.
+        # Copy the Markdown pages also, because llms.txt links to them.
         shutil.copytree(Path(folder) / "pages", output, dirs_exist_ok=True)
 
 

@@ -1,9 +1,9 @@
-"""Compare tree-substitution grammars with the PCFG of the same treebank: scores over several seeds, sizes, curves.
+"""Compare tree-substitution grammars with the PCFG of the same treebank by parsing scores, over several seeds.
 
     python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --figure learning.png
 
-The treebank is split by order into training, development and test trees. Every run is saved when it is done, and
-saved runs are not repeated, so an interrupted comparison can be continued.
+The first trees of the treebank are training trees, then follow development and test trees. The same command continues
+an interrupted run.
 """
 
 import json
@@ -47,9 +47,9 @@ SAMPLED_MER = "mer, sampled"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: a grammar of the first `train` trees, scored on `test` trees after the first `skip`.
+    """Run: a grammar of the first `train` trees, scored on `test` trees after the first `skip` trees.
 
-    `seed` 0 is the PCFG; a TSG is sampled for `annealing` + `sweeps` sweeps over the base distribution `base`.
+    Seed 0 is the PCFG. Other seeds sample a TSG with base distribution `base` for `annealing` + `sweeps` sweeps.
     """
 
     treebank: str
@@ -64,7 +64,7 @@ class Task:
 
 
 def run(task: Task) -> dict[str, Any]:
-    """Learn and score, and return the results."""
+    """Learn a grammar and score its parses. Returns the results."""
     transformations = Transformations()
     trees = [clean_tree(tree, transformations) for tree in read_trees(task.treebank, task.skip + task.test)]
     gold = trees[task.skip :]
@@ -95,7 +95,7 @@ def run(task: Task) -> dict[str, Any]:
 def sampled_grammar(
     train: Sequence[Tree], task: Task
 ) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
-    """Sample; return the grammar of the last sweep, its priors, and its curve: sweep, log-likelihood, fragments."""
+    """Sample a TSG. Returns its last grammar, its priors, and (sweep, log-likelihood, fragments) of some sweeps."""
     from hierogram.daemon.learning.kinds.trees import TreeChain
     from hierogram.samplers.grammar.schedules import Annealing
     from hierogram.tools.lab.measures.treebanks import count_fragments, parse_fragments, sample_treebank
@@ -125,7 +125,7 @@ def parsed_scores(
     transformations: Transformations,
     task: Task,
 ) -> dict[str, Any]:
-    """Return scores by method, sentences per second by MER, and the number without a parse."""
+    """Parse the test trees. Returns scores by method, sentences per second by MER, and number of flat parses."""
     approximation = approximate(grammar, transformations.root, priors, smoothed=task.seed > 0, base=task.base)
     exact = Parser(approximation, transformations.root, 0, task.seed)
     trees_by_criterion: dict[str, list[Tree]] = {}
@@ -136,7 +136,7 @@ def parsed_scores(
         started = time.perf_counter()
         parsed = exact.parse(words, number, (MER,))
         if number > 0:
-            # The first sentence may include compilation.
+            # Omit the first sentence, which may include compilation.
             seconds += time.perf_counter() - started
         flat += not parsed.found
         guesses = {**parsed.trees, **exact.parse(words, number, (MPD,)).trees}
@@ -162,19 +162,19 @@ METHODS = {
 }
 
 
-def named(row: dict[str, Any]) -> str:
-    """Return the name of a run's grammar, with the base distribution of a TSG."""
+def grammar_name(row: dict[str, Any]) -> str:
+    """Return the name of a run's grammar, including the base distribution of a TSG."""
     return f"{TSG}, {BASE_NAMES[row['task']['base']]}" if row["grammar"] == TSG else PCFG
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the scores as Markdown: means over the seeds, with standard deviations."""
+    """Return a Markdown table of the scores: means and standard deviations over the seeds."""
     lines = [
         "| grammar | rules | tree | precision | recall | F1 | F1, ≤ 40 words | exact |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for kind in dict.fromkeys(map(named, rows)):
-        chosen_rows = [row for row in rows if named(row) == kind]
+    for kind in dict.fromkeys(map(grammar_name, rows)):
+        chosen_rows = [row for row in rows if grammar_name(row) == kind]
         for method, name in METHODS.items():
             scores = [row["scores"][method] for row in chosen_rows if method in row["scores"]]
             if not scores:
@@ -203,7 +203,7 @@ def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path
         for row in runs:
             if row["curve"]:
                 sweeps, likelihoods, sizes = zip(*row["curve"], strict=True)
-                panels[0].plot(sweeps, likelihoods, label=f"{named(row)}, seed {row['task']['seed']}")
+                panels[0].plot(sweeps, likelihoods, label=f"{grammar_name(row)}, seed {row['task']['seed']}")
                 panels[1].plot(sweeps, sizes)
         panels[0].set(xlabel="sweeps", ylabel="log-likelihood")
         panels[0].legend(loc="lower right")
@@ -224,10 +224,10 @@ def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path
 
 @dataclass(frozen=True, slots=True)
 class RunSet:
-    """The runs to compare."""
+    """Options of the runs."""
 
     train: Annotated[int, Option("Number of training trees, from the beginning of the file.", min=1)] = 2000
-    dev: Annotated[int, Option("Number of development trees, the next ones, for the learning curve.", min=0)] = 200
+    dev: Annotated[int, Option("Number of development trees for the learning curve.", min=0)] = 200
     test: Annotated[int, Option("Number of test trees, after the development trees.", min=1)] = 400
     seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 5
     annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", min=0)] = 400
@@ -241,7 +241,7 @@ class RunSet:
 def compare(
     runs: RunSet,
     treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
-    results: Annotated[Path, typer.Option(help="JSON file of runs; runs in it are not repeated.")],
+    results: Annotated[Path, typer.Option(help="JSON file of runs; existing runs are reused.")],
     figure: Annotated[Path | None, typer.Option(help="PNG file of learning curves.")] = None,
 ) -> None:
     """Score TSGs of several seeds and the PCFG on a treebank, and write the table as Markdown."""
@@ -266,7 +266,7 @@ def compare(
     for row in rows[: len(tasks)]:
         task, flat = row["task"], row["flat"]
         print(
-            f"{named(row)} seed {task['seed']}: {row['rules']:,} rules in {row['learning_seconds']:.0f} s, "
+            f"{grammar_name(row)} seed {task['seed']}: {row['rules']:,} rules in {row['learning_seconds']:.0f} s, "
             f"MER {row['sentences_per_second']:.1f} sentences/s, {flat} without a parse"
         )
     if figure:

@@ -16,7 +16,7 @@ from hierogram.samplers.charts.dense import RuleSides
 from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
 from hierogram.samplers.scores.lexicon import Lexicon, LinkCounts, SideCounts, count_neighbors
-from hierogram.samplers.scores.scorer import KnownRules, ScoredPairs
+from hierogram.samplers.scores.scorer import KnownRules, PairsToScore
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import Settings
@@ -211,23 +211,23 @@ class LearnedCounts:
             pooled,
         )
 
-    def load_pairs(self, rows: Sequence[PairRow]) -> ScoredPairs:
+    def load_pairs(self, rows: Sequence[PairRow]) -> PairsToScore:
         """Return stored pairs with their own contributions to the counts."""
         source = self.word_ids(0, (row.source.split(" ") for row in rows))
         target = self.word_ids(1, (row.target.split(" ") for row in rows))
         linked, linked_to, first = read_links(valid_alignments(rows))
         rule, uses, rule_first = self._own_rules(rows)
-        return ScoredPairs(
+        return PairsToScore(
             *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rule, uses,
             rule_first,
         )  # fmt: skip
 
-    def load_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> ScoredPairs:
+    def load_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> PairsToScore:
         """Return pairs that are not stored, from their words."""
         source = self.word_ids(0, (source for source, _ in texts))
         target = self.word_ids(1, (target for _, target in texts))
         empty, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
-        return ScoredPairs(
+        return PairsToScore(
             *source, *target, empty, first, empty, first, empty, empty, first, empty, empty, first
         )
 

@@ -16,15 +16,15 @@ from hierogram.samplers.charts.dense import NEEDED
 from hierogram.samplers.scores.lexicon import FEATURES, make_facts
 from hierogram.samplers.scores.scorer import (
     DERIVATION,
-    FACTS,
     INDEPENDENT,
     LINKS,
     LOG_PROBABILITY,
     PIECES,
+    RESULT_SIZE,
     UNSEEN,
-    Scored,
-    ScoredPairs,
+    PairsToScore,
     ScorerCapacities,
+    ScoreResults,
     ScorerScratch,
     list_features,
     make_scorer_scratch,
@@ -161,7 +161,7 @@ class Scorer:
         self._free_scratches.append((capacities, scratch))
         return list(map(_number_or_none, log_probabilities.tolist()))
 
-    def _take_scratch(self, pairs: ScoredPairs) -> tuple[ScorerCapacities, ScorerScratch]:
+    def _take_scratch(self, pairs: PairsToScore) -> tuple[ScorerCapacities, ScorerScratch]:
         firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
         longest = max(int(np.diff(first).max(initial=1)) for first in firsts)
         links = int(np.diff(pairs.link_first).max(initial=1))
@@ -178,11 +178,11 @@ class Scorer:
     def _make_scratch(self, capacities: ScorerCapacities) -> ScorerScratch:
         return make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, self._exact)
 
-    def _run_kernels(self, pairs: ScoredPairs) -> Scored:
+    def _run_kernels(self, pairs: PairsToScore) -> ScoreResults:
         number = len(pairs.source_first) - 1
         links = int((np.diff(pairs.source_first) * np.diff(pairs.target_first)).sum())
-        scored = Scored(
-            np.empty((number, FACTS)), np.empty((number, 2, 2)), np.empty((links, 2), np.int32), np.empty(links)
+        scored = ScoreResults(
+            np.empty((number, RESULT_SIZE)), np.empty((number, 2, 2)), np.empty((links, 2), np.int32), np.empty(links)
         )
         capacities, scratch = self._take_scratch(pairs)
         model = self.learned.rules, self.learned.lexicon, self._classifiers, self._exact, _MIN_PROBABILITY
@@ -191,7 +191,7 @@ class Scorer:
             done, written = score_pairs(done, pairs, *model, scratch, scored, written)
             if done == number:
                 break
-            missing = int(scratch.room.sizes[NEEDED])
+            missing = int(scratch.dense.sizes[NEEDED])
             padding = {"seats": 2 * missing} if missing > 0 else {"rules": -2 * missing}
             capacities = capacities._replace(**padding)
             scratch = self._make_scratch(capacities)
@@ -199,7 +199,7 @@ class Scorer:
         return scored
 
     def _make_scores(
-        self, pairs: ScoredPairs, scored: Scored, texts: Sequence[tuple[Sequence[str], Sequence[str]]]
+        self, pairs: PairsToScore, scored: ScoreResults, texts: Sequence[tuple[Sequence[str], Sequence[str]]]
     ) -> list[PairScore]:
         tokens = np.diff(pairs.source_first) + np.diff(pairs.target_first)
         numbers = scored.numbers
@@ -249,7 +249,7 @@ class Scorer:
         none = np.empty((0, FEATURES))
         return train(np.concatenate([none, *original]), np.concatenate([none, *corrupted]), report_progress)
 
-    def _features(self, pairs: ScoredPairs, side: int) -> NDArray[np.float64]:
+    def _features(self, pairs: PairsToScore, side: int) -> NDArray[np.float64]:
         first = pairs.target_first if side else pairs.source_first
         features = np.empty((int(first[-1]), FEATURES))
         longest = max(

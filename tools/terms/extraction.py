@@ -538,7 +538,7 @@ def terms(
     options = resolve_options(TermOptions, options, chosen)
     with store.store.snapshot() as snapshot, tempfile.TemporaryFile() as file:
         settings = snapshot.settings()
-        if find_notation(settings.grammar).takes != PAIRS:
+        if find_notation(settings.grammar).input_kind != PAIRS:
             raise WrongKindError(
                 f"{store.url}: term extraction requires bilingual pairs, but this store contains monolingual trees"
             )

@@ -74,7 +74,7 @@ def _warm_up(notation: "Notation", loaded: "LoadedBatch", state: "State") -> Non
     from hierogram.samplers.grammar.kinds import TRANSLATION
     from hierogram.tools.translation.translating import warm_up
 
-    if TRANSLATION in notation.offers:
+    if TRANSLATION in notation.capabilities:
         warm_up(loaded, state)
 
 

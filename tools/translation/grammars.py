@@ -236,9 +236,9 @@ class StoreGrammar:
 
     def __init__(self, store: Store, options: ExportOptions, bar: Progress) -> None:
         notation = find_notation(store.settings().grammar)
-        if TRANSLATION not in notation.offers:
+        if TRANSLATION not in notation.capabilities:
             raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
-        self.grows = LINKS in notation.offers
+        self.grows = LINKS in notation.capabilities
         """True if new pairs can be added, which requires rules with links from pairs."""
         self._store = store
         self._plan = replace(resolve_plan(replace(options, format=_TABLE), notation), nonempty_sides=not self.grows)

@@ -56,7 +56,7 @@ class HeldOut:
 def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator[HeldOut]:
     """Hold out up to `max_pairs` random pairs, in a copy that is deleted when the context ends."""
     notation = find_notation(store.settings().grammar)
-    if TRANSLATION not in notation.offers:
+    if TRANSLATION not in notation.capabilities:
         raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
     if sqlite_file(parse_url(store.url)) is None:
         raise UsageError(f"{store.url}: holding out pairs requires an SQLite store: pass sentences to tune on")

@@ -119,7 +119,7 @@ def load_grammar(
     """
     settings = store.settings()
     notation = find_notation(settings.grammar)
-    if FRAGMENTS not in notation.offers:
+    if FRAGMENTS not in notation.capabilities:
         raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are not tree fragments")
     treebank = read_treebank(store)
     with store.snapshot() as snapshot:

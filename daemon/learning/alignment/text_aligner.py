@@ -69,7 +69,7 @@ class TextAligner:
     def __init__(self, store: Store) -> None:
         settings = store.settings()
         notation = find_notation(settings.grammar)
-        if notation.takes != PAIRS:
+        if notation.input_kind != PAIRS:
             raise WrongKindError(f"{store.url}: {notation.cannot('align')}: its sentences are monolingual")
         self._store = store
         self._seed = settings.seed

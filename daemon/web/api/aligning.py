@@ -175,7 +175,7 @@ def link_routes(context: WebContext) -> APIRouter:
 
     def correct(pair_id: int, corrected_links: KnownLinks, origin: str) -> bool:
         notation = service.opened.notation()
-        if notation.takes != PAIRS:
+        if notation.input_kind != PAIRS:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
         _, word_pair = find_in_words(service, pair_id)
         try:

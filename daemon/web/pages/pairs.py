@@ -39,7 +39,7 @@ def pair_routes(page: PageContext) -> APIRouter:
         query_values(request)
         _require_daemon(page)
         with page.read() as snapshot:
-            pair, unit = _require_pair(snapshot, pair_id), snapshot.notation.one
+            pair, unit = _require_pair(snapshot, pair_id), snapshot.notation.singular
         action = request.url.path
         token = page.sessions.form_token(request.cookies.get(COOKIE), action)
         return page.render_html(request, "withdraw", {"pair": pair, "one": unit, "action": action, "form_token": token})
@@ -60,7 +60,7 @@ def pair_routes(page: PageContext) -> APIRouter:
             requested = snapshot.transaction.row(query, False, pair_id=pair_id)
             if requested is None:
                 return RedirectResponse(f"/pairs/{_require_pair(snapshot, pair_id).id}", HTTPStatus.SEE_OTHER)
-        content = {"id": pair_id, "one": snapshot.notation.one, "pending": requested[0] is None}
+        content = {"id": pair_id, "one": snapshot.notation.singular, "pending": requested[0] is None}
         return page.render_html(request, "withdrawn", content)
 
     return router
@@ -77,7 +77,7 @@ def _require_daemon(page: PageContext) -> Service:
 def _require_pair(snapshot: PageSnapshot, pair_id: int) -> PairRecord:
     pair = find_pair(snapshot.transaction, pair_id)
     if pair is None:
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"{snapshot.notation.one} {pair_id} not found")
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"{snapshot.notation.singular} {pair_id} not found")
     return pair
 
 
@@ -88,7 +88,7 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
     from hierogram.storage.pairs.pairs import pairs_by_id
 
     transaction, settings, notation, view = snapshot
-    bilingual = notation.takes == PAIRS
+    bilingual = notation.input_kind == PAIRS
     alignment = pair.alignment if bilingual else ""
     word_pair = view.pair(pair.source, pair.target if bilingual else "", alignment)
     sides = sentences(*word_pair[:3])

@@ -178,8 +178,8 @@ class PageContext:
             content = {
                 **content,
                 "sql": snapshot.transaction.statements,
-                "_one": snapshot.notation.one,
-                "_many": snapshot.notation.many,
+                "_one": snapshot.notation.singular,
+                "_many": snapshot.notation.plural,
                 "_symbols": lambda side: split_symbols(side, snapshot.settings),
             }
         if request.url.path.endswith(JSON_SUFFIX):
@@ -249,7 +249,7 @@ def is_side(text: str) -> bool:
 
 def split_symbols(side: str, settings: Settings) -> list[Symbol]:
     """Return the symbols of a rule side, in words. Other texts, such as tree fragments, are one symbol."""
-    if FRAGMENTS in find_notation(settings.grammar).offers or not is_side(side):
+    if FRAGMENTS in find_notation(settings.grammar).capabilities or not is_side(side):
         return [Symbol(side)]
     parts = WordView(settings.word_parts).symbols(parse_side(side))
     return [

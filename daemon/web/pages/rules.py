@@ -40,7 +40,7 @@ def rule_routes(page: PageContext) -> APIRouter:
                     SOURCE: details.find_competing_rules(transaction, SOURCE, source, _COMPETING_RULES),
                     TARGET: details.find_competing_rules(transaction, TARGET, target, _COMPETING_RULES),
                 },
-                "two_sides": TWO_SIDES in snapshot.notation.offers,
+                "two_sides": TWO_SIDES in snapshot.notation.capabilities,
                 "_sides": (view.side(source), view.side(target)),
             }
         return page.render(request, "rule", content, snapshot)

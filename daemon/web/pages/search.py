@@ -60,13 +60,13 @@ def search_routes(page: PageContext) -> APIRouter:
                 "query": asdict(query),
                 "store": {name: getattr(status, name) for name in ("rules_in_use", "rule_tokens", "pairs")},
                 "corpora": [name for (name,) in transaction.rows("SELECT name FROM corpora ORDER BY name", False)],
-                "two_sides": TWO_SIDES in notation.offers,
+                "two_sides": TWO_SIDES in notation.capabilities,
                 "_values": {name: field.option.values for name, field in OptionField.of(Query).items()},
             }
             if phrase.words:
                 content |= _results(snapshot, phrase, query, parameters)
             else:
-                trees = FRAGMENTS in notation.offers
+                trees = FRAGMENTS in notation.capabilities
                 content |= {"rules": [], "known_labels": known_labels(transaction)[:_LABELS] if trees else []}
         return page.render(request, "search", content, snapshot)
 
@@ -126,7 +126,7 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
         query = replace(query, side=guess_side(transaction, phrases))
     side = query.side
     results = search(transaction, phrases[side], query, _parse_cursor(parameters.get("after")))
-    vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
+    vocabulary = side if TWO_SIDES in notation.capabilities else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     repeated = {name: value for name, value in parameters.items() if name != "after"}
     after = _format_cursor(results.next)
@@ -157,7 +157,7 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
         ),
         "_reading": lambda variant: build_url("/search", **repeated | {"q": variant}),
         "_exact": results.exact,
-        "_on_other_side": TWO_SIDES in notation.offers and phrase_occurs(transaction, other, phrases[other]),
+        "_on_other_side": TWO_SIDES in notation.capabilities and phrase_occurs(transaction, other, phrases[other]),
         "_other": build_url("/search", **repeated | {"side": other}),
         "_next": build_url("/search", **repeated | {"side": side, "after": after}) if after else None,
         "_continued": "after" in parameters,

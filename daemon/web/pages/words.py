@@ -44,7 +44,7 @@ def word_routes(page: PageContext) -> APIRouter:
 
 def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
     transaction, _, notation, view = snapshot
-    two_sides = TWO_SIDES in notation.offers
+    two_sides = TWO_SIDES in notation.capabilities
     parts = view.parts(side == TARGET, token)
     phrase = Phrase(tuple(parts.split(" ")))
     count = words.count_word(transaction, side, parts)
@@ -86,7 +86,7 @@ def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
 
 def _line(row: PairRow, side: str, token: str, notation: Notation, view: WordView) -> dict[str, Any]:
     """Return a pair as a line of a concordance, with the positions of the word and of the words linked to it."""
-    bilingual = notation.takes == PAIRS
+    bilingual = notation.input_kind == PAIRS
     pair = view.pair(row.source, row.target if bilingual else "", row.alignment if bilingual else "")
     links = parse_links(pair.alignment)
     on_target = side == TARGET and bilingual

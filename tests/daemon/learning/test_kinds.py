@@ -27,7 +27,7 @@ from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.service import warm_up
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.derivations import State, initial_state
-from hierogram.samplers.grammar.kinds import NOTATIONS, PAIRS, SOURCE, TARGET, Notation, WordPlace
+from hierogram.samplers.grammar.kinds import NOTATIONS, PAIRS, SOURCE, TARGET, Notation, WordSide
 from hierogram.samplers.grammar.rules import RuleUse, unescape_terminal
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import JOINED
@@ -36,7 +36,7 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 NAME = "whole pairs"
-WORDS = (WordPlace(SOURCE, SOURCE, unescape_terminal), WordPlace(TARGET, TARGET, unescape_terminal))
+WORDS = (WordSide(SOURCE, SOURCE, unescape_terminal), WordSide(TARGET, TARGET, unescape_terminal))
 
 
 class WholePairsChain(Chain):

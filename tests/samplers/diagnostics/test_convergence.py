@@ -15,7 +15,7 @@ from hierogram.samplers.diagnostics.convergence import (
     SOUND,
     STUCK,
     Draws,
-    count_flags,
+    count_verdicts,
     r_hat,
     summarize,
     tail_size,
@@ -135,4 +135,4 @@ def test_drifting_chains_are_flagged(sign: int) -> None:
 
 
 def test_verdicts_are_counted() -> None:
-    assert count_flags([SOUND, APART, SOUND]) == {SOUND: 2, APART: 1}
+    assert count_verdicts([SOUND, APART, SOUND]) == {SOUND: 2, APART: 1}

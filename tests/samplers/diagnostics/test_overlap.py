@@ -63,5 +63,5 @@ def test_a_watch_records_totals_and_counts() -> None:
     assert look_up_counts(table, keys).tolist() == [1, 0, 3]
     watch = ChainTrace(keys)
     for likelihood in (-7.5, -7.0):
-        watch.note(likelihood, table)
+        watch.record(likelihood, table)
     assert watch.draws().tolist() == [[-7.5, -7.0], [6, 6], [3, 3], [1, 1], [0, 0], [3, 3]]

@@ -143,7 +143,7 @@ def test_changes_are_differences_of_records(first: int, second: int) -> None:
 def entries(averages: Averages, pair: int) -> NDArray[np.void]:
     """Return the entries of a pair."""
     first = int(averages.first[pair])
-    return averages.entry[first : first + int(averages.taken[pair])]
+    return averages.entry[first : first + int(averages.entry_counts[pair])]
 
 
 def test_weights_are_rounded_means_of_the_entries() -> None:

@@ -15,7 +15,7 @@ from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.compositions import Ngrams, add_ngrams, empty_ngrams, expected_occurrences
 from hierogram.samplers.forests.compositions import compositions as composed
 from hierogram.samplers.forests.derivations import Batch
-from hierogram.samplers.grammar.rules import SHORT, render_side
+from hierogram.samplers.grammar.rules import MAX_SHORT_SOURCE, render_side
 
 NO_NGRAMS = empty_ngrams()
 
@@ -32,7 +32,7 @@ def test_the_kernel_makes_the_twin_s_compositions(span_limit: int) -> None:
     assert {len(rule.source) for rule in expected} == set(range(1, min(span_limit or 5, 5) + 1))
     assert {sum(isinstance(symbol, int) for symbol in rule.source) for rule in expected} == {0, 1}
     rows = np.arange(len(found.keys)) % 3 == 1
-    some = add_fragments(empty_deltas(), batch, found.chosen(rows))
+    some = add_fragments(empty_deltas(), batch, found.select(rows))
     # Each rule has the key under which it is counted.
     assert set(some.keys[: some.entries, 1].tolist()) == set(found.keys[rows].tolist())
     assert any(n > 1 for n in expected.values())
@@ -72,7 +72,7 @@ def test_expected_occurrences_of_compositions_match_the_twin(counted: tuple[list
     twins = {side: twin(side, sentences) for side in {rule.source for rule in rules}}
     expected = np.array([twins[rule.source] for rule in rules])
     assert texts == pytest.approx(expected, rel=1e-9)
-    long = np.array([len(rule.source) > SHORT for rule in rules])
+    long = np.array([len(rule.source) > MAX_SHORT_SOURCE for rule in rules])
     assert found.expected == pytest.approx(np.where(long, expected, 0.0), rel=1e-9)
     assert 100 < long.sum() < len(rules) - 100
     assert np.ptp(np.log(expected[long])) > 5
@@ -92,7 +92,7 @@ def test_each_ngram_has_its_own_count(counted: tuple[list[Forest], Batch, Ngrams
     forests, _, ngrams = counted
     exact = all_ngrams(forests)
     assert sorted(ngrams.counts[ngrams.keys != 0].tolist()) == sorted(exact.values())
-    assert ngrams.taken == len(exact) == np.count_nonzero(ngrams.keys)
+    assert ngrams.distinct == len(exact) == np.count_nonzero(ngrams.keys)
     assert ngrams.words == sum(len(forest.source) for forest in forests)
     assert not ngrams.counts[ngrams.keys == 0].any()
 
@@ -102,7 +102,7 @@ def test_a_table_grows_before_it_is_full(varied: list[Forest]) -> None:
     for k in range(0, len(varied), 10):
         ngrams = add_ngrams(ngrams, to_batch(varied[k : k + 10], 0))
         sizes.add(len(ngrams.keys))
-        assert ngrams.taken == np.count_nonzero(ngrams.keys) < 0.7 * len(ngrams.keys)
+        assert ngrams.distinct == np.count_nonzero(ngrams.keys) < 0.7 * len(ngrams.keys)
     assert len(sizes) > 1
     assert Counter(ngrams.counts[ngrams.keys != 0].tolist()) == Counter(all_ngrams(varied).values())
 
@@ -111,12 +111,12 @@ def test_a_table_at_its_limit_drops_ngrams_with_one_occurrence(
     varied: list[Forest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = add_ngrams(empty_ngrams(), to_batch(varied, 0))
-    monkeypatch.setattr("hierogram.samplers.forests.compositions._MAX_PLACES", 1 << 12)
+    monkeypatch.setattr("hierogram.samplers.forests.compositions._MAX_SLOTS", 1 << 12)
     ngrams, drops = empty_ngrams(), 0
     for k in range(0, len(varied), 10):
-        before = ngrams.taken
+        before = ngrams.distinct
         ngrams = add_ngrams(ngrams, to_batch(varied[k : k + 10], 0))
-        drops += ngrams.taken < before
+        drops += ngrams.distinct < before
     assert 0 < drops < 15
     exact = dict(zip(whole.keys.tolist(), whole.counts.tolist(), strict=True))
     found = dict(zip(ngrams.keys.tolist(), ngrams.counts.tolist(), strict=True))

@@ -12,9 +12,9 @@ from hierogram.samplers.scores.lexicon import (
     PairContribution,
     SideCounts,
     count_neighbors,
+    fill_facts,
     fill_features,
     make_facts,
-    weigh_words,
 )
 
 WORDS = 5
@@ -79,11 +79,11 @@ def test_features_come_from_the_other_pairs_only(seed: int) -> None:
         source, target, own = of_pair(pair, place >= 0)
         n, m = len(source), len(target)
         facts = make_facts(8, 40)
-        weigh_words(source, target, own, lexicon, facts)
-        np.testing.assert_allclose(facts.together[:n, :m], twin.together(others, pair), rtol=1e-12)
+        fill_facts(source, target, own, lexicon, facts)
+        np.testing.assert_allclose(facts.joint[:n, :m], twin.together(others, pair), rtol=1e-12)
         for side, size in ((0, n), (1, m)):
             words = pair.side(side)
-            np.testing.assert_allclose(facts.alone[side, :size], twin.alone(others, words, side), rtol=1e-12)
+            np.testing.assert_allclose(facts.unigram[side, :size], twin.alone(others, words, side), rtol=1e-12)
             np.testing.assert_allclose(facts.nulls[side, :size], twin.nulls(others, words, side), rtol=1e-12)
             np.testing.assert_allclose(
                 facts.neighbors[side, :size], twin.neighbors(others, words, side), rtol=1e-10, atol=1e-12
@@ -98,8 +98,8 @@ def test_words_absent_from_all_stored_pairs_are_weighed_like_in_the_twin() -> No
     facts = make_facts(4, 4)
     source, target = np.array([-1, 0], np.int32), np.array([-1], np.int32)
     empty = np.zeros(0, np.int32)
-    weigh_words(source, target, PairContribution((empty, empty), (empty, empty)), counted(pairs), facts)
+    fill_facts(source, target, PairContribution((empty, empty), (empty, empty)), counted(pairs), facts)
     pair = LinkedPair([-1, 0], [-1], [])
-    np.testing.assert_allclose(facts.alone[0, :2], twin.alone(pairs, pair.source, 0))
-    np.testing.assert_allclose(facts.together[:2, :1], twin.together(pairs, pair))
+    np.testing.assert_allclose(facts.unigram[0, :2], twin.alone(pairs, pair.source, 0))
+    np.testing.assert_allclose(facts.joint[:2, :1], twin.together(pairs, pair))
     np.testing.assert_allclose(facts.neighbors[1, :1], twin.neighbors(pairs, pair.target, 1))

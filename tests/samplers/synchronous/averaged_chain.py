@@ -22,7 +22,7 @@ def all_fragments(averages: Averages, name: str = "uses") -> Fragments:
     """Return every entry with a number as its weight, even if not counted; its variance is its possible missed uses."""
     columns: list[list[int]] = [[], [], [], [], [], []]
     for pair in range(len(averages.sweeps)):
-        for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+        for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
             entry = averages.entry[k]
             start = BYTES_PER_SLOT * int(averages.first[pair]) + int(entry["start"])
             end = start + int(entry["size"])

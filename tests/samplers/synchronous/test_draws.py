@@ -16,7 +16,7 @@ from hierogram.samplers.synchronous.draws import (
     raise_product,
     scaled_down,
     times,
-    value_beside,
+    value_at_scale,
 )
 
 
@@ -50,10 +50,10 @@ def test_many_factors_stay_in_range() -> None:
 
 
 def test_compared_values_share_one_exponent() -> None:
-    assert value_beside(Scaled(3.0, 5), Scaled(1.0, 5)) == 3.0
-    assert value_beside(Scaled(3.0, 4), Scaled(1.0, 5)) == 3.0 / SCALE
-    assert value_beside(Scaled(3.0, 6), Scaled(1.0, 5)) == 3.0 * SCALE
-    assert value_beside(Scaled(3.0, -6), Scaled(1.0, 5)) == 0.0
+    assert value_at_scale(Scaled(3.0, 5), Scaled(1.0, 5)) == 3.0
+    assert value_at_scale(Scaled(3.0, 4), Scaled(1.0, 5)) == 3.0 / SCALE
+    assert value_at_scale(Scaled(3.0, 6), Scaled(1.0, 5)) == 3.0 * SCALE
+    assert value_at_scale(Scaled(3.0, -6), Scaled(1.0, 5)) == 0.0
 
 
 def drawn(options: list[tuple[float, int]], draws: int = 400) -> list[float]:

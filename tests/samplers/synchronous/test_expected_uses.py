@@ -237,7 +237,7 @@ def test_a_rule_without_other_users_is_no_longer_shared() -> None:
     kernel = AveragedChain([examples.COUPLE], DP, seed=3)
     kernel.average()
     averages = kernel.chain.averages
-    known = slice(0, int(averages.taken[0]))
+    known = slice(0, int(averages.entry_counts[0]))
     averages.entry["shared"][known] = 1
     for number in range(2, 2 * SHARED_SWEEPS + 2):
         kernel.average()

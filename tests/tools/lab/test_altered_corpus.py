@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.tools.lab.altered_corpus import add_unique_words, alter, transcribe
+from hierogram.tools.lab.altered_corpus import add_unique_words, alter, transliterate
 
 LINES = ["the house is the house", "a house , a cat", "the cat is a cat", ", ,"]
 
@@ -32,8 +32,8 @@ def test_words_are_replaced_until_the_share_is_reached(share: float, seed: int) 
 
 
 def test_words_are_transcribed_to_other_scripts() -> None:
-    assert transcribe("Château , C' œuvre 1984 Quatre", "greek") == "Τσατεαου , Κ' οεουβρε 1984 Κατρε"
-    assert transcribe("Château chez Génie", "cyrillic") == "Чатеау чез Жение"
+    assert transliterate("Château , C' œuvre 1984 Quatre", "greek") == "Τσατεαου , Κ' οεουβρε 1984 Κατρε"
+    assert transliterate("Château chez Génie", "cyrillic") == "Чатеау чез Жение"
 
 
 def test_a_copy_is_written(tmp_path: Path) -> None:

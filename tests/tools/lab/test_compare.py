@@ -160,7 +160,7 @@ def test_the_command_refuses_contradictory_options(run: Compare, tmp_path: Path)
     with open_store(f"sqlite:///{kept}", create=True):
         pass
     assert "already exists" in run("x", "--keep", str(kept), code=2)[1]
-    assert "hierogram learn" in run("--store", str(kept), code=2)[1]
+    assert "no pair has a derivation yet: run `hierogram --store" in run("--store", str(kept), code=2)[1]
 
 
 def test_a_bitext_without_links_is_aligned_first(run: Compare, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_store_is_compared_by_its_learned_rules(run: Compare, store_url: str, 
         ingest(opened, source)
     output, errors = run("--store", store_url, code=3)
     assert output == ""
-    assert f"its pairs have no alignment yet: `hierogram --store {opened.url} learn`" in errors
+    assert f"the pairs have no alignment yet: run `hierogram --store {opened.url} learn`" in errors
     corpus.write_text("".join(line + "\n" for line in LINES * 2))
     with open_store(store_url) as opened, Input([str(corpus)]) as source:
         ingest(opened, source)

@@ -10,7 +10,7 @@ from tests.tools.lab.programs import printed
 
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.averages import Uses, align_means, sum_uses
-from hierogram.tools.lab.measures.coverage import Shown, measure, rows, sample
+from hierogram.tools.lab.measures.coverage import ReportedUses, measure, measure_coverage, sample
 
 
 def keys(*numbers: int) -> np.ndarray:
@@ -21,11 +21,11 @@ def test_rows_equal_a_direct_count() -> None:
     truths = [Uses(keys(1, 2, 3), np.array([0.2, 1.0, 0.06])), Uses(keys(1, 2), np.array([0.2, 1.2]))]
     truths.append(Uses(keys(2, 1, 4), np.array([0.8, 0.2, 0.01])))
     found = [
-        Shown(keys(1, 2), np.array([0.25, 1.5]), np.array([0.03, 0.1])),
-        Shown(keys(2, 9), np.array([0.9, 0.3]), np.array([0.01, 0.01])),
-        Shown(keys(1, 2), np.array([0.1, 1.1]), np.array([0.02, 0.01])),
+        ReportedUses(keys(1, 2), np.array([0.25, 1.5]), np.array([0.03, 0.1])),
+        ReportedUses(keys(2, 9), np.array([0.9, 0.3]), np.array([0.01, 0.01])),
+        ReportedUses(keys(1, 2), np.array([0.1, 1.1]), np.array([0.02, 0.01])),
     ]
-    table = {row.min_uses: row for row in rows(found, truths)}
+    table = {row.min_uses: row for row in measure_coverage(found, truths)}
     # Rule 1 is 0.2 for each chain: inside the first interval, not shown by the second, outside the third.
     small = table[0.1]
     assert (small.rules, small.covered, small.shown) == (1, 0.5, pytest.approx(2 / 3))

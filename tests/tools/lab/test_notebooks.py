@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hierogram.tools.lab.notebooks import filled, main
+from hierogram.tools.lab.notebooks import main, with_outputs
 
 NOTEBOOKS = sorted((Path(__file__).parents[3] / "docs" / "notebooks").glob("*.ipynb"))
 MAX_BYTES = 60_000
@@ -25,7 +25,7 @@ def shown(notebook: dict[str, Any]) -> list[Any]:
 def test_a_notebook_reproduces_its_stored_output(path: Path) -> None:
     kept = json.loads(path.read_text())
     started = time.process_time()
-    again = filled(kept)
+    again = with_outputs(kept)
     # A third of the time limit of all three.
     assert time.process_time() - started < 20
     assert shown(again) == shown(kept)

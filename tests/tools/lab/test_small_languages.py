@@ -11,11 +11,11 @@ from hierogram.tools.lab.papers.small_languages import (
     WORDS,
     Cell,
     SmallOptions,
-    divided,
     draft,
     measure,
     overlap,
-    saved,
+    saved_share,
+    split_verses,
 )
 
 SUBJECTS = {"ni": "I", "u": "you", "wa": "they", "tu": "we"}
@@ -43,20 +43,20 @@ def _wanted(folder: Path) -> SmallOptions:
 
 
 def test_the_test_book_is_not_learned(folder: Path) -> None:
-    verses = divided(folder, Cell("sw", "en", 40, WORDS), _wanted(folder))
+    verses = split_verses(folder, Cell("sw", "en", 40, WORDS), _wanted(folder))
     assert (len(verses.train), len(verses.test)) == (40, 8)
     assert not {*verses.train} & {*verses.test}
 
 
 def test_a_smaller_cell_learns_from_verses_of_the_larger(folder: Path) -> None:
-    small, large = (divided(folder, Cell("sw", "en", size, WORDS), _wanted(folder)) for size in (10, 40))
+    small, large = (split_verses(folder, Cell("sw", "en", size, WORDS), _wanted(folder)) for size in (10, 40))
     assert large.train[:10] == small.train
     assert large.test == small.test
 
 
 def test_too_few_verses_are_reported(folder: Path) -> None:
     with pytest.raises(UsageError, match="51 of other books"):
-        divided(folder, Cell("sw", "en", 52, WORDS), _wanted(folder))
+        split_verses(folder, Cell("sw", "en", 52, WORDS), _wanted(folder))
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_overlap_counts_every_ngram_of_the_test() -> None:
 
 
 def test_savings_are_everything_except_the_edits() -> None:
-    assert saved(["kitten"], ["sitting"]) == pytest.approx(4 / 7)
-    assert saved(["abc"], ["abc"]) == 1
+    assert saved_share(["kitten"], ["sitting"]) == pytest.approx(4 / 7)
+    assert saved_share(["abc"], ["abc"]) == 1
     # A translator who starts from scratch types at most everything.
-    assert saved(["something else"], ["abc"]) == 0
+    assert saved_share(["something else"], ["abc"]) == 0

@@ -155,7 +155,7 @@ def test_a_derivation_has_the_mean_weight_of_its_rules_under_the_other_pairs(
 def mean_weight(known: LearnedCounts, row: PairRow) -> float:
     """The mean of ln p(r | other pairs) over the uses of a pair's derivation, from the definition."""
     rules, pairs = known.rules, known.load_pairs([row])
-    own = Counter(dict(zip(pairs.rule.tolist(), pairs.times.tolist(), strict=True)))
+    own = Counter(dict(zip(pairs.rule.tolist(), pairs.rule_uses.tolist(), strict=True)))
     discount = 0.0 if rules.pooled else rules.discount
 
     def weight(rule: int) -> float:

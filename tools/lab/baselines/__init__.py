@@ -1,1 +1,1 @@
-"""Samplers to which the papers compare their own."""
+"""Baseline samplers of the papers."""

@@ -1,6 +1,6 @@
 """Metropolis-Hastings baseline [CFGŠ14 §4.2, Algorithm 3]: propose a whole tree, then accept or reject it.
 
-`propose_pairs` replaces the Gibbs sweep: `build(model, batch, resample=propose_pairs)`.
+`build(model, batch, resample=propose_pairs)` makes a kernel with these proposals in place of Gibbs sampling.
 """
 
 import math
@@ -48,7 +48,7 @@ def _propose(random, pair, work):
 
 @njit_inline
 def _rules_of_tree(rules, context):
-    """Write the rules of the current tree to `rules` and read their counts. Returns their number and ∏ deg."""
+    """Write the rules of the current tree to `rules` and read their counts. Returns their number and density factor."""
     root = len(context.pair.node) - 1
     top = rule_at(root, context)
     list_below(root, context)
@@ -59,7 +59,7 @@ def _rules_of_tree(rules, context):
 
 @njit_inline
 def _save(pair, saved):
-    """Write the variables of a pair to scratch memory uint8[3 n] that the step does not need."""
+    """Write the variables of a pair with n nodes to scratch memory uint8[3 n]."""
     for v in range(len(pair.node)):
         edge = np.int64(pair.edge[v])
         saved[3 * v], saved[3 * v + 1], saved[3 * v + 2] = edge & 255, edge >> 8, pair.cut[v]
@@ -67,7 +67,6 @@ def _save(pair, saved):
 
 @njit_inline
 def _restore(pair, saved):
-    """Read the variables of a pair from scratch memory."""
     for v in range(len(pair.node)):
         pair.edge[v] = np.int64(saved[3 * v]) | np.int64(saved[3 * v + 1]) << 8
         pair.cut[v] = saved[3 * v + 2]
@@ -77,7 +76,7 @@ def _restore(pair, saved):
 def propose_pair(random, context):
     """Run one Metropolis-Hastings step for a pair. Variables outside the proposed tree keep their values.
 
-    P(t) Q(t')/(P(t') Q(t)) needs only P(t) ∏ deg, since Q(t) = ∏ 1/deg over the tree's variables.
+    The proposal probability Q(t) is ∏ 1/deg over the tree's variables, so the ratio compares P(t) ∏ deg of both trees.
     """
     pair, work = context.pair, context.work
     begin_pair(work)
@@ -101,23 +100,23 @@ def propose_pair(random, context):
 
 
 @njit
-def propose_pairs(block, batch, state, averages, plan, table, model, work):
-    """Run one Metropolis-Hastings step per pair, like `sweep_pairs`; proposals count as sampled edges."""
+def propose_pairs(round_, batch, state, averages, plan, table, model, work):
+    """Run one Metropolis-Hastings step per pair, with the interface of `sweep_pairs`. Counts proposals as edges."""
     sound = True
     work.registers[0]["logged"] = 0
     while True:
-        first = next_block(block)
-        if first >= block.end:
+        first = next_block(round_)
+        if first >= round_.end:
             break
         begin_block(table, work)
-        for p in range(first, min(first + block.pairs_per_block, block.end)):
+        for p in range(first, min(first + round_.pairs_per_block, round_.end)):
             if plan.stages[p] <= 0:
                 continue
             context = resampling(batch, state, p, table, model, work, plan)
-            propose_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), context)
+            propose_pair(stream(round_.key, batch.pairs[p], plan.sweeps[p]), context)
             if is_averaged(plan, p):
                 add_tree(averages, p, context.pair, work, work.fragments)
-            sound &= write_changes(block.direct, context)
-        if not block.direct:
+            sound &= write_changes(round_.direct, context)
+        if not round_.direct:
             log_overlay(work)
     return sound

@@ -1,1 +1,1 @@
-"""Comparison of sampled and heuristic grammars: Table 2 of [CFGŠ14] for any bitext, without translation."""
+"""Comparison of sampled and heuristic grammars without translation, as in Table 2 of [CFGŠ14]."""

@@ -1,4 +1,4 @@
-"""Stored pairs as bitexts of numbers. Words are numbered in byte order, so that sorted numbers are sorted texts."""
+"""Conversion of stored pairs to word numbers. Words are numbered in byte order, so that numbers sort like words."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -17,36 +17,34 @@ _PAIRS_PER_BITEXT = 1_000
 
 
 class Numbering(dict[str, int]):
-    """Numbers of one side's words; a new word gets the next number."""
+    """Word numbers of one side. A new word gets the next number."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(zip(words, range(len(words)), strict=True))
         self.spellings: Spellings = spellings(words)
 
     def __missing__(self, word: str) -> int:
-        """Assign the next number to a new word."""
         return self.setdefault(word, len(self))
 
     def flat(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the concatenated words of texts, and the start of each text."""
+        """Return the concatenated word numbers of texts, and the start of each text."""
         split = [text.split(" ") if text else [] for text in texts]
         starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
         return np.array([self[word] for word in chain.from_iterable(split)], np.int32), starts
 
 
 class SymbolNumbering(Numbering):
-    """Numbers of the symbols of rules' source sides: words by a numbering, nonterminal k as -k."""
+    """Symbol numbers of source sides of rules: words have their word numbers, nonterminal k has -k."""
 
     def __init__(self, words: Numbering) -> None:
         super().__init__([escape_terminal(word) for word in words])
 
     def __missing__(self, symbol: str) -> int:
-        """Return the number of a nonterminal, such as -1 for `[X,1]`."""
         return self.setdefault(symbol, -int(symbol.removeprefix("[X,").removesuffix("]")))
 
 
 def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> Bitext:
-    """Convert stored pairs to word numbers and links."""
+    """Convert stored pairs to a bitext."""
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
     return Bitext(
         *source.flat(row.source for row in rows),
@@ -58,7 +56,7 @@ def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> 
 
 
 class Bitexts:
-    """Bitexts of the snapshot's pairs with derivations. Counts their words during iteration."""
+    """Bitexts of all pairs of a snapshot that have derivations. Counts words during iteration."""
 
     def __init__(self, snapshot: Snapshot, source: Numbering, target: Numbering) -> None:
         self._snapshot = snapshot

@@ -1,4 +1,4 @@
-"""Comparison of heuristic and sampled grammars from one snapshot of a store, with held-out sentences."""
+"""Comparison of heuristic and sampled grammars of a store: sizes, and coverage of held-out sentences."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ from hierogram.tools.lab.comparison.measuring import GrammarFigures, Measure, Te
 
 
 def sentence(line: bytes) -> str:
-    """Return a line's tokens separated by single spaces; invalid UTF-8 becomes a word that no rule covers."""
+    """Return a line's tokens separated by single spaces. Invalid bytes become U+FFFD, which no rule covers."""
     return " ".join(token for token in line.decode(errors="replace").replace("\t", " ").split(" ") if token)
 
 
@@ -35,7 +35,7 @@ _COLUMNS = ("numbers", "sources", "targets", "alignments", "ids", "lines")
 
 
 class HeldOutInput(Input):
-    """Input files without every `every`-th line, whose source sides are added to `held_out`."""
+    """Input files without every `every`-th line. The source sides of omitted lines are added to `held_out`."""
 
     def __init__(self, paths: Sequence[str], every: int) -> None:
         super().__init__(paths)
@@ -64,7 +64,7 @@ _ADMITTED = f"""
     nonterminals <= {HIERO_MAX_NONTERMINALS} AND NOT regexp_matches(source, '{ADJACENT}')
     AND source_terminals + nonterminals <= {HIERO_MAX_SOURCE_SYMBOLS}
     AND source_terminals > 0 AND target_terminals > 0"""
-"""SQL condition: a rule's two sides meet Chiang's (2007) constraints."""
+"""SQL condition for rules that meet the constraints of [Chiang 2007]."""
 
 Report = Callable[[str, int, int | None], None]
 """Progress callback: `(activity, pairs or rules done, total or None)`."""
@@ -72,7 +72,7 @@ Report = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Comparison table: pairs, words, maximum scope, held-out sentences, and a row for each grammar, Hiero's first."""
+    """Table of a comparison, with a row for each grammar. The first row is Hiero's grammar."""
 
     pairs: int
     source_words: int
@@ -90,35 +90,33 @@ def compare(
     threads: int = 2,
     report: Report = lambda _work, _done, _total: None,
 ) -> Comparison:
-    """Compare the sampled grammars of a store with the heuristic ones of the same pairs. Raises `DaemonError`."""
+    """Compare the sampled grammars of a store with heuristic grammars of the same pairs. Raises `DaemonError`."""
     notation = find_notation(store.settings().grammar)
-    if LINKS not in notation.offers:
+    if LINKS not in notation.capabilities:
         raise UsageError(f"{store.url}: {notation.cannot('be compared: its rules have no heuristic grammar')}")
     with store.snapshot() as snapshot:
         learned = snapshot.state().pairs()
         total = sum(learned.values()) - learned.get(WAITING, 0) - learned.get(UNALIGNED, 0)
         if not total and learned.get(UNALIGNED, 0):
-            raise InputError(
-                f"{store.url}: its pairs have no alignment yet: `hierogram --store {store.url} learn` aligns and learns"
-            )
+            raise InputError(f"{store.url}: the pairs have no alignment yet: run `hierogram --store {store.url} learn`")
         if not total:
-            raise UsageError(f"{store.url}: no pair has a derivation yet: run `hierogram learn` first")
+            raise UsageError(f"{store.url}: no pair has a derivation yet: run `hierogram --store {store.url} learn`")
         source, target = (Numbering(sorted(dict(snapshot.word_counts(side)))) for side in ("source", "target"))
         sides = SymbolNumbering(source)
         ngrams = count_ngrams(*source.flat(held_out), MAX_NGRAM_LENGTH) if held_out else None
         bitexts = Bitexts(snapshot, source, target)
         with HeuristicGrammar(threads=threads) as grammar:
             grammar.add(bitexts, lambda done: report("extract", done, total))
-            heuristic = _heuristic(grammar, source, target, max_scope, ngrams, report)
+            heuristic = _measure_heuristic(grammar, source, target, max_scope, ngrams, report)
         hiero = heuristic[0].figures()
         rows = [hiero, *(measure.figures(hiero.rules) for measure in heuristic[1:])]
         for name, counted in _SAMPLED:
-            measures = _sampled(snapshot, sides, name, counted, max_scope, ngrams, report)
+            measures = _measure_sampled(snapshot, sides, name, counted, max_scope, ngrams, report)
             rows += [measure.figures(hiero.rules) for measure in measures]
     return Comparison(total, bitexts.source_words, bitexts.target_words, max_scope, len(held_out), rows)
 
 
-def _heuristic(
+def _measure_heuristic(
     grammar: HeuristicGrammar,
     source: Numbering,
     target: Numbering,
@@ -137,7 +135,7 @@ def _heuristic(
         ):
             _, scopes, _ = read_sources(rows, shape)
             rows = rows[measure.count(scopes)]
-            # Rules of one source side are adjacent, so its n-grams are marked once.
+            # Rules with the same source side are adjacent. Mark the n-grams of a source side only once.
             fresh = np.ones(len(rows), np.bool_)
             fresh[1:] = (rows[1:, : shape.source_words] != rows[:-1, : shape.source_words]).any(axis=1)
             (symbols, starts), _, _ = read_sources(rows[fresh], shape)
@@ -148,7 +146,7 @@ def _heuristic(
     return measures
 
 
-def _sampled(
+def _measure_sampled(
     snapshot: Snapshot,
     words: SymbolNumbering,
     name: str,
@@ -157,7 +155,7 @@ def _sampled(
     ngrams: TextNgrams | None,
     report: Report,
 ) -> list[Measure]:
-    """Measure a sampled grammar, both whole and under Hiero's constraints."""
+    """Measure a sampled grammar, and its part that meets Hiero's constraints."""
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
     done = 0
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:

@@ -1,10 +1,10 @@
-"""Hiero's heuristic grammar: every rule that a pair's alignment allows, within limits [Chiang 2007 §3.2, §3.3].
+"""Hiero's heuristic grammar: all rules within limits that the pairs' alignments allow [Chiang 2007 §3.2, §3.3].
 
 An initial phrase is a pair of spans that are linked only to each other. Its rules result from subtracting up to two
-smaller initial phrases inside it. Each initial phrase has a mass of 1, which its rules share equally.
+smaller initial phrases. Each initial phrase has a mass of 1, which its rules share equally.
 
-Rules are collected as rows in a buffer of bounded size; a full buffer is sorted and written to disk. Rows are sorted by
-the rules' symbols. So equal rules, and all rules of one source side, are adjacent after the sorted runs are merged.
+Rules are rows in a buffer of bounded size. A full buffer is sorted by the rules' symbols and written to disk. After the
+sorted runs are merged, equal rules are adjacent, and also all rules with the same source side.
 """
 
 from collections import deque
@@ -29,11 +29,11 @@ from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS
 
 PHRASE_WORDS = 10
-"""Maximum number of words of an initial phrase on either side [Chiang 2007]."""
+"""Maximum words of an initial phrase on either side [Chiang 2007]."""
 MASS_UNIT = 1 << 32
-"""Mass of one initial phrase, an integer, so that sums do not depend on the order of additions."""
+"""Mass of one initial phrase. It is an integer, so that sums do not depend on the order of additions."""
 FIRST_NONTERMINAL, SECOND_NONTERMINAL, FIRST_WORD = 1, 2, 3
-"""Symbols of a row: 0 is empty, word number w is FIRST_WORD + w."""
+"""Symbols of a row: 0 is no symbol, FIRST_WORD + w is word number w."""
 
 _HASH_BITS = np.uint64(0xFFFFFFFF00000000)
 _ENTRY_BITS = np.uint64(0xFFFFFFFF)
@@ -47,20 +47,17 @@ class ExtractionError(SamplerError, ValueError):
 
 
 class ExtractionLimits(NamedTuple):
-    """Bounds of the extraction.
-
-    `phrase_words` is the longest initial phrase on either side, `source_symbols` the longest source side of a rule.
-    """
+    """Limits of the extraction: words of an initial phrase on either side, and symbols of a rule's source side."""
 
     phrase_words: int = PHRASE_WORDS
     source_symbols: int = HIERO_MAX_SOURCE_SYMBOLS
 
 
 class RowShape(NamedTuple):
-    """Layout of a rule in a row of uint64: two symbols per word, source words, target words, then two numbers.
+    """Layout of a rule in a row of uint64: packed symbols, two per word, then two numbers.
 
-    Rows have the order of the rules' symbols. `occurrences` and `mass` are the columns of the number of extractions
-    and of their mass in units of 1 / MASS_UNIT.
+    The symbols of the source side are in the first `source_words` words, all symbols in the first `symbol_words` words.
+    `occurrences` and `mass` are the columns of the number of extractions, and of their mass in units of 1/`MASS_UNIT`.
     """
 
     source_words: int
@@ -78,9 +75,9 @@ def row_shape(limits: ExtractionLimits) -> RowShape:
 
 
 class RuleBuffer(NamedTuple):
-    """Distinct rules since the last reset: `rows` uint64[capacity, width], with a hash table of them in `slots`.
+    """Distinct rules since the last reset: `rows` uint64[capacity, width], and a hash table of the rows, `slots`.
 
-    A slot is 0, or half a hash and a row's number plus one. `sizes` int64[1] is the number of rows in use.
+    A slot is 0, or contains half of a hash and a row number plus one. `sizes` int64[1] is the number of used rows.
     """
 
     slots: NDArray[np.uint64]
@@ -89,31 +86,31 @@ class RuleBuffer(NamedTuple):
 
     @property
     def used_rows(self) -> NDArray[np.uint64]:
-        """Return the rows in use, in the order of their first occurrence."""
+        """Used rows, in the order of their first occurrence."""
         return self.rows[: int(self.sizes[0])]
 
 
 class SentencePair(NamedTuple):
-    """The words of a pair: `source`, `target` int32."""
+    """Words of a pair: `source`, `target` int32."""
 
     source: NDArray[np.int32]
     target: NDArray[np.int32]
 
 
 class ExtractionScratch(NamedTuple):
-    """Scratch memory for one pair.
+    """Scratch memory for one pair."""
 
-    `reach` int16[4, n]: lowest and highest partner of each word, source side, then target side (highest < 0:
-    unaligned). `aligned` int16[n+1]: the number of aligned source words before each. `phrases` int16[m, 4]: the
-    pair's initial phrases as half-open spans, by source start. `first` int32[n+1]: the first phrase of each start.
-    `inside` int32[m]: the phrases inside one. `packed` uint64[words]: the current rule.
-    """
-
+    # int16[4, n]: lowest and highest link partner of each source word, and of each target word; highest < 0 if
+    # unaligned.
     reach: NDArray[np.int16]
+    # int16[n+1]: number of aligned source words before each source word.
     aligned: NDArray[np.int16]
+    # int16[m, 4], int32[n+1]: initial phrases as half-open spans by source start, and first phrase of each start.
     phrases: NDArray[np.int16]
     first: NDArray[np.int32]
+    # int32[m]: phrases inside the current phrase.
     inside: NDArray[np.int32]
+    # uint64[words]: symbols of the current rule.
     packed: NDArray[np.uint64]
 
 
@@ -148,7 +145,7 @@ def make_scratch(bitext: Bitext, limits: ExtractionLimits) -> ExtractionScratch:
 
 @njit
 def _read_links(bitext, pair, scratch):
-    """Fill `reach` and `aligned` for a pair, and return its number of source words."""
+    """Fill `reach` and `aligned` for a pair. Returns the number of source words."""
     words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
     target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
     reach = scratch.reach
@@ -171,9 +168,9 @@ def _read_links(bitext, pair, scratch):
 
 @njit
 def _initial_phrases(bitext, pair, limits, scratch):
-    """Fill `phrases` and `first` with the initial phrases of a pair, and return their number.
+    """Fill `phrases` and `first` with the initial phrases of a pair. Returns their number.
 
-    A phrase begins and ends with aligned words, so a set of links makes only one phrase [Chiang 2007].
+    A phrase begins and ends with aligned words, so that a set of links yields only one phrase [Chiang 2007].
     """
     words = _read_links(bitext, pair, scratch)
     reach = scratch.reach
@@ -199,7 +196,7 @@ def _initial_phrases(bitext, pair, limits, scratch):
                     back_low = min(back_low, np.int64(reach[2, t]))
                     back_high = max(back_high, np.int64(reach[3, t]))
             if back_low < i:
-                # A longer span also has this link to an earlier word.
+                # All longer spans from i also contain this link to an earlier word.
                 break
             if back_high > j:
                 continue
@@ -214,7 +211,7 @@ def _initial_phrases(bitext, pair, limits, scratch):
 
 @njit
 def _phrases_inside(scratch, phrase):
-    """Fill `inside` with the initial phrases inside a phrase, except itself, and return their number."""
+    """Fill `inside` with the smaller initial phrases inside a phrase. Returns their number."""
     phrases = scratch.phrases
     i, j = phrases[phrase, 0], phrases[phrase, 1]
     low, high = phrases[phrase, 2], phrases[phrase, 3]
@@ -228,7 +225,7 @@ def _phrases_inside(scratch, phrase):
 
 @njit_inline
 def _fits(scratch, limits, phrase, first_hole, second_hole):
-    """Check if a phrase minus up to two holes (_NONE: no hole), in source order, is a rule."""
+    """Check if a phrase minus up to two holes in source order (_NONE for no hole) is a rule within the limits."""
     phrases = scratch.phrases
     symbols = np.int64(phrases[phrase, 1]) - phrases[phrase, 0]
     aligned = np.int64(scratch.aligned[phrases[phrase, 1]]) - scratch.aligned[phrases[phrase, 0]]
@@ -247,7 +244,7 @@ def _fits(scratch, limits, phrase, first_hole, second_hole):
 
 @njit_inline
 def _span(phrases, phrase, column):
-    """Return the span of a phrase on the side whose start is in a column; for _NONE a span before all words."""
+    """Return the span of a phrase on the side that starts at a column. The span of _NONE is before all words."""
     if phrase < 0:
         return np.int64(_NONE), np.int64(_NONE)
     return np.int64(phrases[phrase, column]), np.int64(phrases[phrase, column + 1])
@@ -255,7 +252,7 @@ def _span(phrases, phrase, column):
 
 @njit_inline
 def _pack_side(packed, word, words, span, first_hole, second_hole):
-    """Pack one side of a rule, from packed word `word` on: the words of a span (start, end) with up to two gaps."""
+    """Pack one side of a rule into `packed` from index `word`: the words of a span with up to two gaps."""
     symbol_index = 0
     position = span[0]
     while position < span[1]:
@@ -277,7 +274,7 @@ def _pack_side(packed, word, words, span, first_hole, second_hole):
 
 @njit_inline
 def _ends_at(buffer, slot, key):
-    """Check if a slot is free or contains the rule `key`: its hash, its packed symbols, and their words."""
+    """Check if a slot is free or contains the rule with this key: hash, packed symbols and their size."""
     value = buffer.slots[slot]
     if value == _EMPTY:
         return True
@@ -292,7 +289,7 @@ def _ends_at(buffer, slot, key):
 
 @njit
 def _add_rule(buffer, scratch, shape, sentences, phrase, first_hole, second_hole, mass):
-    """Add a rule to the buffer, which must have room for it."""
+    """Add a rule to the buffer. The buffer must have room."""
     packed = scratch.packed
     packed[:] = 0
     phrases = scratch.phrases
@@ -345,7 +342,7 @@ def _add_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass):
 
 @njit
 def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
-    """Add the rules of the pairs from a given phrase on, until all are done or the buffer might overflow."""
+    """Add the rules of pairs from a pair and phrase on, until `last` or until the buffer might overflow."""
     while pair < last:
         phrases = _initial_phrases(bitext, pair, limits, scratch)
         sentences = SentencePair(
@@ -366,7 +363,7 @@ def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
 
 
 class RulePosition(NamedTuple):
-    """The position at which an extraction continues: a pair of the bitext, and an initial phrase of the pair."""
+    """Position at which an extraction continues: a pair of the bitext, and an initial phrase of the pair."""
 
     pair: int = 0
     phrase: int = 0
@@ -377,8 +374,8 @@ def extract(
 ) -> RulePosition:
     """Add rules to the buffer, beginning at a position. Returns the next position.
 
-    Stops early if the buffer has no room for the rules of the next phrase: empty it and call again. Raises
-    `ExtractionError` if even an empty buffer has no room.
+    Stops if the buffer has no room for the rules of the next phrase. Raises `ExtractionError` if an empty buffer has no
+    room for them.
     """
     last = len(bitext.source_offset) - 1
     after = RulePosition(
@@ -401,7 +398,7 @@ _NOTATION = 16
 
 
 def merge_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]:
-    """Return the distinct rules of the rows in the order of their symbols, with the sums of their numbers."""
+    """Return the distinct rules of the rows in the order of their symbols. Sums the numbers of equal rules."""
     symbols = shape.symbol_words
     rows = rows[np.lexsort(rows[:, symbols - 1 :: -1].T)]
     is_new = np.ones(len(rows), np.bool_)
@@ -415,9 +412,9 @@ def merge_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]:
 def merge_runs(
     runs: Sequence[NDArray[np.uint64]], shape: RowShape, rules_per_block: int = RULES_PER_BLOCK
 ) -> Iterator[NDArray[np.uint64]]:
-    """Yield the distinct rules of sorted runs in the order of their symbols, in blocks of about `rules_per_block`.
+    """Merge sorted runs: yield the distinct rules in the order of their symbols, in blocks of about `rules_per_block`.
 
-    Rules that begin with the same two symbols are in one block.
+    Rules that begin with the same two symbols are in the same block.
     """
     runs = [run for run in runs if len(run)]
     step = max(1, rules_per_block // max(len(runs), 1))
@@ -429,13 +426,13 @@ def merge_runs(
 
 @njit_inline
 def symbol_at(row, word, position):
-    """Return symbol number `position` of the side that begins at a packed word of a row."""
+    """Return symbol number `position` of the side that begins at index `word` of a row."""
     packed = row[word + (position >> 1)]
     return np.int64(packed & _SYMBOL) if position & 1 else np.int64(packed >> _HALF)
 
 
 class SourceSides(NamedTuple):
-    """The source sides of rules: `symbols` int32 (word numbers; a nonterminal k is -k), `starts` int64[n+1]."""
+    """Source sides of n rules: `symbols` int32 (word numbers, -k for nonterminal k) and `starts` int64[n+1]."""
 
     symbols: NDArray[np.int32]
     starts: NDArray[np.int64]
@@ -461,7 +458,7 @@ def _read_sides(rows, source_words, symbols, starts, scopes, terminals):
 
 @njit_inline
 def scope_and_words(symbols, start, end):
-    """Return scope and words of a side, with nonterminals below 0 [Hopkins & Langmead 2010]; see `rules.side_scope`."""
+    """Return scope [Hopkins & Langmead 2010] and words of a side, with nonterminals below 0, as `rules.side_scope`."""
     scope = 0
     words = 0
     after_nonterminal = 1
@@ -476,7 +473,7 @@ def scope_and_words(symbols, start, end):
 
 
 def read_sources(rows: NDArray[np.uint64], shape: RowShape) -> tuple[SourceSides, NDArray[np.int32], NDArray[np.int32]]:
-    """Return the source sides of rows, their scopes int32[n], and their numbers of words int32[n]."""
+    """Return the source sides of rows, their scopes int32[n] and their numbers of words int32[n]."""
     symbols = np.empty(2 * shape.source_words * len(rows), np.int32)
     starts = np.empty(len(rows) + 1, np.int64)
     scopes, terminals = np.empty((2, len(rows)), np.int32)
@@ -512,7 +509,7 @@ def _put_lines(rows, shape, source, target, buffer):
         position = _put_text(buffer, position, row, 0, 2 * shape.source_words, source)
         symbols = 2 * (shape.symbol_words - shape.source_words)
         position = _put_text(buffer, position, row, shape.source_words, symbols, target)
-        # The mass to four decimals, without trailing zeros.
+        # Write the mass with up to four decimals, without trailing zeros.
         uses = np.int64(row[shape.mass]) // MASS_UNIT
         rest = (np.int64(row[shape.mass]) % MASS_UNIT * _DECIMALS + MASS_UNIT // 2) // MASS_UNIT
         if rest == _DECIMALS:
@@ -534,27 +531,26 @@ def _put_lines(rows, shape, source, target, buffer):
 
 
 def rule_lines(rows: NDArray[np.uint64], shape: RowShape, source: Spellings, target: Spellings) -> bytes:
-    """Return rows as UTF-8 lines `source ||| target ||| mass` in the notation of rules; masses to four decimals."""
+    """Return rows as UTF-8 lines `source ||| target ||| mass`. Masses have up to four decimals."""
     longest = max(_NOTATION, *(int(np.diff(side.starts).max(initial=0)) for side in (source, target)))
     buffer = np.empty(len(rows) * (2 * shape.symbol_words + 3) * (longest + 1), np.uint8)
     return buffer[: _put_lines(rows, shape, source, target, buffer)].tobytes()
 
 
 class HeuristicGrammar:
-    """Rules of the bitexts added to it; a context manager that deletes its temporary files.
+    """Rules of all added bitexts. As a context manager, it deletes its temporary file.
 
-    Each of `threads` threads holds `rules_a_buffer` rules in memory. Adding pairs raises `ExtractionError` if one
-    phrase has more rules.
+    Each of `threads` threads has up to `rules_per_buffer` rules in memory.
     """
 
     def __init__(
-        self, limits: ExtractionLimits | None = None, threads: int = 2, rules_a_buffer: int = RULES_PER_BUFFER
+        self, limits: ExtractionLimits | None = None, threads: int = 2, rules_per_buffer: int = RULES_PER_BUFFER
     ) -> None:
         self.limits = limits or ExtractionLimits()
         self.shape = row_shape(self.limits)
         self._threads = threads
         self._free: SimpleQueue[RuleBuffer] = SimpleQueue()
-        self._buffers = [make_buffer(self.limits, rules_a_buffer) for _ in range(threads)]
+        self._buffers = [make_buffer(self.limits, rules_per_buffer) for _ in range(threads)]
         for buffer in self._buffers:
             self._free.put(buffer)
         self._file = TemporaryFile(prefix="hierogram-rules-")  # noqa: SIM115 closed by __exit__
@@ -562,7 +558,6 @@ class HeuristicGrammar:
         self._writing = Lock()
 
     def __enter__(self) -> Self:
-        """Return the grammar itself."""
         return self
 
     def __exit__(
@@ -571,7 +566,10 @@ class HeuristicGrammar:
         self._file.close()
 
     def add(self, bitexts: Iterable[Bitext], report: Callable[[int], None] = lambda _: None) -> None:
-        """Add the rules of bitexts, which are prefetched; `report` gets the number of pairs done."""
+        """Add the rules of bitexts, and call `report` with the number of pairs done.
+
+        Raises `ExtractionError` if a phrase has more rules than a buffer.
+        """
         done = 0
         with ThreadPoolExecutor(self._threads) as pool:
             pending: deque[Future[int]] = deque()
@@ -606,7 +604,7 @@ class HeuristicGrammar:
             self._ends.append(len(rows) + (self._ends[-1] if self._ends else 0))
 
     def blocks(self) -> Iterator[NDArray[np.uint64]]:
-        """Yield the distinct rules as rows, in the order of their symbols."""
+        """Yield blocks of rows: the distinct rules in the order of their symbols."""
         total = self._ends[-1] if self._ends else 0
         if total:
             self._file.flush()

@@ -1,7 +1,7 @@
-"""Heuristic grammars as files in any export format, for decoders.
+"""Export of heuristic grammars in any export format.
 
-Extraction keeps no links inside rules. For lexical weights each target word is linked to the rule's source word that
-most probably translates to it, if the pairs ever link the two.
+Heuristic rules have no word links. For lexical weights, each target word of a rule is linked to the source word that
+most probably translates to it, if any pair links these words.
 """
 
 import re
@@ -25,7 +25,7 @@ from hierogram.storage.exports.snapshot import Block
 from hierogram.storage.store import Store
 from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering
 from hierogram.tools.lab.comparison.extraction import MASS_UNIT, HeuristicGrammar, read_sources, rule_lines
-from hierogram.tools.lab.comparison.pruning import Pruning, chosen_rules, hashed
+from hierogram.tools.lab.comparison.pruning import Pruning, hash_rows, select_rules
 
 UNITS = 10_000
 """Counts are stored as integers in units of 1/`UNITS`."""
@@ -35,7 +35,7 @@ _COUNTS = {"uses": "BIGINT", "seen": "BIGINT"}
 _KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), **_COUNTS}
 _MEMORY = 1 << 30
 _NO_WORD = "\x01"
-"""Word that does not occur in sentences, since corpora have no control characters."""
+"""Word that cannot occur in sentences, because corpora have no control characters."""
 _GAP = re.compile(r"\[X,[1-9]\]\Z")
 
 
@@ -47,11 +47,11 @@ def export_heuristic(
     singletons: bool = True,
     pruning: Pruning | None = None,
 ) -> tuple[int, list[int]]:
-    """Write the heuristic grammar of a store's pairs to a new file, with the format's glue rules next to it.
+    """Write the heuristic grammar of a store's pairs to a new file, with glue rules in a second file.
 
-    Without `singletons`, rules that occur once and have more than one source word are omitted. Returns the number of
-    rules written, and the number of rules in the whole grammar of each scope 0, 1, …. All export filters apply except
-    filters on alignments. Raises `ExtractionError`.
+    Without `singletons`, rules that occur once and have more than one source word are omitted. All export filters apply
+    except filters on alignments. Returns the number of rules written, and the number of rules of the whole grammar by
+    scope 0, 1, …. Raises `ExtractionError`.
     """
     format = FORMATS[options.format or "cdec"]
     compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
@@ -62,11 +62,11 @@ def export_heuristic(
             grammar.add(Bitexts(snapshot, source, target))
             test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
             words = None if test_set is None else {symbol for symbols in test_set.sentences for symbol in symbols}
-            chosen = None if pruning is None else chosen_rules(grammar, pruning)
+            chosen = None if pruning is None else select_rules(grammar, pruning)
             gathered = _RuleBlocks(grammar, source, target, singletons, words, chosen)
             rules.load("loaded", _KINDS, gathered.blocks())
             rules.load("loaded", _KINDS, gathered.others())
-            # Number the rules as in exports.
+            # Exports expect rules with ids.
             rules.run("""
                 CREATE VIEW rules AS
                 SELECT rowid AS id, source, target, '' AS alignment,
@@ -110,10 +110,10 @@ def _link(rules: Scratch) -> None:
 
 
 class _RuleBlocks:
-    """The rules of a heuristic grammar as blocks; with a test set, only rules whose source words all occur in it.
+    """Rules of a heuristic grammar as blocks. With a test set, omits rules with source words that it lacks.
 
-    The other rules with the same target sides are counted as one dummy rule for each target side, and all remaining
-    ones as one rule that cannot match: probabilities are relative to all rules. `by_scope` counts all.
+    Probabilities are relative to all rules. So omitted rules are counted by dummy rules that cannot match: one for each
+    target side of a kept rule, and one for all other omitted rules. `by_scope` counts all rules.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class _RuleBlocks:
         self._kept: dict[int, tuple[str, int, int]] = {}
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the rules."""
+        """Yield the kept rules."""
         done = 0
         shape = self._grammar.shape
         for block in self._grammar.blocks():
@@ -154,7 +154,7 @@ class _RuleBlocks:
             mass = block[:, shape.mass].astype(np.float64) * UNITS / MASS_UNIT
             uses = np.maximum(np.rint(mass), 1).astype(np.int64)
             seen = np.minimum(np.maximum(np.rint(mass / block[:, shape.occurrences]), 1).astype(np.int64), uses)
-            hashes = hashed(block[:, shape.source_words : shape.symbol_words])
+            hashes = hash_rows(block[:, shape.source_words : shape.symbol_words])
             if self._known is not None:
                 self._hashes.append(hashes[chosen])
                 self._uses.append(uses[chosen])
@@ -193,7 +193,7 @@ class _RuleBlocks:
         return ["\n".join(map(str, column)) for column in columns]
 
     def others(self) -> Iterator[Block]:
-        """Yield dummy rules with the counts of omitted rules that share a target side with the others."""
+        """Yield dummy rules with the counts of omitted rules."""
         if not self._kept:
             return
         hashes, rows_by_hash = np.unique(np.concatenate(self._hashes), return_inverse=True)
@@ -223,9 +223,9 @@ class _RuleBlocks:
 
 
 def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], is_known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each side whether all its words are known, bool[n]."""
-    strange = np.zeros(len(symbols) + 1, np.int64)
+    """Check for each side if all words are known. Returns bool[n]."""
+    unknown = np.zeros(len(symbols) + 1, np.int64)
     words = symbols >= 0
-    strange[1:][words] = ~is_known[symbols[words]]
-    sums = np.cumsum(strange)
+    unknown[1:][words] = ~is_known[symbols[words]]
+    sums = np.cumsum(unknown)
     return np.asarray(sums[starts[1:]] == sums[starts[:-1]], np.bool_)

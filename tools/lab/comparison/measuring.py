@@ -1,4 +1,4 @@
-"""Streaming measurements of a grammar: rules by scope, covered n-grams, compressed size."""
+"""Measurements of a stream of rules: rules by scope, covered n-grams, compressed size."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,22 +20,21 @@ _ONE = np.uint64(1)
 
 
 class TextNgrams(NamedTuple):
-    """The n-grams of a text up to some n, identified by 128-bit hashes.
+    """Counts of the n-grams of a text for n = 1 to `longest`, identified by 128-bit hashes."""
 
-    `rows` uint64[capacity, 4] maps hashes to entries; `sizes` int32[e] is each entry's n, `counts` int64[e] its
-    occurrences; `longest` is the largest n, `size` int64[1] the number of entries.
-    """
-
+    # uint64[capacity, 4]: maps hashes to entries.
     rows: NDArray[np.uint64]
+    # int32[e], int64[e]: n and number of occurrences of each n-gram.
     sizes: NDArray[np.int32]
     counts: NDArray[np.int64]
     longest: int
+    # int64[1]: number of entries.
     size: NDArray[np.int64]
 
 
 @njit_inline
 def _extended(high, low, symbol):
-    """Return the hash of an n-gram extended by a word; the empty n-gram has (0, 0)."""
+    """Return the hash (high, low) of an n-gram extended by a word. The hash of the empty n-gram is (0, 0)."""
     high = mix(high + np.uint64(symbol) * GOLDEN + _ONE)
     low = mix(low * _STEP + high)
     return high, low
@@ -59,7 +58,7 @@ def _enter(symbols, starts, ngrams):
 
 
 def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest: int) -> TextNgrams:
-    """Count the n-grams, n up to `longest`, of numbered sentences that begin at `starts` int64[sentences + 1]."""
+    """Count the n-grams of up to `longest` words. Sentence k is `symbols[starts[k] : starts[k + 1]]`."""
     max_ngrams = len(symbols) * longest
     capacity = capacity_for(max_ngrams, 1 << 4)
     ngrams = TextNgrams(
@@ -76,7 +75,7 @@ def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest:
 
 @njit
 def mark_covered(symbols, starts, ngrams, covered):
-    """Set `covered` bool[entries] for n-grams in source sides of `symbols`, in which nonterminals are below 0."""
+    """Set `covered` bool[entries] for the n-grams of source sides. Nonterminals are below 0."""
     for k in range(len(starts) - 1):
         for begin in range(starts[k], starts[k + 1]):
             high, low = _EMPTY, _EMPTY
@@ -86,13 +85,13 @@ def mark_covered(symbols, starts, ngrams, covered):
                 high, low = _extended(high, low, symbols[begin + n])
                 row = find(ngrams.rows, high, low)
                 if ngrams.rows[row, KEY_HIGH] == _EMPTY and ngrams.rows[row, KEY_LOW] == _EMPTY:
-                    # Longer n-grams with this prefix are not in the table either.
+                    # Longer n-grams with this prefix are also missing from the table.
                     break
                 covered[np.int64(ngrams.rows[row, _ENTRY])] = True
 
 
 def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
-    """Return the covered share of the text's n-grams for n = 1, 2, …, counting repeats; 0 without n-grams."""
+    """Return the covered share of the text's n-grams for n = 1, 2, …, including repeats; 0 if it has no n-grams."""
     shares = []
     for n in range(1, ngrams.longest + 1):
         chosen = ngrams.sizes == n
@@ -103,25 +102,23 @@ def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class GrammarFigures:
-    """Row of the table.
-
-    `rules_by_scope` counts the rules of scope 0, 1, …, up to the maximum of the comparison, `rules` all of these,
-    `omitted` rules beyond it. `ratio` is `rules` over the first grammar's. `covered` are the shares of the held-out
-    source n-grams, n = 1, 2, …, that occur as adjacent words of some source side (empty without held-out text). `bytes`
-    is the size of the lines `source ||| target ||| count`, sorted and compressed by zstd.
-    """
+    """Row of the table."""
 
     name: str
+    # Rules of scope 0, 1, … up to the maximum, their sum, and rules of a larger scope.
     rules_by_scope: list[int]
     rules: int
     omitted: int
+    # `rules` divided by `rules` of the first grammar.
     ratio: float
+    # Share of the held-out source n-grams, n = 1, 2, …, that occur in source sides; empty without held-out text.
     covered: list[float]
+    # Size of the sorted lines `source ||| target ||| count`, compressed by zstd.
     bytes: int
 
 
 class Measure:
-    """Accumulated figures of a grammar; rules of a scope above `max_scope` are only counted."""
+    """Accumulator of the figures of a grammar. Rules of a scope above `max_scope` are only counted."""
 
     def __init__(self, name: str, max_scope: int, ngrams: TextNgrams | None) -> None:
         self.name = name
@@ -134,27 +131,27 @@ class Measure:
         self._bytes = 0
 
     def count(self, scopes: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Count rules by scope; return for each rule whether it belongs to the grammar."""
+        """Count rules by scope. Returns bool[n], True for rules up to the maximum scope."""
         within: NDArray[np.bool_] = scopes <= self.max_scope
         self._by_scope += np.bincount(scopes[within], minlength=self.max_scope + 1)
         self._omitted += int(np.count_nonzero(~within))
         return within
 
     def cover(self, symbols: NDArray[np.int32], starts: NDArray[np.int64]) -> None:
-        """Mark the n-grams of source sides of the grammar."""
+        """Mark the n-grams of source sides as covered."""
         if self._ngrams is not None:
             mark_covered(symbols, starts, self._ngrams, self._covered)
 
     def write(self, lines: bytes) -> None:
-        """Add the lines of rules of the grammar."""
+        """Add the size of lines of rules."""
         self._bytes += len(self._compressor.compress(lines))
 
-    def figures(self, of: int | None = None) -> GrammarFigures:
-        """Return the grammar's row of the table. Call it once. `of`: rules of the first grammar, None for the first."""
+    def figures(self, first_rules: int | None = None) -> GrammarFigures:
+        """Return the row of the grammar. Call once. `first_rules` are the rules of the first grammar."""
         rules = int(self._by_scope.sum())
         size = self._bytes + len(self._compressor.flush())
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []
-        denominator = rules if of is None else of
+        denominator = rules if first_rules is None else first_rules
         return GrammarFigures(
             self.name, self._by_scope.tolist(), rules, self._omitted, rules / max(denominator, 1), covered, size
         )

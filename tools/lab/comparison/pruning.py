@@ -1,11 +1,10 @@
 """Pruning of heuristic grammars by mass, by significance, or by entropy.
 
-Significance [Johnson et al. 2007]: Fisher's exact test of the number of joint extractions of a rule's sides, if
-extraction paired source and target sides at random.
+Significance [Johnson et al. 2007]: Fisher's exact test of the number of joint extractions of a rule's sides, against
+random pairs of source and target sides.
 
-Entropy [Zens, Stanton & Xu 2012]: the loss if other rules replace a rule, p(f, e) (ln p(e|f) - ln p'(e|f)). p' is
-the probability of the best two rules that compose the same sides: either one substituted for a nonterminal of the
-other, or two in sequence.
+Entropy [Zens, Stanton & Xu 2012]: the loss p(f, e) (ln p(e|f) - ln p'(e|f)) if other rules replace a rule. p' is the
+probability of the best two rules that compose the same sides, nested or in sequence.
 """
 
 from typing import Any, NamedTuple
@@ -34,42 +33,42 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Pruning(NamedTuple):
-    """The best `rules` rules of a heuristic grammar up to a scope, by the named criterion."""
+    """Selection of the best `rules` rules of a heuristic grammar up to a scope, by a criterion."""
 
     by: str
     rules: int
     max_scope: int = 2
 
 
-def chosen_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
-    """Return for each rule whether it is kept; of equally good rules, an evenly spaced selection."""
+def select_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
+    """Return a mask of the selected rules, bool[n]. Selects among equally good rules at random."""
     shape = grammar.shape
     columns: list[tuple[NDArray[Any], ...]] = []
     for block in grammar.blocks():
         _, scopes, _ = read_sources(block, shape)
-        sides = hashed(block[:, : shape.source_words]), hashed(block[:, shape.source_words : shape.symbol_words])
+        sides = hash_rows(block[:, : shape.source_words]), hash_rows(block[:, shape.source_words : shape.symbol_words])
         columns.append((scopes <= pruning.max_scope, block[:, shape.mass], block[:, shape.occurrences], *sides))
     within, mass, seen, source, target = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    source_groups = _places(source)
+    source_groups = _ranks(source)
     if pruning.by == MASS:
         goodness = mass.astype(np.float64)
     elif pruning.by == SIGNIFICANCE:
         sums = (
-            np.bincount(groups, weights=seen)[groups].astype(np.int64) for groups in (source_groups, _places(target))
+            np.bincount(groups, weights=seen)[groups].astype(np.int64) for groups in (source_groups, _ranks(target))
         )
         goodness = significance(seen.astype(np.int64), *sums)
     else:
         share = mass.astype(np.float64) / mass.sum(dtype=np.float64)
         p = share / np.bincount(source_groups, weights=share)[source_groups]
         goodness = share * (np.log(p) - composed(np.concatenate(list(grammar.blocks())), np.log(p), shape))
-    random_keys = hashed(np.stack([source, target], axis=1))
+    random_keys = hash_rows(np.stack([source, target], axis=1))
     best = np.lexsort((random_keys, -goodness, ~within))
     is_kept = np.zeros(len(best), np.bool_)
     is_kept[best[: min(pruning.rules, int(within.sum()))]] = True
     return is_kept
 
 
-def hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def hash_rows(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a hash of each row."""
     value = np.zeros(len(words), np.uint64)
     for column in words.T:
@@ -78,15 +77,14 @@ def hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return value
 
 
-def _places(values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the rank of each value among the distinct ones."""
+def _ranks(values: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.asarray(np.unique(values, return_inverse=True)[1].reshape(-1), np.int64)
 
 
 def significance(
     together: NDArray[np.int64], source_count: NDArray[np.int64], target_count: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return -ln of the probability that sides with these frequencies occur together at least this often by chance."""
+    """Return -ln of the probability that sides with these counts occur together at least this often by chance."""
     from scipy.stats import hypergeom
 
     total = int(together.sum())
@@ -98,14 +96,14 @@ def significance(
 
 
 class _Table(NamedTuple):
-    """Hash table of rules by their symbols (0 for empty), and ln p of each."""
+    """Hash table of rules: hashes of their symbols (0 in free slots), and ln p."""
 
     codes: NDArray[np.uint64]
     logs: NDArray[np.float64]
 
 
 class _Sides(NamedTuple):
-    """Scratch memory for the current rule and a part: symbols, and sizes int64[2] of source and target side."""
+    """Scratch memory: symbols and sizes of the current rule, by side, and new nonterminal numbers of a part."""
 
     symbols: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -113,7 +111,7 @@ class _Sides(NamedTuple):
 
 
 def composed(rows: NDArray[np.uint64], logs: NDArray[np.float64], shape: RowShape) -> NDArray[np.float64]:
-    """Return ln p' of each row from ln p of all rows, float64[n]: `MIN_LOG_PROBABILITY` if no two rows compose it."""
+    """Return ln p' float64[n] of each row, given ln p of all rows. `MIN_LOG_PROBABILITY` if no two rows compose it."""
     slots = capacity_for(len(rows), 16)
     table = _Table(np.zeros(slots, np.uint64), np.zeros(slots))
     room = _Sides(np.zeros((2, _ROOM), np.int64), np.zeros(2, np.int64), np.zeros(3, np.int64))
@@ -133,7 +131,7 @@ def _fill(rows, logs, shape, table, room):
     mask = table_mask(table.codes)
     for k in range(len(rows)):
         _unpack(rows[k], shape, room)
-        code = _part(room, (0, room.sizes[0]), (0, room.sizes[1]), (-1, -1), (-1, -1))
+        code = _hash_part(room, (0, room.sizes[0]), (0, room.sizes[1]), (-1, -1), (-1, -1))
         slot = probe(code & mask, mask, _ends_at, table, code)
         table.codes[slot] = code
         table.logs[slot] = logs[k]
@@ -141,7 +139,6 @@ def _fill(rows, logs, shape, table, room):
 
 @njit
 def _unpack(row, shape, room):
-    """Unpack the source and target symbols of a row into `symbols`."""
     for side in range(2):
         first = 0 if side == 0 else shape.source_words
         last = shape.source_words if side == 0 else shape.symbol_words
@@ -155,11 +152,10 @@ def _unpack(row, shape, room):
 
 
 @njit
-def _part(room, source, target, source_gap, target_gap):
-    """Return the code of the rule made from spans of the current rule, with a nonterminal for a span inside each.
+def _hash_part(room, source, target, source_gap, target_gap):
+    """Return the hash of the rule that consists of spans of the current rule, with a nonterminal for the gaps.
 
-    Nonterminals are numbered in source order, as in grammars. Returns 0 for a nonterminal on one side only, or too
-    many.
+    Numbers nonterminals in source order. Returns 0 for too many nonterminals, or a nonterminal on only one side.
     """
     numbers = room.numbers
     numbers[:] = 0
@@ -203,8 +199,8 @@ def _part(room, source, target, source_gap, target_gap):
 
 
 @njit_inline
-def _log_of(table, code):
-    """Return ln p of the rule with the code, or 1 if it does not exist."""
+def _look_up_log(table, code):
+    """Return ln p of the rule with this hash, or 1 if the rule does not exist."""
     if code == _EMPTY:
         return 1.0
     mask = table_mask(table.codes)
@@ -226,15 +222,17 @@ def _compose(rows, shape, table, room, best):
                     for last in range(first + 1, target_words + 1):
                         if last - first == target_words and target_words > 1:
                             continue
-                        inner = _log_of(table, _part(room, (i, j), (first, last), none, none))
+                        inner = _look_up_log(table, _hash_part(room, (i, j), (first, last), none, none))
                         if inner > 0:
                             continue
                         outer_spans = (0, words), (0, target_words)
-                        outer = _log_of(table, _part(room, outer_spans[0], outer_spans[1], (i, j), (first, last)))
+                        outer = _look_up_log(
+                            table, _hash_part(room, outer_spans[0], outer_spans[1], (i, j), (first, last))
+                        )
                         if outer <= 0:
                             best[k] = max(best[k], inner + outer)
                         if i == 0 and first == 0:
-                            rest = _part(room, (j, words), (last, target_words), none, none)
-                            beside = _log_of(table, rest) if last < target_words else 1.0
+                            rest = _hash_part(room, (j, words), (last, target_words), none, none)
+                            beside = _look_up_log(table, rest) if last < target_words else 1.0
                             if beside <= 0:
                                 best[k] = max(best[k], inner + beside)

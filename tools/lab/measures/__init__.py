@@ -1,1 +1,1 @@
-"""Measurements of `python -m hierogram.tools.lab bench`, one module for each part of the system."""
+"""Measurements for `python -m hierogram.tools.lab bench`, and measurement programs."""

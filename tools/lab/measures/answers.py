@@ -1,4 +1,4 @@
-"""Measure pages and services of a daemon: milliseconds from a request to its complete response, on this machine."""
+"""Measure the response times of a daemon's pages and services, in milliseconds."""
 
 import http.client
 import json
@@ -43,14 +43,14 @@ _POLL_SECONDS = 0.01
 
 
 def measure_pages(corpus: Corpus) -> Figures:
-    """Measure search, rule and word pages of a store of many rules, drawn uniformly, on SQLite and Postgres."""
+    """Measure search, rule and word pages of random rules of a large store, on SQLite and Postgres."""
     return {
-        name: {"rules": made["rules"], **_measure_pages(url, corpus.seed)} for name, url, made in _generated(corpus)
+        name: {"rules": made["rules"], **_measure_pages(url, corpus.seed)} for name, url, made in _large_stores(corpus)
     }
 
 
-def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
-    """Yield stores of many rules by name and URL, with their sizes: on SQLite, and on an empty Postgres database."""
+def _large_stores(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
+    """Yield name, URL and sizes of stores with many rules: on SQLite, and on Postgres if a database is given."""
     with temporary_folder() as folder:
         urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
         if corpus.postgres:
@@ -60,7 +60,7 @@ def _generated(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
         for name, url in urls.items():
             made = generate(url, corpus)
             if parse_url(url).get_backend_name() == POSTGRES:
-                # Postgres analyzes its tables now, instead of a minute later.
+                # Analyze the tables now, because autovacuum would do it only after a minute.
                 engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
                 with engine.connect() as connection:
                     connection.exec_driver_sql("VACUUM ANALYZE")
@@ -77,7 +77,7 @@ def _measure_pages(url: str, seed: int) -> Figures:
     page_requests = list(_page_requests([(row[0], row[1]) for row in rows], random.Random(seed)))
     times: dict[str, list[float]] = {}
     with open_store(url) as store, _serve(store) as connection:
-        # The first requests compile templates and fill the database's cache.
+        # Do not measure the first requests, which compile templates and fill the database's cache.
         for _, address in page_requests[: len(page_requests) // 10]:
             _request(connection, "GET", address, **_HTML)
         for name, address in page_requests:
@@ -98,7 +98,7 @@ def _summary(milliseconds: list[float]) -> Figures:
 
 
 def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Yield kinds of pages and their URLs in turn: words, phrases and whole sides in each order; rules; words."""
+    """Yield kinds and URLs of pages: searches for words, phrases and whole sides, then pages of rules and words."""
     requests = 0
     for source, target in draw.sample(rules, len(rules)):
         side = draw.choice(("source", "target"))
@@ -122,7 +122,7 @@ def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterato
 
 
 class _PagesDaemon:
-    """Daemon that only serves pages, without pairs to change."""
+    """Daemon that only serves pages and changes no pairs."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.opened = store, GrammarStore(store)
@@ -143,7 +143,7 @@ class _PagesDaemon:
 
 @contextmanager
 def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
-    """Yield a connection to a server of the store, which ends afterwards."""
+    """Serve a store and yield a connection to the server."""
     loop = HttpLoop(cast("Daemon", _PagesDaemon(store)))
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
@@ -161,7 +161,7 @@ def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
 
 
 def measure_services(corpus: Corpus) -> Figures:
-    """Measure `POST /v1/align`, with one and fifty pairs per request, and `GET /v1/evidence`, in milliseconds."""
+    """Measure `POST /v1/align` with one and with 50 pairs per request, and `GET /v1/evidence`, in milliseconds."""
     with temporary_folder() as folder, open_store(f"sqlite:///{folder}/store.db", create=True) as store:
         with Input(corpus.files(folder)) as source:
             ingest(store, source)
@@ -173,9 +173,9 @@ def _measure_evidence(corpus: Corpus) -> Figures:
     figures: Figures = {}
     sentences = _sentences(corpus)
     addresses = [build_url("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
-    for name, url, made in _generated(corpus):
+    for name, url, made in _large_stores(corpus):
         with open_store(url) as store, _serve(store) as connection:
-            # The first requests load data into memory.
+            # Do not measure the first requests, which load data into memory.
             for request_path in addresses[: len(addresses) // 5]:
                 _request(connection, "GET", request_path)
             times = [_request(connection, "GET", request_path) for request_path in addresses]
@@ -189,7 +189,7 @@ def _measure_evidence(corpus: Corpus) -> Figures:
 
 
 def _sentences(corpus: Corpus) -> list[str]:
-    """Return new sentences: the first half of one in the corpus, and the second half of another."""
+    """Return new sentences, each from the first half of a sentence and the second half of another."""
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
     sentences = []
@@ -204,7 +204,7 @@ def _measure_aligning(store: Store) -> Figures:
     pairs = [{"source": row.source, "target": row.target} for row in rows]
     batches = [pairs[k : k + _BATCH_SIZE] for k in range(0, len(pairs), _BATCH_SIZE)]
     with _serve(store) as connection:
-        # The first request loads kernels.
+        # Do not measure the first request, which loads kernels.
         _request(connection, "POST", "/v1/align", **_pairs(pairs[:1]))
         single_times = [_request(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
         batch_times = [_request(connection, "POST", "/v1/align", **_pairs(batch)) / len(batch) for batch in batches]
@@ -223,7 +223,7 @@ def _pairs(pairs: list[dict[str, str]]) -> dict[str, Any]:
 
 
 def _request(connection: http.client.HTTPConnection, method: str, path: str, **request: Any) -> float:
-    """Return the milliseconds until the complete response."""
+    """Send a request and return the milliseconds until the complete response."""
     started = time.perf_counter()
     connection.request(method, path, **request)
     answer = connection.getresponse()

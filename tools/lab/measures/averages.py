@@ -1,9 +1,9 @@
-"""Compare expected uses with a long run: averages over sweeps, against means over retained draws.
+"""Compare two estimates of expected uses with a long run: averages over sweeps, and means over thinned draws.
 
     python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
-For rules with at least half a use it prints the overlap: the share of common rules in each grammar's rules and uses
-(means), and in the union of rules (Jaccard).
+Prints the overlap of grammars of rules with at least half a use: the share of common rules in the rules and uses of
+each grammar, and in all rules (Jaccard).
 """
 
 from collections.abc import Sequence
@@ -35,21 +35,21 @@ _HALF, _MULTIPLIER = np.uint64(32), np.uint64(0x9E3779B97F4A7C15)
 
 
 class Uses(NamedTuple):
-    """Uses of rules: `keys` uint64[R, n], `means` (or sums over sweeps) float64[R]."""
+    """Uses of R rules: `keys` uint64[R, n], and `means` or sums over sweeps, float64[R]."""
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]
 
 
 def sum_uses(parts: Sequence[Uses]) -> Uses:
-    """Return the sums of each rule over the parts."""
+    """Sum the uses of each rule over the parts."""
     keys, rule = _numbered(np.concatenate([part.keys for part in parts]))
     sums = np.bincount(rule, np.concatenate([part.means for part in parts]), len(keys))
     return Uses(keys, sums.astype(np.float64))
 
 
 def _numbered(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the distinct keys, and for each row its key's number."""
+    """Return the distinct keys, and the number of each row's key."""
     mixed = keys[:, -1].copy()
     for column in keys.T[:-1]:
         mixed = (mixed ^ (mixed >> _HALF)) * _MULTIPLIER + column
@@ -59,17 +59,16 @@ def _numbered(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
 
 @njit
 def _keys_of(source: NDArray[np.uint64], target: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-    """Write the keys of the rules whose sides have these hashes."""
     for k in range(len(source)):
         keys[k, 0], keys[k, 1] = rule_key_from_hashes(source[k], target[k], ALL_BITS)
 
 
 def averaged_uses(averages: Averages) -> Uses:
-    """Return the expected uses over all pairs, counting all entries."""
-    taken = averages.taken
-    pairs = np.repeat(np.arange(len(taken)), taken)
-    places = np.repeat(averages.first[:-1] - np.cumsum(taken) + taken, taken) + np.arange(len(pairs))
-    entry = averages.entry[places]
+    """Return the expected uses of all entries, summed over pairs and without rounding."""
+    counts = averages.entry_counts
+    pairs = np.repeat(np.arange(len(counts)), counts)
+    rows = np.repeat(averages.first[:-1] - np.cumsum(counts) + counts, counts) + np.arange(len(pairs))
+    entry = averages.entry[rows]
     means = entry["uses"] / (averages.sweeps[pairs] * float(ONE_USE))
     keys = np.zeros((len(entry), 2), np.uint64)
     _keys_of(entry["source_hash"], entry["target_hash"], keys)
@@ -77,7 +76,7 @@ def averaged_uses(averages: Averages) -> Uses:
 
 
 def align_means(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return both means of each rule that is in either set; 0 if it is missing."""
+    """Return both means of each rule in either set. The mean of a missing rule is 0."""
     keys, rule = _numbered(np.concatenate((one.keys, other.keys)))
     first, second = np.zeros(len(keys)), np.zeros(len(keys))
     first[rule[: len(one.keys)]] = one.means
@@ -86,7 +85,7 @@ def align_means(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def overlap(one: Uses, other: Uses) -> tuple[float, float, float]:
-    """Return the overlap of two grammars for rules with at least half a use: rules, uses, and Jaccard."""
+    """Return the overlap of the rules with at least half a use: share of rules, share of uses, Jaccard index."""
     first, second = align_means(one, other)
     here, there = first >= _MIN_USES, second >= _MIN_USES
     both = here & there
@@ -96,7 +95,7 @@ def overlap(one: Uses, other: Uses) -> tuple[float, float, float]:
 
 
 def chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
-    """Return estimates of a chain of n sweeps by name: averages after powers of two, and thinned draws."""
+    """Run a chain and return its estimates by name: averages after 8, 16, … sweeps, and means of thinned draws."""
     model, schedule = model_over(batch), stratified_schedule()
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
     derivations = initial_state(seed, batch, CUT)

@@ -1,8 +1,8 @@
-"""Measure the loss of likelihood by blocks: compare chains of several seeds in blocks with sequential chains.
+"""Compare the log-likelihood of sampling in blocks with sequential sampling, over several seeds.
 
     python -m hierogram.tools.lab.measures.block_losses corpus.zh corpus.en align.gdfa --pairs 5000 -o block_losses.json
 
-Each chain is recorded when it is done; recorded chains are not run again.
+Each finished chain is cached in the output file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ SEQUENTIAL = "sequential"
 
 
 def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
-    """Sample a chain, sequentially or in blocks such as 32x64, and return the final log-likelihood."""
+    """Sample a chain sequentially, or in blocks such as 32x64. Returns the final log-likelihood."""
     blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
     options = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
     trial = PhraseTrial(model_over(batch), batch, make_schedule(SETTINGS), options)
@@ -37,7 +37,7 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
 
 
 def block_losses(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
-    """Yield each scheme, mean and deviation of its chains' log-likelihoods, and its gain in sequential deviations."""
+    """Yield scheme, mean and deviation of log-likelihoods, and gain in standard deviations of sequential sampling."""
     base = ends[SEQUENTIAL]
     for scheme, values in ends.items():
         yield scheme, mean(values), stdev(values), (mean(values) - mean(base)) / stdev(base)
@@ -50,7 +50,9 @@ def main(
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON file of final log-likelihoods.")] = Path(
         "block_losses.json"
     ),
-    schemes: Annotated[str, typer.Option(help="Blocks, separated by commas.")] = "4x64,20x16,313x16",
+    schemes: Annotated[
+        str, typer.Option(help="Pairs per block x blocks per round, separated by commas.")
+    ] = "4x64,20x16,313x16",
     pairs: Annotated[int, typer.Option(min=2, help="Use only the first N pairs.")] = 5000,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of each chain.")] = 100,
     seeds: Annotated[int, typer.Option(min=2, help="Chains of each scheme.")] = 5,

@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.measures.blocks corpus.zh corpus.en align.gdfa -o blocks.png
 
-Corpora of each size are cut from the bitext, each from adjacent pairs. Each is sampled by two sequential chains and by
-two in blocks of one pair, 64 per round, like stores of 1,024 pairs or more.
+A corpus consists of adjacent pairs of the bitext. Two chains sample each corpus sequentially, and two chains in blocks
+of one pair, 64 per round, like stores of 1,024 pairs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
 _MAX_CORPORA = 200
 _SAMPLED = 5
-"""Sweeps between the states included in the means, after the first third."""
+"""Number of sweeps between two states that are included in means, after the first third of a chain."""
 
 
 class ChainMeans(NamedTuple):
-    """Means of a chain: `log_likelihood` (natural), and shares float64[R] of all uses by rule, uint64[R] ascending."""
+    """Means of a chain: log-likelihood (natural), and the share of all uses float64[R] by rule uint64[R], ascending."""
 
     log_likelihood: float
     rules: NDArray[np.uint64]
@@ -39,20 +39,18 @@ class ChainMeans(NamedTuple):
 
 
 class BlockDifference(NamedTuple):
-    """Results for one corpus.
-
-    Blocks minus sequence in nats per pair; the distance between their rules' shares; and the distance between two
-    chains of the same scheme, which is due to chance and mixing alone.
-    """
+    """Results for one corpus."""
 
     pairs: int
+    # Log-likelihood in blocks minus sequential log-likelihood, in nats per pair.
     excess: float
+    # Distance between the shares of rules: between blocks and sequence, and between two chains of the same scheme.
     distance: float
     same_scheme: float
 
 
 def distance(first: ChainMeans, second: ChainMeans) -> float:
-    """Return the total variation distance of the rules' shares, 0 to 1."""
+    """Return the total variation distance between the shares of rules, from 0 to 1."""
     all_rules = np.union1d(first.rules, second.rules)
     shares = np.zeros((2, len(all_rules)))
     for row, means in zip(shares, (first, second), strict=True):
@@ -61,7 +59,7 @@ def distance(first: ChainMeans, second: ChainMeans) -> float:
 
 
 def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> ChainMeans:
-    """Return the means of one chain over the last two thirds of its sweeps."""
+    """Run a chain and return its means over the last two thirds of the sweeps."""
     options = TrialOptions(corpus.seed, threads=corpus.threads, exact=blocks is None, blocks=blocks)
     chain = PhraseTrial(model_over(batch), batch, Schedule(), options)
     likelihoods: list[float] = []
@@ -81,7 +79,7 @@ def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> 
 
 
 def compare(batch: Batch, corpus: Corpus, sweeps: int) -> BlockDifference:
-    """Sample one corpus by both schemes."""
+    """Sample one corpus in blocks and sequentially, and compare the chains."""
     seeds = [replace(corpus, seed=corpus.seed + k) for k in range(2 * _CHAINS)]
     sequence = [sample(batch, seed, None, sweeps) for seed in seeds[:_CHAINS]]
     blocks = [sample(batch, seed, _BLOCKS, sweeps) for seed in seeds[_CHAINS:]]
@@ -95,7 +93,7 @@ def compare(batch: Batch, corpus: Corpus, sweeps: int) -> BlockDifference:
 
 
 def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[BlockDifference]:
-    """Yield the results of each size in turn, for up to 200 corpora."""
+    """Yield the results for up to 200 corpora of each size."""
     rows = read_rows(corpus)
     for size in sizes:
         for first in range(0, min(_MAX_CORPORA * size, len(rows) - size + 1), size):
@@ -103,7 +101,7 @@ def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[Block
 
 
 def summary(differences: Sequence[BlockDifference], size: int) -> dict[str, float]:
-    """Return means over the corpora of a size, and standard errors of the means."""
+    """Return means and standard errors over the corpora of a size."""
     rows = np.array([difference for difference in differences if difference.pairs == size])
     means = rows.mean(axis=0)
     errors = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.full(4, np.nan)
@@ -115,7 +113,7 @@ def summary(differences: Sequence[BlockDifference], size: int) -> dict[str, floa
 
 
 def draw(table: Sequence[dict[str, float]], path: Path) -> None:
-    """Draw the difference in log-likelihood and the distances against the number of pairs, as PNG."""
+    """Draw the excess log-likelihood and the distances against the number of pairs, as PNG."""
     with save_figure(path, 1, 2, size=(11, 4.2)) as (first_panel, second_panel):
         columns = {name: np.array([row[name] for row in table]) for name in table[0]}
         size = columns["pairs"]

@@ -1,11 +1,11 @@
-"""Measure how often intervals of two standard errors around expected uses contain the true uses, over seeds.
+"""Measure how often 95 % intervals of expected uses contain the true uses, over seeds.
 
     hierogram --store store.db ingest corpus.zh corpus.en align.gdfa
     python -m hierogram.tools.lab.measures.coverage sqlite:///store.db --seeds 8
 
-New chains sample the pairs of the store, whatever its kind. The truth of a chain is the mean of the uses of the other
-chains over the largest number of sweeps. It is compared with the values of a store of this age: the written records of
-the chain, with their errors.
+New chains sample the pairs of the store. The true uses for a chain are the mean uses of all other chains over the
+largest number of sweeps. They are compared with the expected uses and errors that a store would contain after each
+number of sweeps.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.measures.averages import Uses, align_means, sum_uses
 
 BOUNDS = (0.05, 0.1, 0.3, 0.7, 1.5, 10.0, np.inf)
-"""Bounds of the bins by true expected uses."""
+"""Bounds of the bins, in true uses."""
 _PARTS_AT_ONCE = 16
 _NOMINAL = 1.959964
-"""Standard errors on either side of an interval that contains 95 % of a normal distribution."""
+"""Half the width, in standard deviations, of an interval that contains 95 % of a normal distribution."""
 
 
-class Shown(NamedTuple):
-    """Rules that a store shows: `keys` uint64[R, 2], expected uses and their errors float64[R]."""
+class ReportedUses(NamedTuple):
+    """Rules in a store: `keys` uint64[R, 2], expected uses float64[R] and their standard errors float64[R]."""
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]
@@ -40,22 +40,20 @@ class Shown(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Rules of a bin.
-
-    Their number; root mean square of the reported and of the real error; share of the reported rules whose interval
-    contains the true uses, and share of rules that are reported.
-    """
+    """Results for the rules of a bin."""
 
     min_uses: float
     rules: int
+    # Root mean square of the reported errors, and of the actual errors.
     reported: float
     real: float
+    # Share of reported rules with an interval that contains the true uses, and share of rules that are reported.
     covered: float
     shown: float
 
 
 def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleDeltas, RuleDeltas | None]]:
-    """For each averaged sweep of a new chain, yield its current rules, and at the given ages its averaged rules."""
+    """Run a new chain. Yield the current rules after each averaged sweep, and the averaged rules at the given ages."""
     settings = replace(store.settings(), seed=seed)
     kind = find_kind(settings)
     loaded = kind.load([row._replace(current=None, averages=None) for row in store.pairs()], settings)
@@ -85,24 +83,24 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
         chain.close()
 
 
-def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[Shown], Uses]:
-    """Return the estimates of a chain at each age, and its mean uses over the largest number of sweeps."""
+def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[ReportedUses], Uses]:
+    """Return the averages of a chain at each age, and its mean uses over the largest number of sweeps."""
     found, parts = [], []
     for current, shown in sample(store, seed, ages):
         parts.append(Uses(current.keys, current.count.astype(np.float64)))
         if len(parts) == _PARTS_AT_ONCE:
             parts = [sum_uses(parts)]
         if shown is not None:
-            # A rule of the current derivations may have no averages.
+            # Omit rules of the current derivations that have no averages.
             counted = shown.expected_uses > 0
             means, variances = shown.expected_uses[counted], shown.expected_uses_variance[counted]
-            found.append(Shown(shown.keys[counted], means, standard_errors(means, variances)))
+            found.append(ReportedUses(shown.keys[counted], means, standard_errors(means, variances)))
     total = sum_uses(parts)
     return found, total._replace(means=total.means / max(ages))
 
 
-def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
-    """Return a row for each bin. `truths` are the means of each chain; a chain is compared with all other chains."""
+def measure_coverage(found: Sequence[ReportedUses], truths: Sequence[Uses]) -> list[Coverage]:
+    """Return the results of each bin. The reported uses of each chain are compared with the means of all others."""
     total = sum_uses(list(truths))
     counts = [np.zeros((len(found), 5)) for _ in BOUNDS[1:]]
     for k, (one, own) in enumerate(zip(found, truths, strict=True)):
@@ -110,7 +108,7 @@ def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
         means, truth = align_means(Uses(one.keys, one.means), others)
         errors, _ = align_means(Uses(one.keys, one.errors), others)
         truth = truth / (len(found) - 1)
-        # The true uses are also means of chains, so differences include their error.
+        # Widen the intervals, because the true uses are also means of chains and have errors.
         held = np.abs(means - truth) <= _NOMINAL * errors * np.sqrt(len(found) / (len(found) - 1))
         for numbers, least, most in zip(counts, BOUNDS, BOUNDS[1:], strict=False):
             chosen = (truth >= least) & (truth < most)
@@ -129,11 +127,13 @@ def rows(found: Sequence[Shown], truths: Sequence[Uses]) -> list[Coverage]:
 
 
 def main(
-    store: Annotated[str, typer.Argument(metavar="URL", help="Store, which is only read.")],
-    seeds: Annotated[int, typer.Option(min=3, help="Chains.")] = 8,
-    ages: Annotated[str, typer.Option(help="Averaged sweeps of the stores, in ascending order.")] = "50,250,1000",
+    store: Annotated[str, typer.Argument(metavar="URL", help="Store with pairs. It is not changed.")],
+    seeds: Annotated[int, typer.Option(min=3, help="Number of chains.")] = 8,
+    ages: Annotated[
+        str, typer.Option(help="Numbers of averaged sweeps, ascending, separated by commas.")
+    ] = "50,250,1000",
 ) -> None:
-    """Measure how often intervals around expected uses contain the true uses."""
+    """Measure how often 95 % intervals of expected uses contain the true uses."""
     sweeps = [int(age) for age in ages.split(",")]
     with open_store(store) as opened:
         size = opened.count_pairs()
@@ -143,7 +143,7 @@ def main(
     typer.echo("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for age, of_age in zip(sweeps, zip(*found, strict=True), strict=True):
         share = sum(one.means.sum() for one in of_age) / sum(truth.means.sum() for truth in truths)
-        for row in rows(of_age, truths):
+        for row in measure_coverage(of_age, truths):
             if row.rules:
                 cells = f"{row.rules:,} | {row.reported:.3f} | {row.real:.3f} | {row.covered:.1%} | {row.shown:.1%}"
                 typer.echo(f"| {size:,} | {age:,} | {share:.1%} | {row.min_uses:g} | {cells} |")

@@ -1,4 +1,4 @@
-"""Measure grammars of very many rules: exports, each in a separate process, and SQL queries."""
+"""Measure exports and SQL queries of very large grammars."""
 
 import random
 import time
@@ -35,7 +35,7 @@ _CASES = {
     "parquet": ("parquet", _PLAIN),
 }
 _FILTERED = {"parquet for a test set": 2_500, "parquet for two sentences": 2}
-"""Exports for a test set, and the number of its sentences."""
+"""Exports that are filtered for a test set, and numbers of test sentences."""
 _WORDS = 30_000
 _LOOKUPS = 50
 
@@ -48,8 +48,8 @@ _QUERIES = {
 }
 
 
-class MadeRule(NamedTuple):
-    """An artificial rule by its sides and numbers; `uses` is its count."""
+class ArtificialRule(NamedTuple):
+    """Artificial rule: columns of the rule table."""
 
     source: str
     target: str
@@ -62,8 +62,8 @@ class MadeRule(NamedTuple):
     expected_uses: float
 
 
-def make_deltas(rules: Iterable[MadeRule]) -> RuleDeltas:
-    """Return the rules as changes of counts. At least one rule is required."""
+def make_deltas(rules: Iterable[ArtificialRule]) -> RuleDeltas:
+    """Return changes of counts that add the rules to a store. Requires at least one rule."""
     rules = list(rules)
     sources, targets, *numbers = zip(*rules, strict=True)
     digests = [blake2b(f"{source} ||| {target}".encode(), digest_size=16).digest() for source, target, *_ in rules]
@@ -86,7 +86,7 @@ def make_deltas(rules: Iterable[MadeRule]) -> RuleDeltas:
 
 
 def measure_exporting(corpus: Corpus) -> Figures:
-    """Export a store of a million rules: all rules, and the rules that can match the sentences of a test set."""
+    """Measure exports of a large store: all rules, and the rules that can match the sentences of a test set."""
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
         made = measure_in_process(partial(generate, url), corpus)
@@ -120,7 +120,7 @@ def _export(url: str, path: Path, options: ExportOptions, _: Corpus) -> Figures:
 
 
 def generate(url: str, corpus: Corpus) -> Figures:
-    """Make a store with the corpus's pairs and the requested number of rules from them."""
+    """Make a store with the pairs of a corpus and `corpus.rules` rules that are extracted from these pairs."""
     counts: Counter[str] = Counter()
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
@@ -139,13 +139,13 @@ def generate(url: str, corpus: Corpus) -> Figures:
                 rule = Rule.parse(sides)
                 source_side, target_side = sides.split(" ||| ")
                 shape = rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals
-                made.append(MadeRule(source_side, target_side, *shape, count, count))
+                made.append(ArtificialRule(source_side, target_side, *shape, count, count))
             store.commit([(None, make_deltas(made))])
     return {"pairs": len(rows), "rules": len(rules)}
 
 
 def _rules(source: list[str], target: list[str], alignment: str, draw: random.Random) -> Iterator[str]:
-    """Yield the phrases of a pair, each also with one of its phrases replaced by a gap."""
+    """Yield the phrases of a pair as rules, and phrases in which a smaller phrase is replaced by a nonterminal."""
     links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
     links_by_source: dict[int, list[int]] = {}
     links_by_target: dict[int, list[int]] = {}
@@ -180,18 +180,18 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
             )
 
 
-def _rule(random: np.random.Generator) -> MadeRule:
-    """Return a rule of one to three words on each side, with word frequencies skewed as in natural language."""
+def _random_rule(random: np.random.Generator) -> ArtificialRule:
+    """Return a rule of one to three words on each side. Word frequencies are skewed as in natural language."""
     word_ids = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
     terminals = random.integers(1, 4, 2).tolist()
     source = " ".join(f"s{word}" for word in word_ids[: terminals[0]])
     target = " ".join(f"t{word}" for word in word_ids[3 : 3 + terminals[1]])
     count = int(min(random.zipf(2.0), 10_000))
-    return MadeRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, count)
+    return ArtificialRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, count)
 
 
 def measure_queries(corpus: Corpus) -> Figures:
-    """Measure queries by side or word (ms), and dumps (rules per second), on SQLite with many artificial rules."""
+    """Measure queries (ms) and dumps (rules per second) on SQLite with many artificial rules."""
     random = np.random.default_rng(corpus.seed)
     figures: Figures = {}
     with temporary_folder() as folder:
@@ -199,7 +199,7 @@ def measure_queries(corpus: Corpus) -> Figures:
         with open_store(url, create=True) as store:
             while (rules := store.status().rules_in_use) < corpus.rules:
                 rule_range = range(min(_RULES_PER_COMMIT, corpus.rules - rules))
-                store.commit([(None, make_deltas(_rule(random) for _ in rule_range))])
+                store.commit([(None, make_deltas(_random_rule(random) for _ in rule_range))])
         figures["rules"] = rules
         engine = make_engine(parse_url(url))
         with engine.connect() as connection:

@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.measures.growth corpus.fr corpus.en corpus.align --work growth --pairs 40000,500000
 
-All pairs of the bitext, and joins of two random ones, are shuffled; each store has the first of them. Each command is
-a separate process. Figures and stores remain in the folder, so that an interrupted run can continue.
+The pairs of the bitext, and concatenations of two random pairs, are shuffled. Each store contains the first pairs. Each
+command is a separate process. An interrupted run can continue with the figures and stores in the folder.
 """
 
 import json
@@ -27,15 +27,15 @@ from hierogram.storage.records.pairs import SETTLED
 from hierogram.tools.lab.measures.results import BitextFile, ResultCache, post, run_in_process, serving
 
 _ADDED = 300
-"""Pairs that are added to a store that has learned the others."""
+"""Number of pairs that are added to a store after it has learned all others."""
 _JOINS = 5
-"""Joined pairs per pair of the bitext."""
+"""Number of concatenated pairs per pair of the bitext."""
 _TABLES = {"processor": "Processor time in seconds", "clock": "Time in seconds", "peak": "Peak memory in MB"}
 
 _POSTED = 60
-"""Pairs posted to a daemon with the largest store."""
+"""Number of pairs posted to a daemon with the largest store."""
 _REST_SECONDS = 4.0
-"""Longest pause before a pair is posted to a daemon."""
+"""Maximum pause before a pair is posted to a daemon."""
 _POLL_SECONDS = 0.05
 _NEWEST_STATE = "SELECT state FROM sentence_pairs ORDER BY id DESC LIMIT 1"
 
@@ -44,7 +44,7 @@ AlignedPair = tuple[str, str, str]
 
 
 def joined_pairs(bitext: Sequence[AlignedPair]) -> Iterator[AlignedPair]:
-    """Yield shuffled pairs: the pairs of the bitext, and five times as many joins of two random pairs."""
+    """Yield shuffled pairs: the pairs of the bitext, and concatenations of two random pairs."""
     draw = random.Random(1)
     single = [(pair,) for pair in bitext]
     joined = [tuple(draw.choices(bitext, k=2)) for _ in range(_JOINS * len(bitext))]
@@ -65,7 +65,7 @@ def _join(parts: Sequence[AlignedPair]) -> AlignedPair:
 
 
 def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
-    """Run `hierogram`; return processor and clock seconds and peak memory in MB. Raises `RuntimeError` if it fails."""
+    """Run `hierogram`. Returns processor and clock seconds and peak memory in MB. Raises `RuntimeError`."""
     started = time.monotonic()
     with (folder / "growth.log").open("a") as log:
         command = [sys.executable, "-m", "hierogram", *arguments]
@@ -79,7 +79,7 @@ def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
 
 
 def write_corpora(paths: Sequence[Path], folder: Path, sizes: Sequence[int]) -> None:
-    """Write the first pairs of the joined corpus as `SIZE.first.f`, `.e` and `.a`, and the last as `SIZE.added.f`."""
+    """Write the first pairs of each size to `SIZE.first.f`, `.e` and `.a`, and pairs to add to `SIZE.added.f` etc."""
     lines = (path.read_text(encoding="utf-8").splitlines() for path in paths)
     pairs = list(joined_pairs(list(zip(*lines, strict=True))))
     for size in sizes:
@@ -90,7 +90,7 @@ def write_corpora(paths: Sequence[Path], folder: Path, sizes: Sequence[int]) -> 
 
 
 def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the figures of each command that makes a store of the pairs, exports and verifies it."""
+    """Yield the figures of each command that ingests, learns, exports and verifies a store of the pairs."""
     first, added = ([f"{size}.{name}.{suffix}" for suffix in "fea"] for name in ("first", "added"))
     steps = {
         "ingest": ["ingest", *first],
@@ -106,7 +106,7 @@ def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> I
 
 
 def measure_lag(folder: Path, size: int) -> list[float]:
-    """Post pairs at random moments to a daemon. Returns the seconds until each pair has burned in."""
+    """Post pairs to a daemon at random moments. Returns the seconds until each pair has burned in."""
     draw = random.Random(1)
     sides = ((folder / f"{size}.added.{suffix}").read_text(encoding="utf-8").splitlines() for suffix in "fe")
     seconds = []
@@ -126,12 +126,6 @@ def measure_lag(folder: Path, size: int) -> list[float]:
     return seconds
 
 
-def exported_rules(folder: Path, size: int) -> int:
-    """Return the number of rules in the export of a store."""
-    rules: int = json.loads((folder / f"{size}.cdec.gz.json").read_text(encoding="utf-8"))["rules"]
-    return rules
-
-
 def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[float]]) -> None:
     print(f"\n{title}:\n\n| {' | '.join(columns)} |\n|{'---:|' * len(columns)}")
     for row in rows:
@@ -142,21 +136,25 @@ def main(
     source: BitextFile,
     target: BitextFile,
     alignment: BitextFile,
-    work: Annotated[Path, typer.Option(help="Folder of stores and figures, made if missing.")],
+    work: Annotated[Path, typer.Option(help="Folder of stores and figures; existing ones are reused.")],
     pairs: Annotated[str, typer.Option(help="Sizes of the stores, separated by commas.")] = "40000,125000,500000",
     sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after the burn-in.")] = 4,
 ) -> None:
-    """Print tables of the costs by size and command."""
+    """Measure each command on stores of each size, and print tables of time and memory."""
     sizes = sorted(map(int, pairs.split(",")))
     work.mkdir(parents=True, exist_ok=True)
-    # The peak memory of a command includes the memory of its parent process, so another process makes the corpus.
+    # Make the corpora in another process, because the peak memory of a command includes memory of its parent process.
     run_in_process(write_corpora, [source, target, alignment], work, sizes)
     cache = ResultCache(work / "growth.json")
     figures = {size: dict(measure_store(work, size, sweeps, cache)) for size in sizes}
     for figure, title in _TABLES.items():
         rows = ([size, *(values[figure] for values in steps.values())] for size, steps in figures.items())
         _print_table(title, ["pairs", *figures[sizes[0]]], rows)
-    rows = ([size, exported_rules(work, size), (work / f"{size}.db").stat().st_size / 1e6] for size in sizes)
+    manifests = (json.loads((work / f"{size}.cdec.gz.json").read_text(encoding="utf-8")) for size in sizes)
+    rows = (
+        [size, manifest["rules"], (work / f"{size}.db").stat().st_size / 1e6]
+        for size, manifest in zip(sizes, manifests, strict=True)
+    )
     _print_table("Sizes", ["pairs", "rules exported", "store MB"], rows)
     lags = cache.find(f"{sizes[-1]} lag", lambda: measure_lag(work, sizes[-1]))
     shares = (f"{share} %: {np.percentile(lags, share):.1f} s" for share in (50, 95, 100))

@@ -1,4 +1,4 @@
-"""Measure the ITG samplers on one core: pairs per second, cost by length of a pair, memory of a long pair."""
+"""Measure the ITG samplers on one core: pairs per second, time by length of a pair, memory for a long pair."""
 
 import time
 import tracemalloc
@@ -19,11 +19,11 @@ _SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
 """Slice samplers with their parameter a."""
 _BURN_IN, _SWEEPS = 5, 5
 _WHOLE = 500
-"""Pairs for the exhaustive sampler, spread over the corpus."""
+"""Number of evenly spaced pairs for the exhaustive sampler."""
 _WIDTHS = ((1, 10), (11, 20), (21, 30), (31, 40))
 
 _LONG = 100
-"""Words on each side of the pair whose memory is measured."""
+"""Words on each side of the long pair."""
 _MEBIBYTE = 1 << 20
 
 
@@ -35,7 +35,7 @@ def _read(corpus: Corpus) -> ItgBatch:
 
 
 def measure_itg(corpus: Corpus) -> Figures:
-    """Measure pairs per second of processor time in steady state, by sampler and a; fewer pairs if exhaustive."""
+    """Measure pairs per second of processor time after burn-in, by sampler and a."""
     batch = _read(corpus)
     model1 = train_model1(batch)
     lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))
@@ -87,7 +87,7 @@ def measure_itg(corpus: Corpus) -> Figures:
 
 
 def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
-    """Return time and peak memory of the slice sampler for one pair of the corpus's first words."""
+    """Measure time and peak memory of a slice sampler for a pair that consists of the first words of the corpus."""
     sides = [
         np.unique(words[:_LONG], return_inverse=True)[1].astype(np.int32) for words in (batch.source, batch.target)
     ]

@@ -2,8 +2,7 @@
 
     python -m hierogram.tools.lab.measures.new_pairs store.db --pairs 8 --rest 8
 
-Each pair has a new word on each side. The store is copied; the daemon samples and translates at the same time, as in
-normal use.
+Each pair has a new word on each side. The daemon has a copy of the store, and samples and translates at the same time.
 """
 
 import random
@@ -24,7 +23,7 @@ _POLL_SECONDS = 0.1
 
 
 def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, str]) -> float:
-    """Return the seconds until the new words at the ends of a posted pair translate each other."""
+    """Post a pair that ends with two new words. Returns the seconds until the source word is translated."""
     started = time.monotonic()
     source, target = (f"{text} {word}" for text, word in zip(frame, words, strict=True))
     post(url, "/v1/pairs", {"source": source, "target": target})
@@ -38,7 +37,7 @@ def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, s
 def main(
     store: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A learned SQLite store.")],
     pairs: Annotated[int, typer.Option(min=1, help="Number of pairs to post.")] = 8,
-    rest: Annotated[float, typer.Option(min=0, help="Seconds of other requests between two pairs.")] = 8.0,
+    rest: Annotated[float, typer.Option(min=0, help="Seconds of translating between two pairs.")] = 8.0,
     seed: Annotated[int, typer.Option(help="Seed of the new words.")] = 1,
 ) -> None:
     """Print the seconds from each posted pair to a translation that uses it, and their median."""

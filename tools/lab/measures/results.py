@@ -1,4 +1,4 @@
-"""Measurements as values: run in separate processes, cached in a file, drawn as figures."""
+"""Tools for measurements: separate processes, cached results, tables and figures."""
 
 import csv
 import http.client
@@ -35,11 +35,7 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Input of the measurements.
-
-    Three parallel files and the number of pairs; a treebank; the number of rules of an artificial grammar; the pairs
-    of the small and of the large store to which pairs are added; and the URL of an empty Postgres database.
-    """
+    """Input of the measurements: three parallel files, or a treebank, and the options of `BenchOptions`."""
 
     source: str
     target: str
@@ -55,11 +51,11 @@ class Corpus:
 
     @property
     def paths(self) -> list[str]:
-        """Return the three files."""
+        """The three files."""
         return [self.source, self.target, self.alignment]
 
     def files(self, folder: Path) -> list[str]:
-        """Return the three files; if `pairs` is set, copies in the folder with only the first pairs."""
+        """Return the three files. If `pairs` is set, returns copies with the first pairs, written to the folder."""
         if self.pairs is None:
             return self.paths
         paths = []
@@ -80,13 +76,13 @@ def peak_mb() -> float:
 
 
 def processor_seconds(processes: int) -> float:
-    """Return the processor seconds of this process (`RUSAGE_SELF`) or of its finished children (`RUSAGE_CHILDREN`)."""
+    """Return the processor seconds of this process (`RUSAGE_SELF`) or finished children (`RUSAGE_CHILDREN`)."""
     usage = resource.getrusage(processes)
     return usage.ru_utime + usage.ru_stime
 
 
 def run_in_process(work: Callable[..., Value], *arguments: Any) -> Value:
-    """Call a function in a new process, so that its memory is separate, and return the result."""
+    """Call a function in a new process and return the result."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
 
@@ -96,13 +92,13 @@ def _with_peak(measure: Measure, corpus: Corpus) -> Figures:
 
 
 def measure_in_process(measure: Measure, corpus: Corpus) -> Figures:
-    """Run a measurement in a fresh process; return figures and peak memory in MB."""
+    """Run a measurement in a new process. Returns figures and peak memory in MB."""
     return run_in_process(_with_peak, measure, corpus)
 
 
 @contextmanager
 def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
-    """Serve a store of the folder on a free port (`port = 0`) and yield its address. Raises `RuntimeError`."""
+    """Run a daemon in the folder on a free port (`port = 0` in the configuration) and yield its address."""
     (folder / "serve.toml").write_text(configuration)
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", *arguments, "serve", "--config", "serve.toml"]
     log_file, until = folder / "serve.log", time.monotonic() + _TIMEOUT_SECONDS
@@ -110,7 +106,7 @@ def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
         try:
             while not (match := _ADDRESS.search(log_file.read_text())):
                 if process.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError(f"the daemon does not listen: {log_file.read_text()}")
+                    raise RuntimeError(f"the daemon did not start: {log_file.read_text()}")
                 time.sleep(0.1)
             yield match.group()
         finally:
@@ -118,7 +114,7 @@ def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
 
 
 def post(url: str, path: str, body: Any, media_type: str = "application/json") -> Any:
-    """Post a JSON body to a daemon and return its response. Raises `RuntimeError` if it is an error."""
+    """Post a JSON body to a daemon and return the response. Raises `RuntimeError` for an error response."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_SECONDS)
     connection.request("POST", path, json.dumps(body), {"Content-Type": media_type})
     answer = connection.getresponse()
@@ -131,20 +127,20 @@ def post(url: str, path: str, body: Any, media_type: str = "application/json") -
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Create a folder that is deleted afterwards."""
+    """Yield a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="hierogram-bench-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def time_call(work: Callable[[], Value], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Value]:
-    """Return the seconds that some work takes, and its result."""
+    """Call a function and return the seconds and the result."""
     started = clock()
     done = work()
     return clock() - started, done
 
 
 class ResultCache:
-    """Results of long runs, cached as plain values by name in a JSON file, so that an interrupted run can continue."""
+    """Cache of named results in a JSON file, with which an interrupted run can continue."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -154,7 +150,7 @@ class ResultCache:
         return name in self._values
 
     def find(self, name: str, make: Callable[[], Value], made: Path | None = None) -> Value:
-        """Return a cached result if the file `made` still exists; otherwise compute it with `make`."""
+        """Return the cached result if the file `made` exists. Otherwise, compute it with `make` and cache it."""
         if name not in self._values or (made is not None and not made.exists()):
             self._values[name] = make()
             _write_json(self._path, self._values)
@@ -163,7 +159,7 @@ class ResultCache:
 
 
 def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Record the settings of a folder's results. Raises `UsageError` if they were different."""
+    """Record the settings of a folder's results. Raises `UsageError` if the folder has results with other settings."""
     now = json.loads(json.dumps(dict(settings)))
     if not path.exists():
         _write_json(path, now)
@@ -171,11 +167,11 @@ def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     before = json.loads(path.read_text(encoding="utf-8"))
     if before != now:
         differing = ", ".join(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
-        raise UsageError(f"{path.parent} contains results of another {differing}: name another folder")
+        raise UsageError(f"{path.parent} contains results with another value of {differing}: name another folder")
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> None:
-    """Write a table as text, with the column names in the first line."""
+    """Write a table as text, with column names in the first line."""
     with path.open("w", newline="") as file:
         csv.writer(file, delimiter=delimiter).writerows([columns, *rows])
 
@@ -189,7 +185,7 @@ def _write_json(path: Path, values: Any) -> None:
 def save_figure(
     path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **options: Any
 ) -> Iterator[Any]:
-    """Yield the panels of a new figure, `size` in inches, and save it as PNG. Requires no display."""
+    """Yield the panels of a new figure, and save the figure as PNG. `size` is in inches."""
     import matplotlib as mpl
 
     mpl.use("Agg")

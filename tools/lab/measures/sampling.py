@@ -1,4 +1,4 @@
-"""Measure the samplers without a store: forests, sweeps, the memory latency, and the first sweep."""
+"""Measure the samplers without a store: forests, sweeps, memory latency, and the first sweep."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ _READS = 2_000_000
 
 
 def read_rows(corpus: Corpus) -> list[PairRow]:
-    """Return the corpus as rows of unsampled pairs, without invalid lines."""
+    """Read the valid lines of a corpus as rows of waiting pairs."""
     rows: list[PairRow] = []
     repeats = DuplicateCounter()
     with Input(corpus.paths) as opened:
@@ -57,7 +57,7 @@ def read_rows(corpus: Corpus) -> list[PairRow]:
 
 
 def read_batch(corpus: Corpus) -> Batch:
-    """Return the corpus in memory."""
+    """Read a corpus as a batch."""
     return load_pairs(read_rows(corpus), SETTINGS).batch
 
 
@@ -67,7 +67,7 @@ def model_over(
     strength: float = SETTINGS.strength,
     discount: float = SETTINGS.discount,
 ) -> Model:
-    """Return a model over the batch's vocabulary."""
+    """Build a rule model for the vocabulary of a batch."""
     source_types = int(batch.bitext.source.max(initial=0)) + 1
     target_types = int(batch.bitext.target.max(initial=0)) + 1
     return build_model(ModelSettings(kind, strength, discount), source_types, target_types, longest_rule(SETTINGS))
@@ -75,21 +75,21 @@ def model_over(
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """Options of a trial: seed, start (`STARTS`), threads, and the resampling of pairs.
-
-    `exact` samples without blocks; `blocks` overrides the default blocks. `density` False omits the density factor.
-    """
+    """Options of a chain."""
 
     seed: int = 1
     start: str = CUT
     threads: int = 1
+    # True to sample sequentially.
     exact: bool = False
+    # None for the default blocks.
     blocks: Blocks | None = None
+    # False to omit the density factor.
     density: bool = True
 
 
 class PhraseTrial:
-    """Chain over sentence pairs from its own initial state; `resample` is as in `PhraseKernel`."""
+    """Chain over sentence pairs without a store. `resample` is a kernel like `sweep_pairs`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class PhraseTrial:
         self._sweeps: NDArray[np.int64] = np.zeros(batch.size, np.int64)
 
     def sweep(self) -> SweepInfo:
-        """Sweep once over all pairs, by the next step of the schedule."""
+        """Run the next sweep of the schedule over all pairs."""
         self._sweeps += 1
         stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
         plan = SweepPlan(
@@ -126,12 +126,12 @@ class PhraseTrial:
         return log_likelihood(self.state.table, self.kernel.model)
 
     def close(self) -> None:
-        """End threads."""
+        """End the threads."""
         self._executor.shutdown()
 
 
 def measure_forests(corpus: Corpus) -> Figures:
-    """Measure the forests built per second on one core, and their size."""
+    """Measure the forests built per second on one core, and the size of the forests."""
     batch = read_batch(corpus)
     seconds, forests = min(
         (time_call(lambda: build_forests(batch.bitext, SETTINGS.span_limit)) for _ in range(_REPEATS)),
@@ -148,7 +148,7 @@ def measure_forests(corpus: Corpus) -> Figures:
 
 @njit
 def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64:
-    """Perform `reads` random reads, each of a row that depends on the previous read."""
+    """Read `reads` random rows. The row number of each read depends on the previous read."""
     mask = np.uint64(rows.shape[0] - 1)
     address = np.uint64(start)
     total = np.uint64(0)
@@ -161,7 +161,7 @@ def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64
 
 
 def random_read_seconds(table: CountTable) -> float:
-    """Return the seconds of one dependent random read from an array as large as the rule table."""
+    """Measure the seconds of one dependent random read from an array as large as the rule table."""
     rows = np.zeros(table.rows.shape, np.uint64)
     rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
     _random_reads(rows, 1000, 1)
@@ -169,7 +169,7 @@ def random_read_seconds(table: CountTable) -> float:
 
 
 def measure_sweeps(corpus: Corpus) -> Figures:
-    """Measure the 100 stratified iterations of the paper's experiment, then single-core sweeps at every level."""
+    """Measure the 100 stratified sweeps of the paper's experiment, then sweeps at every level on one core."""
     batch = read_batch(corpus)
     schedule = Schedule()
     options = TrialOptions(corpus.seed, threads=corpus.threads, blocks=Blocks.suited_to(batch.size))
@@ -212,7 +212,7 @@ def measure_sweeps(corpus: Corpus) -> Figures:
 
 
 def measure_long_pairs(corpus: Corpus) -> Figures:
-    """Measure a sweep at every level over one monotone pair of 200 words and one inverted pair of 100, in seconds."""
+    """Measure the seconds of a sweep over a monotone pair of 200 words, and over an inverted pair of 100 words."""
     figures: Figures = {}
     for name, words, inverted in (("monotone_200", 200, False), ("inverted_100", 100, True)):
         order = range(words - 1, -1, -1) if inverted else range(words)
@@ -260,10 +260,10 @@ def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
 
 
 def measure_starting(corpus: Corpus) -> Figures:
-    """Measure the seconds of `hierogram --help`, and of a first sweep with and without compiled kernels."""
+    """Measure the seconds of `hierogram --help`, and of a first sweep without and with cached kernels."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
-        # Without bytecode, Python would parse every module each time.
+        # Let Python write bytecode, because otherwise it would compile all modules in each process.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         files = replace(corpus, pairs=_FIRST_PAIRS).files(Path(folder))
         command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--help"]

@@ -1,4 +1,4 @@
-"""Measure the store: ingest, learning, opening, adding a batch, exporting."""
+"""Measure stores: ingest, learning, opening, adding pairs, exporting."""
 
 import time
 import zlib
@@ -26,7 +26,7 @@ _ABSORB_ROUNDS = 5
 _WARMING = 100
 _PAIRS_PER_CHUNK = 5_000
 _SECONDS_PER_LIKELIHOOD = 60.0
-"""Seconds between likelihoods, as in the daemon; their time is proportional to the store."""
+"""Seconds between two computations of the likelihood, as in the daemon."""
 
 
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
@@ -36,7 +36,7 @@ def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
 
 
 def measure_ingest(corpus: Corpus) -> Figures:
-    """Measure pairs per second from files to a committed store: best of three on SQLite, once on Postgres."""
+    """Measure pairs per second from files to a committed store: best of three runs on SQLite, one run on Postgres."""
     figures: Figures = {}
     with temporary_folder() as folder:
         paths = corpus.files(folder)
@@ -54,7 +54,7 @@ def measure_ingest(corpus: Corpus) -> Figures:
 
 
 def measure_learning(corpus: Corpus) -> Figures:
-    """Measure a whole run on SQLite: ingest, 100 iterations with their commits, reopening the store, an export."""
+    """Measure a whole run on SQLite: ingest, learning with commits, reopening the store, and an export."""
     with temporary_folder() as folder:
         path = folder / "learn.db"
         with open_store(f"sqlite:///{path}", create=True) as store:
@@ -83,14 +83,14 @@ def measure_learning(corpus: Corpus) -> Figures:
 
 
 def _renamed(text: str, copy: int) -> str:
-    """Return a text of the same shape in which a third of the words are specific to the copy."""
+    """Return a copy of a text. A third of the words are changed to words that are specific to the copy's number."""
     if copy == 0:
         return text
     return " ".join(word if zlib.crc32(word.encode()) % 3 else f"{word}·{copy}" for word in text.split(" "))
 
 
 def _pairs(corpus: Corpus, first: int, last: int) -> NewPairs:
-    """Return pairs first..last of the corpus, continued by copies in which every third word is specific to the copy."""
+    """Return pairs first..last of the corpus followed by renamed copies of the corpus."""
     rows = read_rows(corpus)
     numbers = range(first, last)
     chosen = [rows[number % len(rows)] for number in numbers]
@@ -117,7 +117,7 @@ def _store_pairs(store: Store, pairs: NewPairs) -> None:
 
 
 def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
-    """Return the seconds to store new pairs and take them through the stratified schedule."""
+    """Store new pairs and sample them through burn-in. Returns the seconds."""
     started = time.perf_counter()
     _store_pairs(store, pairs)
     rows = store.pairs(states=["waiting"], limit=len(pairs))
@@ -127,16 +127,15 @@ def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
 
 
 def measure_absorbing(corpus: Corpus) -> Figures:
-    """Measure the seconds to add 1,000 pairs to a small and to a large store, alternating, with the same pairs.
+    """Measure the seconds to add the same 1,000 pairs alternately to a small and to a large store, in several rounds.
 
-    Each store has just learned its pairs, as in a running daemon. After half of the rounds a new small store replaces
-    the first, so that it remains small. `ratio` compares the sums of all rounds, whose pairs differ; `ratio_of_medians`
-    their medians.
+    Each store has just learned its pairs, like the store of a running daemon. After half of the rounds, a new small
+    store replaces the first, so that it remains small. `ratio` compares sums over rounds, `ratio_of_medians` medians.
     """
     sizes = {"small": corpus.small, "large": corpus.large}
     figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}
     with temporary_folder() as folder:
-        # Kernels missing from the cache would be compiled within the small store's first round.
+        # Compile missing kernels now, so that the first round does not include compilation.
         with _learned(f"sqlite:///{folder}/warm.db", corpus, _WARMING) as (store, learner):
             _absorb(store, learner, _pairs(corpus, _WARMING, 2 * _WARMING))
         _absorb_in_turn(folder, corpus, figures)
@@ -147,7 +146,7 @@ def measure_absorbing(corpus: Corpus) -> Figures:
 
 
 def _absorb_in_turn(folder: Path, corpus: Corpus, figures: Figures) -> None:
-    """Add new pairs alternately to small stores and a large one, and record the seconds in the figures."""
+    """Add new pairs alternately to small stores and a large store, and record the seconds in the figures."""
     fresh = max(corpus.small, corpus.large)
     with _learned(f"sqlite:///{folder}/large.db", corpus, corpus.large) as large:
         figures["rules_large"] = large[0].status().rules_in_use
@@ -162,7 +161,7 @@ def _absorb_in_turn(folder: Path, corpus: Corpus, figures: Figures) -> None:
 
 @contextmanager
 def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learner]]:
-    """Yield a store of n pairs, each with a derivation after one sweep of the first stage, and its learner."""
+    """Yield a store of `size` pairs after one sweep, and its learner."""
     with open_store(url, create=True) as store:
         for first in range(0, size, _PAIRS_PER_CHUNK * 4):
             _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_PER_CHUNK * 4, size)))

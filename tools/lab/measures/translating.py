@@ -1,4 +1,4 @@
-"""Measure heuristic grammars: extraction, reading a large grammar, translation with a language model, memory."""
+"""Measure heuristic extraction, and translation with a large grammar and a language model."""
 
 import time
 from functools import partial
@@ -30,7 +30,7 @@ _ORDERS = (3, 5)
 
 
 def measure_extraction(corpus: Corpus) -> Figures:
-    """Measure pairs and rules per second of heuristic extraction, collecting and merging, with compiled kernels."""
+    """Measure heuristic extraction with compiled kernels: pairs and rules per second, seconds of both stages."""
     rows = read_rows(corpus)
     bitexts, _, _ = _bitexts(rows)
     with HeuristicGrammar(threads=corpus.threads) as grammar:
@@ -57,7 +57,6 @@ def measure_extraction(corpus: Corpus) -> Figures:
 
 
 def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
-    """Return the pairs as bitexts, and the words of both sides by number."""
     source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
     target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
     parts = (rows[k : k + _PAIRS_PER_BITEXT] for k in range(0, len(rows), _PAIRS_PER_BITEXT))
@@ -65,10 +64,10 @@ def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
 
 
 def measure_translating(corpus: Corpus) -> Figures:
-    """Measure reading a grammar as text and packed, and seconds per sentence of 20 words on one thread, with 3-grams.
+    """Measure the seconds to read a grammar as text and packed, and to translate sentences of 20 words on one thread.
 
-    The grammar has the requested number of rules among the rules that heuristic extraction finds more than once. Memory
-    includes the grammar and a model of 5-grams.
+    The grammar has `corpus.rules` rules that heuristic extraction finds more than once. Memory includes the grammar and
+    a 5-gram model.
     """
     rows = read_rows(corpus)
     with temporary_folder() as folder:
@@ -77,7 +76,7 @@ def measure_translating(corpus: Corpus) -> Figures:
         text = folder / "target.txt"
         text.write_text("".join(row.target + "\n" for row in rows), encoding="utf-8")
         models = {order: _model(text, order) for order in _ORDERS}
-        # Kernels are compiled, or loaded from their cache, before anything is timed.
+        # Read a small grammar first, so that times do not include compiling or loading kernels.
         small = folder / "small.cdec"
         small.write_text("[X] ||| a ||| b ||| EGivenF=-1 ||| 0-0\n")
         _read(small)
@@ -124,7 +123,7 @@ def _model(text: Path, order: int) -> Path:
 
 
 def _write_rules(path: Path, rows: list[PairRow], threads: int, target_rules: int) -> int:
-    """Write rules as lines of cdec's format, with their relative frequencies, and return their number."""
+    """Write rules that occur more than once in cdec's format. Returns their number."""
     bitexts, source, target = _bitexts(rows)
     written = 0
     with HeuristicGrammar(threads=threads) as grammar, path.open("w", encoding="utf-8") as file:

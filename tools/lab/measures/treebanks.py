@@ -1,4 +1,4 @@
-"""Measure sweeps over a treebank, in cut decisions per second on one core, and parsing with the learned grammar."""
+"""Measure sweeps over a treebank on one core, and parsing with the learned grammar."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ _SHORTEST, _LONGEST, _SENTENCES = 38, 42, 15
 
 
 def list_words(tree: Tree) -> list[str]:
-    """Return the words of a tree, from left to right."""
+    """Return the words of a tree in order."""
     return [node for node in preorder(tree) if isinstance(node, str)]
 
 
@@ -50,8 +50,8 @@ def sample_treebank(
 ) -> TreeChain:
     """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
 
-    Anneals, then runs `sweeps` more sweeps. `report` receives each sweep's number and the chain; `count_fragments`
-    returns its grammar. Raises `BracketError` and `ForestTooLargeError`.
+    Runs the annealing sweeps, then `sweeps` more sweeps. `report` receives the number of each sweep and the chain.
+    Raises `BracketError` and `ForestTooLargeError`.
     """
     schedule = annealing or Annealing()
     loaded = load_trees(texts, range(1, len(texts) + 1))
@@ -65,7 +65,7 @@ def sample_treebank(
 
 
 class CountedFragment(NamedTuple):
-    """A fragment in bracket notation, its root label, and its number of uses."""
+    """Fragment in bracket notation, with its root label and its number of uses."""
 
     label: str
     fragment: str
@@ -73,7 +73,7 @@ class CountedFragment(NamedTuple):
 
 
 def count_fragments(chain: TreeChain) -> list[CountedFragment]:
-    """Return every fragment in use, by label, most used first."""
+    """Return the fragments in use, sorted by label and descending uses."""
     loaded = chain.loaded
     deltas = add_state(empty_deltas(), loaded.batch, chain.state)
     chosen = np.arange(deltas.entries)
@@ -83,12 +83,12 @@ def count_fragments(chain: TreeChain) -> list[CountedFragment]:
 
 
 def parse_fragments(chain: TreeChain) -> list[tuple[Tree, float]]:
-    """Return every fragment in use as a tree, and its number of uses."""
+    """Return the fragments in use as trees, with their numbers of uses."""
     return [(read_tree(counted.fragment, frontiers=True), float(counted.uses)) for counted in count_fragments(chain)]
 
 
 def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
-    """Return the context-free grammar of the fragments: each production as a fragment."""
+    """Return the grammar of the productions of all fragments."""
     return TreeGrammar(
         [
             (Tree(label, tuple(child if lexical else Tree(child) for child in right)), count)
@@ -98,7 +98,7 @@ def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
 
 
 def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
-    """Measure the median processor seconds of sentences of about 40 words with the chain's grammar, by method."""
+    """Measure the median processor seconds to parse a sentence of about 40 words, by method."""
     fragments = parse_fragments(chain)
     priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
     grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
@@ -111,13 +111,13 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
         seconds = []
         for number, words in enumerate([*chosen[:1], *chosen]):
             seconds.append(time_call(partial(parser.parse, words, number, (method,)), time.process_time)[0])
-        # The first sentence includes compilation.
+        # Omit the first sentence, which includes compilation.
         figures[f"{method}_median_seconds"] = float(np.median(seconds[1:])) if chosen else None
     return figures
 
 
 def measure_trees(corpus: Corpus) -> Figures:
-    """Measure decisions per second of a chain annealed from whole trees, in its first, last and all sweeps."""
+    """Measure cut decisions per second of an annealed chain in its first, last and all sweeps, and parsing."""
     transformations = Transformations()
     clean = [clean_tree(tree, transformations) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
     vocabulary = find_known_words(map(list_words, clean), transformations.rare)

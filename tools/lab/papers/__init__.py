@@ -1,1 +1,1 @@
-"""A command for each table and figure of the papers, and for the related figures in docs/."""
+"""Commands for the tables and figures of the papers, and for related figures in docs/."""

@@ -2,10 +2,9 @@
 
     python -m hierogram.tools.lab.papers.aligners corpus.fr corpus.en --work aligners --pairs 5000
 
-Links are from one direction, with at most one target word for each source word, and from both, symmetrized by
-grow-diag-final-and. Hiero's grammar is extracted from each. Its phrases alone (monotonically) and the whole grammar
-translate with separately tuned weights. Results are cached in the folder, so the same command continues an interrupted
-run.
+Links are from one direction, with at most one target word for each source word, or from both directions, symmetrized by
+grow-diag-final-and. Hiero's grammar is extracted from the links. Its phrases alone and the whole grammar translate with
+separately tuned weights. The same command continues an interrupted run.
 """
 
 import json
@@ -46,7 +45,7 @@ from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
 ALIGNERS = ("bhmm", "bhmm-z", *(name for name in ALL_MODELS if name not in ("bhmm", "bhmm-z")))
-"""Aligners, the paper's models first; numbers of links are relative to the first one's."""
+"""Aligners, with the models of the paper first."""
 ONE, BOTH = "directional", "symmetrised"
 PHRASES = "phrases"
 
@@ -61,11 +60,7 @@ class FigureOptions(ExperimentOptions):
 
 @dataclass(frozen=True, slots=True)
 class LinksRow:
-    """Results of an aligner, for one direction or both.
-
-    Numbers of links, phrases and extracted rules; processor seconds of both directions; BLEU of phrases and of all
-    rules.
-    """
+    """Results of an aligner in one direction or both: seconds are processor time of both, BLEU is by kind of rules."""
 
     aligner: str
     symmetrization: str
@@ -77,8 +72,6 @@ class LinksRow:
 
 
 class _Figure:
-    """The inputs of the comparison and its results."""
-
     def __init__(self, options: FigureOptions, experiment: Experiment) -> None:
         self._options, self._experiment = options, experiment
         source, target = map(Path, experiment.parts.files)
@@ -88,7 +81,7 @@ class _Figure:
         self._scopes = {PHRASES: 0, HIERO: options.max_scope}
 
     def rows(self, aligner: str) -> list[LinksRow]:
-        """Align in both directions, and translate with the links of one and of both."""
+        """Align in both directions. Returns results with the links of one direction, and of both."""
         paths = {
             symmetrization: self._options.work / f"{aligner}-{symmetrization}.align" for symmetrization in (ONE, BOTH)
         }
@@ -134,7 +127,7 @@ class _Figure:
         )
 
     def _bleu(self, made: GrammarFile, scope: int) -> float:
-        """Tune with the rules of a scope, translate, and score."""
+        """Tune and translate with the rules up to a scope. Returns BLEU."""
         figure_options, experiment = self._options, self._experiment
         options = TranslateOptions(pops=figure_options.pops, max_scope=scope, min_count=0.0)
         resources = experiment.equip(options)
@@ -150,9 +143,9 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
     options: FigureOptions,
 ) -> None:
-    """Align with each aligner, extract, tune, translate; print links, sizes, minutes and BLEU."""
+    """Align with each aligner, extract grammars, and print their sizes and BLEU."""
     if len(files) != len(("source", "target")):
-        raise UsageError(f"expected two files of a bitext, got {len(files)}: existing links are not accepted")
+        raise UsageError(f"expected two files of a bitext, got {len(files)}: remove existing alignments")
     figure = _Figure(options, begin(files, options))
     rows = [row for aligner in options.only or ALIGNERS for row in figure.rows(aligner)]
     content: list[dict[str, Any]] = [asdict(row) for row in rows]

@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.papers.alignment_starts corpus.es corpus.en --pairs 300
 
-Target words are emitted, as in `hierogram align --direction forward`. ln P is the probability of all links and words,
-including the normalization of jumps. Each chain has independent random numbers.
+Target words are emitted, as in `hierogram align --direction forward`. ln P is the joint probability of links and words,
+including the normalization of jumps. Chains have independent random numbers.
 """
 
 import time
@@ -27,11 +27,11 @@ MODEL1, HALF, NOTHING = "model1", "half", "nothing"
 STARTS = (MODEL1, HALF, NOTHING)
 """Starts: the links of IBM Model 1, a random half of these links, and no links."""
 _PARTS = 5
-"""Parts of a chain whose means are printed. A chain has warmed up before the last part."""
+"""Number of parts of a chain. The means of each part are printed."""
 
 
 def _rising(start: float, steps: NDArray[np.generic]) -> float:
-    """Return the summed log of rising factorials start · (start + 1) · … with `steps` factors each."""
+    """Return the sum of the natural logs of rising factorials start · (start + 1) · … with `steps` factors each."""
     values, times = np.unique(steps, return_counts=True)
     return sum(
         float(n) * (lgamma(start + x) - lgamma(start)) for x, n in zip(values.tolist(), times.tolist(), strict=True)
@@ -39,7 +39,7 @@ def _rising(start: float, steps: NDArray[np.generic]) -> float:
 
 
 def log_likelihood(chain: AlignmentChain, options: AlignerOptions, emitted_words: int) -> float:
-    """Return the natural log of the joint probability of links and words under `bhmm`."""
+    """Return the natural log of the joint probability of all links and words under `bhmm`."""
     rows = chain.pairs.rows
     jumps = chain.jumps[:-1]
     words = _rising(options.lexical, rows["count"][rows["key"] != 0])

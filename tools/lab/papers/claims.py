@@ -1,9 +1,8 @@
-"""Run the experiments of the five papers on small data, and report which of the claimed orderings hold.
+"""Run the experiments of the five papers on small data, and check the claims of the papers.
 
     python -m hierogram.tools.lab.papers.claims corpus.zh corpus.en all.ptb --work claims
 
-docs/papers.md has the same commands with the arguments for the documented figures. Results are cached in the folder, so
-the same command continues an interrupted run.
+docs/papers.md has the commands for the documented figures. The same command continues an interrupted run.
 """
 
 import csv
@@ -24,11 +23,11 @@ from hierogram.tools.lab.measures.results import ResultCache, processor_seconds
 
 Rows = list[dict[str, str]]
 _RANGE = 0.2
-"""Share of the whole work up to which masks must be better than tic-tac-toe pruning, for a small number of pairs."""
+"""Share of the whole work up to which masks must be better than tic-tac-toe pruning."""
 
 
 class Finding(NamedTuple):
-    """A claim of a paper: its place, its statement, whether it holds here, and the figures."""
+    """Claim of a paper: its place, its statement, True if it holds in this run, and the figures."""
 
     where: str
     claim: str
@@ -38,7 +37,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Input files of the programs: a bitext and trees, and the folder of all results."""
+    """Input files of the programs, and the folder of all results."""
 
     source: str
     target: str
@@ -46,13 +45,13 @@ class Inputs:
     work: Path
 
     def path(self, name: str) -> str:
-        """Return the path of a file in the folder."""
+        """Return the path of a file in the folder of results."""
         return str(self.work / name)
 
 
 @dataclass(frozen=True, slots=True)
 class PaperRun:
-    """A lab program with its arguments, and the interpretation of its results."""
+    """Program of the lab, its arguments, and the claims that its output supports or contradicts."""
 
     program: str
     arguments: Callable[[Inputs], list[str]]
@@ -60,7 +59,7 @@ class PaperRun:
 
 
 def above(where: str, claim: str, value: float, bound: float) -> Finding:
-    """Return the finding that one figure is above another."""
+    """Return a finding that holds if a figure is above a bound."""
     return Finding(where, claim, value > bound, f"{value:,.6g} and {bound:,.6g}")
 
 
@@ -69,8 +68,8 @@ def _table(path: str, delimiter: str = ",") -> Rows:
         return list(csv.DictReader(file, delimiter=delimiter))
 
 
-def _ends(data: Inputs, name: str, column: str = "label") -> dict[str, tuple[float, float]]:
-    """Return the mean log-likelihood and seconds of each configuration's last sweep."""
+def _last_sweeps(data: Inputs, name: str, column: str = "label") -> dict[str, tuple[float, float]]:
+    """Return the mean log-likelihood and the mean seconds after the last sweep of each setup."""
     rows = _table(data.path(f"{name}.csv"))
     ends_by_label: dict[str, tuple[float, float]] = {}
     for label in dict.fromkeys(row[column] for row in rows):
@@ -90,19 +89,19 @@ def _sampling(name: str, pairs: int, sweeps: int, runs: int, data: Inputs) -> li
 
 
 def _figure_5(data: Inputs, output: str) -> Iterator[Finding]:
-    ends = _ends(data, "figure-5")
+    ends = _last_sweeps(data, "figure-5")
     yield above(
         "[CFGŠ14] Figure 5", "top-down above Metropolis-Hastings", ends["top-down"][0], ends["Metropolis-Hastings"][0]
     )
 
 
 def _figure_6(data: Inputs, output: str) -> Iterator[Finding]:
-    first, second = (end for end, _ in _ends(data, "figure-6").values())
+    first, second = (end for end, _ in _last_sweeps(data, "figure-6").values())
     yield above("[CFGŠ14] Figure 6", "with density factor above without", first, second)
 
 
 def _stratified(data: Inputs, output: str) -> Iterator[Finding]:
-    (stratified, seconds), (unstratified, unstratified_seconds) = _ends(data, "stratified").values()
+    (stratified, seconds), (unstratified, unstratified_seconds) = _last_sweeps(data, "stratified").values()
     yield Finding(
         "[CFGŠ14] §5.3",
         "stratified is as good",
@@ -113,7 +112,7 @@ def _stratified(data: Inputs, output: str) -> Iterator[Finding]:
 
 
 def _processes(data: Inputs, output: str) -> Iterator[Finding]:
-    ends = _ends(data, "processes")
+    ends = _last_sweeps(data, "processes")
     pitman_yor, dirichlet = ends["Pitman-Yor, by length"][0], ends["Dirichlet, by length (d = 0)"][0]
     yield above("[CFGŠ14] §5.4.3", "Pitman-Yor likelier than d = 0", pitman_yor, dirichlet)
 
@@ -135,7 +134,7 @@ def _table_2(data: Inputs, output: str) -> Iterator[Finding]:
 
 
 def _slices(data: Inputs, output: str) -> Iterator[Finding]:
-    ends = _ends(data, "slices/figure", "sampler")
+    ends = _last_sweeps(data, "slices/figure", "sampler")
     where = "[BC10] Table 1, Figure 1"
     slices = [end for name, (end, _) in ends.items() if name.startswith("slice")]
     gibbs = [end for name, (end, _) in ends.items() if name.startswith("gibbs")]
@@ -150,7 +149,7 @@ def _slices(data: Inputs, output: str) -> Iterator[Finding]:
 
 
 def _slices_and_phrases(data: Inputs, output: str) -> Iterator[Finding]:
-    ends = _ends(data, "phrases/figure", "sampler")
+    ends = _last_sweeps(data, "phrases/figure", "sampler")
     where = "[BC10] Table 1, phrases in the local sampler"
     of = {name: [ends[f"{name} {start}"][0] for start in ("LB", "M1", "M4")] for name in ("gibbs", "flat a=0.15")}
     words = [ends[f"slice a=0.15 {start} of words"][0] for start in ("LB", "M1", "M4")]
@@ -202,18 +201,14 @@ def _ten_rules(data: Inputs, output: str) -> Iterator[Finding]:
 
 
 def _fragments(data: Inputs, output: str) -> Iterator[Finding]:
-    rows = {cells[0]: [int(cell.replace(",", "")) for cell in cells[1:]] for cells in _sizes(output)}
+    _, _, below = output.partition("Figure 4")
+    table = [line.split("\t") for line in below.splitlines()[1:]]
+    rows = {cells[0]: [int(cell.replace(",", "")) for cell in cells[1:]] for cells in table}
     height, words, frontiers = rows["height"], rows["words"], rows["frontiers"]
     where = "[CGB09] Figure 4"
     yield above(where, "most fragments have heights of 2 to 4", sum(height[2:5]), sum(height[5:]))
     yield above(where, "most have at most two words", sum(words[:3]), sum(words[3:]))
     yield above(where, "most have one or two nonterminals", sum(frontiers[1:3]), frontiers[0] + sum(frontiers[3:]))
-
-
-def _sizes(output: str) -> Iterator[list[str]]:
-    _, _, below = output.partition("Figure 4")
-    for line in below.splitlines()[1:]:
-        yield line.split("\t")
 
 
 def _pruning(data: Inputs, output: str) -> Iterator[Finding]:
@@ -332,7 +327,7 @@ EXPERIMENTS = (
 
 
 def _run_program(program: str, *arguments: str) -> tuple[str, float]:
-    """Run a module of the package, and return its output and processor seconds."""
+    """Run a module of the package. Returns its output and processor seconds."""
     started = processor_seconds(RUSAGE_CHILDREN)
     command = [sys.executable, "-m", f"hierogram.{program}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -342,7 +337,7 @@ def _run_program(program: str, *arguments: str) -> tuple[str, float]:
 
 
 def prepare(data: Inputs) -> None:
-    """Align the bitext, and learn fragments of some trees, unless the results exist."""
+    """Align the bitext, and learn fragments of trees, unless the results exist."""
     align = ("align", data.source, data.target, "--symmetrize")
     sources: dict[str, list[tuple[str, ...]]] = {
         "links": [(*align, "union", "--score", "-o", "links")],
@@ -368,7 +363,7 @@ def main(
     pairs: Annotated[int, typer.Option(min=100, help="Number of pairs to read from the bitext.")] = 3000,
     only: Annotated[str, typer.Option(help="Run only experiments whose program name contains this.")] = "",
 ) -> None:
-    """Run the experiments, and print each claim with its figures; the exit code is 1 if a claim does not hold."""
+    """Run the experiments, and print each claim with its figures. The exit code is 1 if a claim does not hold."""
     work.mkdir(parents=True, exist_ok=True)
     data = Inputs(str(work / "few.source"), str(work / "few.target"), str(treebank), work)
     for path, part, number in (

@@ -1,9 +1,7 @@
 """Tables 2 and 3 and Figure 4 of [CGB09]: fragments of a tree-substitution grammar, and their sizes.
 
-    hierogram --store sqlite:///trees.db export --format fragments -o trees.fragments
-    python -m hierogram.tools.lab.papers.fragments trees.fragments --figure fragments.png
-
-Fragments with one production form a context-free grammar; sizes are printed for larger fragments.
+hierogram --store sqlite:///trees.db export --format fragments -o trees.fragments
+python -m hierogram.tools.lab.papers.fragments trees.fragments --figure fragments.png
 """
 
 from collections import Counter
@@ -24,9 +22,9 @@ _FORMS = (
     "could may might must 'll"
 )
 AUXILIARIES = set(_FORMS.split())
-"""Words whose verb phrases Table 3 omits."""
+"""Auxiliary verbs. Table 3 omits fragments that contain them."""
 _LARGEST = 9
-"""Size from which fragments are counted as one group."""
+"""Fragments of this size or larger are counted together."""
 
 Counted = Sequence[tuple[Tree, float]]
 """Fragments with their counts."""
@@ -42,7 +40,7 @@ class Size(NamedTuple):
 
 
 def fragment_size(fragment: Tree) -> Size:
-    """Measure a fragment; words are not nodes."""
+    """Measure a fragment. Words do not count as nodes."""
     nodes = [node for node in preorder(fragment) if isinstance(node, Tree)]
     heights: dict[int, int] = {}
     for node in reversed(nodes):
@@ -53,7 +51,7 @@ def fragment_size(fragment: Tree) -> Size:
 
 
 def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexical: bool = False) -> dict[str, Counted]:
-    """Return the most frequent fragments of each root label; `lexical`: with words, but without auxiliaries."""
+    """Return the most frequent fragments of each root label: all, or only those with words and no auxiliary verbs."""
     if lexical:
         words = [{word.lower() for word in list_words(fragment)} for fragment, _ in fragments]
         fragments = [item for item, own in zip(fragments, words, strict=True) if own and not own & AUXILIARIES]
@@ -62,7 +60,7 @@ def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexica
 
 
 def histograms(fragments: Counted) -> dict[str, Counter[int]]:
-    """Return the number of distinct fragments of several productions by height and other sizes; 9 is 9 or more."""
+    """Count the distinct fragments with several productions by each field of `Size`. The last bin is 9 or more."""
     sizes = [size for size in (fragment_size(fragment) for fragment, _ in fragments) if size.height > 1]
     return {
         name: Counter(min(value, _LARGEST) for value in column)
@@ -86,8 +84,8 @@ def main(
 ) -> None:
     """Print the most frequent fragments, with and without words, and the distribution of sizes."""
     fragments = read_grammar(grammar).fragments
-    _list("Table 2", most_frequent(fragments, ("NP", "PP", "VP"), number))
-    _list("Table 3", most_frequent(fragments, ("NP", "VP"), number, lexical=True))
+    _print_fragments("Table 2", most_frequent(fragments, ("NP", "PP", "VP"), number))
+    _print_fragments("Table 3", most_frequent(fragments, ("NP", "VP"), number, lexical=True))
     by_label = histograms(fragments)
     several = sum(by_label["height"].values())
     print(f"{len(fragments) - several:,} fragments of one production, {several:,} of several")
@@ -98,7 +96,7 @@ def main(
         draw(by_label, figure)
 
 
-def _list(title: str, by_label: dict[str, Counted]) -> None:
+def _print_fragments(title: str, by_label: dict[str, Counted]) -> None:
     for label, counted in by_label.items():
         print_table(
             [f"{title}, {label}", "uses"], [[str(fragment), f"{uses:,.1f}"] for fragment, uses in counted], numeric=(1,)

@@ -2,9 +2,9 @@
 
     python -m hierogram.tools.lab.papers.itg_phrases corpus.fr corpus.en --work phrases --pairs 2600 --tuning 200
 
-For each maximum phrase length a store learns the pairs without links. Its posterior means are tuned separately and
-translate the held-out sentences. BLEU is compared with the first phrase length. Results are cached in the folder, so
-the same command continues an interrupted run.
+For each maximum phrase length, a store learns the pairs without links, and its posterior means translate the held-out
+sentences with separately tuned weights. BLEU is compared with the first phrase length. The same command continues an
+interrupted run.
 """
 
 import time
@@ -52,12 +52,12 @@ class PhraseOptions(ExperimentOptions):
     iterations: Annotated[int, Option("Iterations of tuning.", min=1)] = 5
 
     def result_settings(self) -> dict[str, Any]:
-        """Return the options on which the results depend."""
+        """Return the options that affect all results."""
         return {name: value for name, value in super().result_settings().items() if name != "phrases"}
 
 
-def made(experiment: Experiment, phrase: int, phrase_options: PhraseOptions) -> GrammarFile:
-    """Return the grammar of a store with phrases of up to `phrase` words, learning it if necessary."""
+def learn_grammar(experiment: Experiment, phrase: int, phrase_options: PhraseOptions) -> GrammarFile:
+    """Learn a store with phrases of up to `phrase` words, and export its grammar. Cached."""
     system = TranslationSystem(f"phrases of {phrase}", f"itg-{phrase}", CountKind.MEANS, features=None)
     path = experiment.folder / f"{system.store}.cdec"
 
@@ -79,7 +79,7 @@ def made(experiment: Experiment, phrase: int, phrase_options: PhraseOptions) -> 
 
 
 def translate(experiment: Experiment, grammar: GrammarFile, phrase_options: PhraseOptions) -> float:
-    """Translate the test sentences with a grammar and its own tuned weights; return seconds per sentence."""
+    """Tune the weights of a grammar and translate the test sentences. Returns seconds per sentence. Cached."""
 
     def make() -> float:
         options = TranslateOptions(pops=phrase_options.pops, max_scope=phrase_options.max_scope)
@@ -101,11 +101,11 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
     options: PhraseOptions,
 ) -> None:
-    """Learn grammars from raw pairs by the ITG, for each maximum phrase length, and print translation quality."""
+    """Learn an ITG for each maximum phrase length, and print translation quality."""
     if len(files) != len(("source", "target")):
         raise UsageError(f"expected two files of a bitext, got {len(files)}")
     experiment = begin(files, options)
-    grammars = [made(experiment, int(phrase), options) for phrase in options.phrases]
+    grammars = [learn_grammar(experiment, int(phrase), options) for phrase in options.phrases]
     seconds = [translate(experiment, grammar, options) for grammar in grammars]
     rows = []
     for grammar, spent, score in zip(grammars, seconds, experiment.score_bleu(grammars), strict=True):

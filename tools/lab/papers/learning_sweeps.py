@@ -1,10 +1,9 @@
-"""Measure translations by the number of sweeps that a store has learned with.
+"""Measure translation quality by the number of learning sweeps.
 
     python -m hierogram.tools.lab.papers.learning_sweeps corpus.es corpus.en --work sweeps --chains 4
 
-Each chain learns in steps and translates the test sentences after each step, with the default export, weights and
-language model. So the numbers of sweeps are compared within the same chains. Results are cached in the folder, so the
-same command continues an interrupted run.
+Each chain learns in steps, and translates the test sentences after each step with the default grammar, weights and
+language model. The same command continues an interrupted run.
 """
 
 from collections.abc import Sequence
@@ -53,7 +52,7 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
     wanted: SweepOptions,
 ) -> None:
-    """Learn, translate after each number of sweeps, and print the scores."""
+    """Learn stores, translate after each number of sweeps, and print the scores."""
     experiment = begin(files, wanted)
     bitext = ensure_alignment(experiment.parts.files, wanted.work, wanted.threads)
     chains = [measure_chain(experiment, bitext, wanted, chain) for chain in range(1, wanted.chains + 1)]
@@ -61,7 +60,7 @@ def main(
 
 
 def measure_chain(experiment: Experiment, bitext: Sequence[str], wanted: SweepOptions, chain: int) -> list[Figures]:
-    """Return the figures of one store after each number of sweeps; missing figures are measured."""
+    """Return the figures of one store after each number of sweeps. Cached."""
     names = [f"chain {chain}, {number} sweeps" for number in wanted.numbers]
     if not all(name in experiment.cache for name in names):
         path = wanted.work / f"chain-{chain}.db"
@@ -82,7 +81,7 @@ def measure_chain(experiment: Experiment, bitext: Sequence[str], wanted: SweepOp
 def measure_store(
     experiment: Experiment, store: hg.GrammarStore, wanted: SweepOptions, name: str, learned: Figures
 ) -> Figures:
-    """Translate the test sentences. Return `learned`, rules, scores, and processor seconds per sentence."""
+    """Translate the test sentences. Returns rules, scores and processor seconds per sentence, and `learned`."""
     decoder = hg.Decoder(store, options=TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope))
     translator = decoder.translator()
     lines, seconds = timed_translations(translator, experiment.parts.test.sources, wanted.threads)
@@ -97,12 +96,12 @@ def measure_store(
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean; 0 for a single value."""
+    """Return the standard error of the mean, or 0 for a single value."""
     return stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
 
 
 def print_scores(numbers: Sequence[int], chains: Sequence[Sequence[Figures]]) -> None:
-    """Print means over chains by number of sweeps, and their differences from the last row, within chains."""
+    """Print mean scores by number of sweeps, and mean differences within chains from the largest number."""
     rows = []
     for k, number in enumerate(numbers):
         own = [chain[k] for chain in chains]

@@ -2,13 +2,11 @@
 
     python -m hierogram.tools.lab.papers.planted_noise corpus.fr corpus.en --other corpus.zh --seed 2
 
-Pairs are drawn from a corpus by the seed, and the same number is corrupted in each way. Their targets are replaced by
-sentences of another language or by junk, truncated, exchanged with each other or with their sources, replaced by
-copies of these, given other numbers, given or deprived of a negation (in English), or have a fifth of their words (at
-least one) replaced by words of the corpus, drawn by frequency. A store without this information aligns the pairs and
-learns from them, including the corrupted ones. Then the pairs are scored.
- An area is the probability that a corrupted pair is more doubtful than an intact one. The
-score of IBM Model 1, trained on the same pairs, is reported for comparison.
+Pairs are drawn from a corpus, and the same number of pairs is corrupted in each way: the target is a sentence of
+another language, junk, truncated, the target of another pair, or a copy of the source; the sides are swapped; numbers
+are changed; an English negation is added or removed; or a fifth of the words (at least one) are replaced by words of
+the corpus. A store aligns, learns and scores all pairs. The area is the probability that a corrupted pair is more
+doubtful than an intact pair. IBM Model 1, trained on the same pairs, is the baseline.
 """
 
 from pathlib import Path
@@ -52,7 +50,7 @@ _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "Â
 
 
 class Planted(NamedTuple):
-    """Pairs as words; `kind` int64[N] is the corruption of each pair, an index into `KINDS`, or -1."""
+    """N pairs as words. `kind` int64[N] is the corruption of each pair, an index of `KINDS`, or -1 for intact pairs."""
 
     source: list[list[str]]
     target: list[list[str]]
@@ -60,7 +58,7 @@ class Planted(NamedTuple):
 
 
 def area(doubt: NDArray[np.float64], corrupted: NDArray[np.bool_]) -> float:
-    """Return the probability that a corrupted pair is more doubtful than another one; ties count half."""
+    """Return the probability that a corrupted pair is more doubtful than an intact pair. Ties count half."""
     order = np.unique(doubt, return_inverse=True)[1]
     of_corrupted = np.bincount(order[corrupted], minlength=order.max() + 1)
     intact = np.bincount(order[~corrupted], minlength=order.max() + 1)
@@ -69,12 +67,12 @@ def area(doubt: NDArray[np.float64], corrupted: NDArray[np.bool_]) -> float:
 
 
 def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[str]], each: int, seed: int) -> Planted:
-    """Corrupt up to `each` pairs in each way; `foreign` are sentences of another language."""
+    """Corrupt up to `each` pairs in each way. `foreign` are sentences of another language."""
     random = np.random.default_rng(seed)
     kind = np.full(len(source), -1)
     sources, targets = [list(words) for words in source], [list(words) for words in target]
     tokens = [word for words in target for word in words]
-    # Corruptions that are possible in few pairs are assigned first.
+    # Assign corruptions that are possible in few pairs first, so that enough pairs are left for them.
     for noise in (NUMBERS, NEGATED, CUT, SHIFTED, SWAPPED, COPIED, JUNK, REPLACED, *([OTHER] if foreign else [])):
         chosen = [
             pair
@@ -98,7 +96,7 @@ def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[s
 def _changed(
     kind: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
 ) -> list[str] | None:
-    """Return the corrupted target; unchanged if it needs other pairs; None if impossible."""
+    """Return the corrupted target, or None if impossible. Unchanged if the corruption needs another pair."""
     words = list(target)
     if kind == CUT:
         return words[: max(1, len(words) // 3)] if len(words) >= _MIN_WORDS else None
@@ -126,7 +124,7 @@ def _changed(
 
 
 def model1_doubt(planted: Planted) -> NDArray[np.float64]:
-    """Return minus the mean log of each word's Model 1 probability given the other side, over both directions."""
+    """Return the mean of -ln P of each pair's words given the other side, under Model 1, summed over directions."""
     sides = [read_side(map(" ".join, side)) for side in (planted.source, planted.target)]
     batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
     model = train_model1(batch)
@@ -140,7 +138,7 @@ def model1_doubt(planted: Planted) -> NDArray[np.float64]:
 
 
 def learned_from(planted: Planted, folder: Path) -> str:
-    """Make a store that has learned the pairs, and return its URL."""
+    """Make a store that learns the pairs. Returns its URL."""
     files = []
     for name, side in (("source", planted.source), ("target", planted.target)):
         file = folder / f"pairs.{name}"
@@ -149,7 +147,6 @@ def learned_from(planted: Planted, folder: Path) -> str:
     url = f"sqlite:///{folder / 'noise.db'}"
     with open_store(url, create=True) as store:
         with Input(files) as opened:
-            # A repeated pair is stored twice: its id is the line number.
             ingest(store, opened)
         align_pending(store)
         learn(store)
@@ -157,7 +154,7 @@ def learned_from(planted: Planted, folder: Path) -> str:
 
 
 def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
-    """Return the doubts of each score for the first pairs."""
+    """Score the first pairs of a store. Returns the doubts by score, where larger values are more doubtful."""
     with open_store(url) as store:
         scorer = Scorer(LearnedCounts(store, lambda *_: None))
         rows = store.pairs(limit=number)
@@ -177,7 +174,7 @@ def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
 
 
 def areas(doubts: dict[str, NDArray[np.float64]], kind: NDArray[np.int64]) -> dict[str, list[float]]:
-    """Return the area of each score for each kind of corruption, and for all except the last two."""
+    """Return the area of each score by kind of corruption, and for all kinds except the last two."""
     area_by_kind = {}
     last = KINDS.index(NEGATED)
     corrupted = [(way, kind == number) for number, way in enumerate(KINDS)]
@@ -196,7 +193,7 @@ def main(
     each: Annotated[int, typer.Option(min=1, help="Number of corrupted pairs of each kind.")] = 70,
     seed: Annotated[int, typer.Option(help="Seed of the selection and corruption.")] = 1,
 ) -> None:
-    """Measure, and print a table."""
+    """Measure the detection of planted noise, and print a table."""
     texts = [[line.split() for line in read_sentences(name)] for name in (source, target)]
     chosen = np.random.default_rng(seed).permutation(len(texts[0]))[:pairs].tolist()
     foreign = [words for line in read_sentences(other) if (words := line.split())] if other else []

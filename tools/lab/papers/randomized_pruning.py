@@ -1,4 +1,4 @@
-"""Draw Figure 4 of [BPK09]: the cost of one mask relative to the whole chart, and the error of averages over masks.
+"""Draw Figure 4 of [BPK09]: the work for a mask relative to the whole chart, and the error of averages over masks.
 
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.randomized_pruning corpus.zh corpus.en links -o pruning.png
@@ -40,32 +40,32 @@ _cell = cast("Callable[[int, int], int]", span_of)
 def figures_of_merit(target: NDArray[np.float64], source: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the log of each bispan's figure of merit, float64[spans, (m+1)²], in the layout of `PairTask.kept`.
 
-    `target` float64[n+1, m] is P(e_x | f_i), `source` float64[n, m+1] is P(f_i | e_x); the empty word is last.
+    `target` float64[n+1, m] is P(e_x | f_i), and `source` float64[n, m+1] is P(f_i | e_x). The empty word is last.
     """
     n, m = len(source), target.shape[1]
     merit = np.full(((n + 1) * (n + 2) // 2, m + 1, m + 1), -np.inf)
     sums = np.concatenate([np.zeros((1, m)), np.cumsum(target[:-1], axis=0)])
     for j in range(n + 1):
         for i in range(j + 1):
-            inside, outside = _divided(sums[j] - sums[i], sums[n], target[-1], j - i, n)
+            inside, outside = _cumulate_logs(sums[j] - sums[i], sums[n], target[-1], j - i, n)
             merit[_cell(i, j)] = outside[-1] + (inside - outside)[None, :] - (inside - outside)[:, None]
     across = np.concatenate([np.zeros((n, 1)), np.cumsum(source[:, :-1], axis=1)], axis=1)
     ends = np.array([(i, j) for j in range(n + 1) for i in range(j + 1)])
     for y in range(m + 1):
         for x in range(y + 1):
-            inside, outside = _divided(across[:, y] - across[:, x], across[:, m], source[:, -1], y - x, m)
+            inside, outside = _cumulate_logs(across[:, y] - across[:, x], across[:, m], source[:, -1], y - x, m)
             gain = inside - outside
             merit[:, x, y] += outside[-1] + gain[ends[:, 1]] - gain[ends[:, 0]]
     merit[:, np.tril(np.ones((m + 1, m + 1), np.bool_), -1)] = -np.inf
     return merit.reshape(len(merit), -1)
 
 
-def _divided(
+def _cumulate_logs(
     within: NDArray[np.float64], total: NDArray[np.float64], null: NDArray[np.float64], size: int, words: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return cumulative log probabilities over the words of a side, float64[words + 1], inside and outside a span.
+    """Return cumulative log probabilities float64[words + 1] of a side's words, given a span of the other side.
 
-    They are conditioned on the words inside a span of `size` words of the other side, and on the words outside it.
+    The first array is given the words inside the span of `size` words, the second given the words outside.
     """
     inside = np.log((within + null) / (size + 1))
     outside = np.log((np.maximum(total - within, 0) + null) / (words - size + 1))
@@ -73,25 +73,25 @@ def _divided(
 
 
 def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
-    """Return a mask, as `PairTask.kept`, of bispans within `log_ratio` of the best of their source span."""
+    """Return a mask, for `PairTask.kept`, of bispans within `log_ratio` of the best bispan of their source span."""
     is_kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
     is_kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
     return is_kept
 
 
 LARGEST = 130
-"""Maximum number of word pairs of pairs whose whole chart is also filled, as in the paper."""
+"""Maximum word pairs of a pair for which the whole chart is filled, as in the paper."""
 _RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 37.0, 45.0, 50.0, 55.0, 60.0)
 """Natural logs of the thresholds of tic-tac-toe pruning."""
 _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
-"""Shares of the whole chart's edges."""
+"""Budgets as shares of the whole chart's edges."""
 _COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256])
-"""Numbers of masks, the same for every pair, at the points of Figure 4 d."""
+"""Numbers of masks per pair at the points of Figure 4 d."""
 _MAX_STEPS = 2_000
 _MAX_KNOWN = 100
-"""Number of consecutive masks with known charts after which the search for new ones ends."""
+"""A chain ends after this number of consecutive masks without a new chart."""
 _NEAR = 0.08
-"""Maximum relative difference of the sizes of pairs of about one size."""
+"""Maximum relative difference between the sizes of pairs in a group."""
 
 COLUMNS = (
     "grammar", "pair", "size", "exact edges", "mask edges", "exact seconds", "mask seconds", "half seconds", "masks",
@@ -100,29 +100,28 @@ COLUMNS = (
 
 
 class PrunedPair(NamedTuple):
-    """Results of a pair.
-
-    Edges and seconds of the whole chart and of one mask; seconds of all masks up to half of the whole work, including
-    the step that reaches it, the number of charts made, and the number of masks; errors of one mask and of all these;
-    errors of the masks within a budget, the last one half of the whole work (NaN if one mask exceeds it). Edges and
-    error by the number of masks, float64[counts, 2]. For each ratio of tic-tac-toe pruning: its share of the whole
-    work, its error, and the error of masks with the same work, float64[ratios, 3].
-    """
+    """Results of a pair. Work is measured in edges, and errors are squared."""
 
     grammar: str
     pair: int
     size: int
+    # Edges and seconds of the whole chart, and means of a mask.
     exact_edges: int
     mask_edges: float
     exact_seconds: float
     mask_seconds: float
+    # Masks up to half of the whole work: seconds, number of charts that were filled, and number of masks.
     half_seconds: float
     masks: int
     steps: int
+    # Error of one mask, and of all masks up to half of the whole work.
     one: float
     half: float
+    # float64[budgets]: error of the masks within each budget; NaN if one mask exceeds the budget.
     by_budget: NDArray[np.float64]
+    # float64[counts, 2]: work and error by number of masks.
     by_count: NDArray[np.float64]
+    # float64[ratios, 3], by ratio of tic-tac-toe pruning: share of the whole work, error, error of masks at this work.
     tictactoe: NDArray[np.float64]
 
 
@@ -162,13 +161,13 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
 
     @cache
     def error_after(done: int) -> float:
-        """Return the squared error of the first `done` masks."""
+        """Return the error of the mean of the first `done` masks."""
         averaged_steps = steps[:done]
         mean = np.mean([step.features for step in averaged_steps], axis=0) if uniform else weighted_mean(averaged_steps)
         return float(((mean - exact) ** 2).sum())
 
     def error(share: float) -> float:
-        """Return the error of the masks within a share of the whole work; NaN if the first one exceeds it."""
+        """Return the error of the masks within a share of the whole work, or NaN if the first mask exceeds it."""
         done = int(np.searchsorted(spent[:half], share * edges, side="right"))
         return error_after(done) if done else np.nan
 
@@ -205,7 +204,7 @@ def _tictactoe(
 
 
 def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
-    """Yield `number` pairs from each fourth of the range of sizes, with at least two links."""
+    """Yield `number` random pairs with at least two links from each quarter of the range of sizes."""
     sizes = corpus.sizes()
     linked = np.array([len(links) > 1 for links in corpus.links])
     random = np.random.default_rng(seed)
@@ -215,23 +214,21 @@ def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
 
 
 class Saving(NamedTuple):
-    """Results of pairs of about one size.
-
-    Their number, mean edges of whole charts and of a mask, the median of their ratios, seconds of a mask, and the share
-    of the shorter side's words that have a variable.
-    """
+    """Mean results of pairs of similar size."""
 
     size: int
     pairs: int
     exact_edges: float
     mask_edges: float
+    # Median ratio of the edges of the whole chart and of a mask.
     median: float
     mask_seconds: float
+    # Share of the shorter side's words that have a variable.
     linked: float
 
 
-def saved(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) -> Saving:
-    """Return the savings of masks for some pairs of about one size, with three masks each."""
+def measure_savings(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) -> Saving:
+    """Measure three masks for each of up to `pairs` random pairs of about this size."""
     near = np.abs(corpus.sizes() - size) <= _NEAR * size
     linked = np.array([len(links) > 1 for links in corpus.links])
     chosen = np.random.default_rng(seed).permutation(np.flatnonzero(near & linked))[:pairs].tolist()
@@ -264,7 +261,7 @@ def saved(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) 
 
 
 def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the increase of the error per 100 word pairs (least squares), and its robust standard error."""
+    """Return the increase of the error per 100 word pairs by least squares, and its robust standard error."""
     centered = size - size.mean()
     gradient = float((centered * error).sum() / (centered**2).sum())
     residuals = error - error.mean() - gradient * centered
@@ -272,10 +269,10 @@ def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float,
 
 
 def by_work(rows: Sequence[PrunedPair]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return Figure 4 d: share of the work of all pairs' whole charts, and mean error.
+    """Return the points of Figure 4 d: share of the work of all whole charts, and mean error.
 
-    The first array, float64[counts, 2], is by number of masks, the same for every pair. The second, float64[ratios, 2],
-    is by ratio of tic-tac-toe pruning.
+    The first array, float64[counts, 2], is by number of masks per pair. The second, float64[ratios, 2], is by ratio of
+    tic-tac-toe pruning.
     """
     edges = np.array([row.exact_edges for row in rows], np.float64)
     masks = np.array([row.by_count for row in rows])
@@ -286,7 +283,7 @@ def by_work(rows: Sequence[PrunedPair]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def draw(rows: Sequence[PrunedPair], path: Path) -> None:
-    """Draw the figure: a, seconds; b, ratio of work; c, errors by size; d, errors by work."""
+    """Draw Figure 4 as PNG: (a) seconds, (b) ratio of work, (c) errors by size, (d) errors by work."""
     with save_figure(path, 2, 2, size=(10, 8)) as axes:
         for grammar in GRAMMARS:
             grammar_rows = [row for row in rows if row.grammar == grammar]
@@ -319,7 +316,6 @@ def draw(rows: Sequence[PrunedPair], path: Path) -> None:
 
 
 def _print_tables(grammar: str, grammar_rows: Sequence[PrunedPair]) -> None:
-    """Print the tables of one grammar."""
     print(
         grammar, "size", "exact/mask edges", "median", "exact/mask seconds", "masks", "steps", "half/exact seconds",
         "one mask", "half the work", sep="\t",
@@ -383,20 +379,20 @@ def main(
     source: SourceFile,
     target: TargetFile,
     links: LinksFile,
-    pairs: Annotated[int, typer.Option(min=1, help="Number of pairs from each fourth of the range of sizes.")] = 25,
+    pairs: Annotated[int, typer.Option(min=1, help="Number of pairs from each quarter of the range of sizes.")] = 25,
     grammars: Annotated[
-        str, typer.Option(help="Grammars whose whole charts are filled, separated by commas.")
+        str, typer.Option(help="Grammars to compare with whole charts, separated by commas.")
     ] = "itg,mixed",
     near: Annotated[
-        str, typer.Option(help="Pair sizes for which savings of an ITG's masks are printed.")
+        str, typer.Option(help="Pair sizes for which savings of ITG masks are printed, separated by commas.")
     ] = "121,400,900",
-    uniform: Annotated[bool, typer.Option(help="Select links like the paper, and use plain means.")] = False,
+    uniform: Annotated[bool, typer.Option(help="Select links uniformly and use plain means, as in the paper.")] = False,
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="PNG file; a table is written next to it.")
     ] = Path("pruning.png"),
 ) -> None:
-    """Measure and draw."""
+    """Measure masks and tic-tac-toe pruning, print tables, and draw Figure 4."""
     corpus = read_corpus(source, target, links)
     chosen = list(chosen_pairs(corpus, pairs, seed))
     named = [grammar for grammar in grammars.split(",") if grammar]
@@ -404,7 +400,7 @@ def main(
     sizes += [(grammar, LARGEST) for grammar in named if grammar != "itg"]
     print("grammar", "about", "pairs", "exact edges", "mask edges", "ratio", "median", "mask ms", "linked", sep="\t")
     for grammar, size in sizes:
-        savings = saved(corpus, grammar, size, 2 * pairs if grammar == "itg" else pairs, seed)
+        savings = measure_savings(corpus, grammar, size, 2 * pairs if grammar == "itg" else pairs, seed)
         if savings.pairs:
             edges = (
                 f"{savings.exact_edges:.0f}",

@@ -1,9 +1,8 @@
-"""Compare the translations of the default exported grammar and its rivals, over several chains.
+"""Compare the translations of the default exported grammar with other grammars, over several chains.
 
     python -m hierogram.tools.lab.papers.rivals corpus.es corpus.en --work rivals --chains 4
 
-Weights are tuned for each grammar, as users do. Results are cached in the folder step by step, so the same command
-continues an interrupted run.
+Weights are tuned for each grammar. The same command continues an interrupted run.
 """
 
 import json
@@ -57,18 +56,17 @@ class RivalOptions(ExperimentOptions):
 
 @dataclass(frozen=True, slots=True)
 class RivalRow:
-    """Row of the table; figures are means over chains, `spread` is from the lowest BLEU to the highest.
-
-    `rules` is the number of rules of the whole grammar up to the scope, `share` its share of the first row's. `p`:
-    probability that its BLEU differs from the first row's by chance, over sentences and chains.
-    """
+    """Row of the table. Figures are means over chains."""
 
     name: str
     chains: int
+    # Rules of the whole grammar up to the maximum scope, and ratio to the rules of the first row.
     rules: float
     share: float
     bleu: float
+    # Lowest and highest BLEU.
     spread: list[float]
+    # p-value of the difference in BLEU from the first row, over sentences and chains.
     p: float | None = None
 
 
@@ -77,7 +75,7 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
     options: RivalOptions,
 ) -> None:
-    """Learn, extract, prune, export, tune for each grammar, translate, and compare."""
+    """Make each grammar, tune weights for it, translate, and compare BLEU."""
     experiment = begin(files, options)
     table = RivalTable(options, experiment)
     rows = table.compared([table.row(systems) for systems in table.rivals()])
@@ -87,7 +85,7 @@ def main(
 
 
 class RivalTable:
-    """Inputs of the comparison, and its results."""
+    """Inputs and results of the comparison."""
 
     def __init__(self, options: RivalOptions, experiment: Experiment) -> None:
         self.options, self._experiment = options, experiment
@@ -100,7 +98,7 @@ class RivalTable:
         self._rules_of_first = 0
 
     def rivals(self) -> Sequence[Sequence[TranslationSystem]]:
-        """Return the grammars of each row: one grammar, or one per chain. Hiero with all features is first."""
+        """Return the systems of each row: one, or one per chain. The first row is Hiero with all features."""
         chains = range(1, self.options.chains + 1)
         hiero = TranslationSystem(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
         default = TranslationSystem(TRANSLATION, DEFAULT, CountKind.TRANSLATION, features=None)
@@ -126,7 +124,7 @@ class RivalTable:
         return [row for row in rows if not only or row[0] == hiero or row[0].name in chosen_names]
 
     def row(self, systems: Sequence[TranslationSystem]) -> RivalRow:
-        """Return the table row of a grammar: mean rules and BLEU over its chains."""
+        """Measure the grammars of a row and return the row."""
         made = [self._experiment.make_grammar(system, self._bitext) for system in systems]
         bleu = [self._bleu(grammar) for grammar in made]
         name = systems[0].name
@@ -143,7 +141,7 @@ class RivalTable:
         return RivalRow(name, len(systems), rules, share, float(np.mean(bleu)), [min(bleu), max(bleu)])
 
     def compared(self, rows: Sequence[RivalRow]) -> list[RivalRow]:
-        """Return the rows with their p against the first one."""
+        """Return the rows with p-values of the comparison with the first row."""
         first, *others = rows
         baseline = self._found[first.name]
         return [first, *(replace(row, p=bootstrap_p_value(baseline, self._found[row.name])) for row in others)]
@@ -152,7 +150,7 @@ class RivalTable:
         return sum(made.by_scope[: self.options.max_scope + 1])
 
     def _bleu(self, made: GrammarFile) -> float:
-        """Translate with a grammar and its own tuned weights, and return the BLEU."""
+        """Tune weights for a grammar, translate the test sentences, and return BLEU. Cached."""
 
         def find() -> float:
             weights, _ = self._experiment.tune_weights(self._equipment, made, self.options.iterations)
@@ -163,7 +161,7 @@ class RivalTable:
             [bleu] = self._experiment.evaluate([("translation", lines)], options)
             return bleu.scores[0].score
 
-        return self._experiment.cache.find(f"{made.system.named}: BLEU", find, made.output)
+        return self._experiment.cache.find(f"{made.system.full_name}: BLEU", find, made.output)
 
 
 def bootstrap_p_value(
@@ -171,10 +169,10 @@ def bootstrap_p_value(
     second: NDArray[np.float64],
     resamples: int = _RESAMPLES,
 ) -> float:
-    """Return the bootstrap p-value of the difference in mean score, over sentences and chains.
+    """Return the bootstrap p-value of the difference in mean BLEU, over sentences and chains.
 
-    Statistics of BLEU are float64[chains, sentences, …]. Sentences are resampled jointly, chains separately. The result
-    is the share of resamples that deviate from the actual difference by at least its size.
+    Arguments are BLEU statistics float64[chains, sentences, …]. Sentences are resampled jointly, chains separately. The
+    result is the share of resamples that deviate from the observed difference by at least its absolute value.
     """
     random = np.random.default_rng(1)
 

@@ -1,11 +1,11 @@
-"""Figures 5 and 6 of [CFGŠ14], and two comparisons of its §5: stratified sampling, and the processes.
+"""Draw Figures 5 and 6 of [CFGŠ14], and compare schedules (§5.3) and processes (§5.4.3).
 
 python -m hierogram.tools.lab.papers.sampling figure-5 corpus.zh corpus.en align.gdfa
 python -m hierogram.tools.lab.papers.sampling figure-6 corpus.zh corpus.en align.gdfa
 python -m hierogram.tools.lab.papers.sampling stratified corpus.zh corpus.en align.gdfa
 python -m hierogram.tools.lab.papers.sampling processes corpus.zh corpus.en align.gdfa
 
-Times include sampling but not the compilation of kernels.
+Times do not include the compilation of kernels.
 """
 
 import sys
@@ -48,9 +48,9 @@ _DEFAULT = TrialOptions(threads=2)
 
 @dataclass(frozen=True, slots=True)
 class SamplerSetup:
-    """Setup of a sampler: a model, a schedule, how chains run, and the maximum number of sweeps.
+    """Setup of a sampler: model, schedule, options of the chains, and maximum number of sweeps.
 
-    Sweeps before `counted_from` (at another temperature than 1) do not count as reaching a goal.
+    Sweeps before `counted_from`, which have a temperature other than 1, do not count as reaching a goal.
     """
 
     label: str
@@ -65,7 +65,7 @@ class SamplerSetup:
 
 
 class Point(NamedTuple):
-    """A chain after a sweep: total processor seconds of sampling (of all cores), natural log-likelihood."""
+    """State of a chain after a sweep: processor seconds of sampling so far, and natural log-likelihood."""
 
     label: str
     seed: int
@@ -75,7 +75,8 @@ class Point(NamedTuple):
 
 
 def run(batch: Batch, setups: Sequence[SamplerSetup], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
-    """Yield the points of every setup, seed by seed, so that other load affects all setups equally."""
+    """Sample with every setup and seed, and yield the points."""
+    # Alternate between setups, so that other load on the machine affects all of them equally.
     models = {setup.label: model_over(batch, setup.model, setup.strength, setup.discount) for setup in setups}
     few = load_pairs([_EXAMPLE], SETTINGS).batch
     for setup in setups:
@@ -108,7 +109,7 @@ def write_table(points: Sequence[Point], path: Path) -> None:
 
 
 def group_curves(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
-    """Return curves by label: float64[seeds, sweeps + 1, 2], seconds and log-likelihood."""
+    """Return curves float64[seeds, sweeps + 1, 2] of seconds and log-likelihood, by label."""
     chains: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for point in points:
         chain = chains.setdefault(point.label, {}).setdefault(point.seed, [])
@@ -117,7 +118,7 @@ def group_curves(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
 
 
 class Reached(NamedTuple):
-    """Mean sweeps and seconds until a setup reaches a log-likelihood, and the number of seeds that do."""
+    """Mean sweeps and seconds until a setup reaches a log-likelihood, and number of seeds that reach it."""
 
     sweeps: float
     seconds: float
@@ -125,10 +126,7 @@ class Reached(NamedTuple):
 
 
 def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
-    """Return the mean sweep and seconds at which chains first reach a common goal, or each chain its own goal.
-
-    Ignores sweeps before `counted_from`.
-    """
+    """Return when chains first reach a common goal or their own goals. Ignores sweeps before `counted_from`."""
     goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
     firsts = []
     for chain, chain_goal in zip(curve, goals, strict=True):
@@ -142,7 +140,7 @@ def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_f
 
 
 def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) -> None:
-    """Draw means over the seeds, with the range of all, against sweeps and seconds, as PNG; omit earlier sweeps."""
+    """Draw mean and range over the seeds, from a first sweep, against sweeps and seconds, as PNG."""
     with save_figure(path, 1, 2, size=(11, 4.2), sharey=True) as panels:
         for (label, curve), style in zip(group_curves(points).items(), cycle(("-", "--", "-.", ":")), strict=False):
             shown_curve = curve[:, first_sweep:]
@@ -190,13 +188,13 @@ FIGURES = {
         SamplerSetup("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, chain_options=_EXACT),
     ),
 }
-"""Setups drawn together: Figures 5 and 6, §5.3, and §5.4.3, where each process has its own likelihood."""
+"""Setups of each figure: Figures 5 and 6, §5.3, and §5.4.3. Each process of §5.4.3 has its own likelihood."""
 _FIRST_SWEEP = {"figure-6": 10}
-"""First sweep drawn in a figure."""
+"""First sweep that a figure shows."""
 
 
 def report(points: Sequence[Point]) -> str:
-    """Return mean log-likelihoods of each setup at the beginning, after ten sweeps and at the end."""
+    """Return a line for each setup: mean log-likelihoods at the beginning, after ten sweeps and at the end."""
     rows = []
     for label, curve in group_curves(points).items():
         middle = curve.mean(axis=0)

@@ -1,9 +1,9 @@
-"""Compare schedules by the log-likelihood at which chains settle, and by the sweeps and seconds that this takes.
+"""Compare schedules by their final log-likelihood, and by the sweeps and seconds until a goal.
 
     python -m hierogram.tools.lab.papers.schedules corpus.zh corpus.en align.gdfa --figure schedules.png
 
-Each setup is run with five seeds. The goal of a seed is the value of the schedule of [CFGŠ14 §5.3], ten sweeps for each
-of seven levels, after 100 sweeps.
+The goal of each seed is the log-likelihood after 100 sweeps with the schedule of [CFGŠ14 §5.3]: ten sweeps for each of
+seven levels, then sweeps over all levels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} swe
 
 
 def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
-    """Return the candidates by short names; all except the paper's make up to `max_sweeps` sweeps."""
+    """Return the setups by name. `max_sweeps` limits the sweeps of all setups except the paper's."""
     cut = TrialOptions(threads=threads)
     coins = replace(cut, start=RANDOM)
     quick = quick_schedule()
@@ -58,10 +58,10 @@ def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
 
 
 def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
-    """Return a Markdown table of the sweeps and time until each setup reaches its goal, and of its settled value.
+    """Return a Markdown table: sweeps and time until each setup reaches the goal, and its final log-likelihood.
 
-    The goal is the paper's value after 100 sweeps. `counted_from` is by label. The settled value is the mean of a
-    chain's last quarter; the deviation is between chains.
+    `counted_from` is by label. The final log-likelihood is the mean over the last quarter of the sweeps, with its
+    standard deviation over chains.
     """
     curves = group_curves(points)
     last = min(_PAPER_SWEEPS, curves[PAPER].shape[1] - 1)

@@ -2,12 +2,11 @@
 
     python -m hierogram.tools.lab.papers.slice_sampling corpus.zh corpus.en --work slices --pairs 200 --seeds 5
 
-Every row is a sampler and a start, as mean and range over the seeds. P_f and P_e stay the words' relative
-frequencies, and strengths keep their initial values, so ln P is one function of the derivations for all runs. Results
-are cached in the folder run by run, so the same command continues an interrupted run.
+Each row is a sampler and a start, with mean and range over the seeds. P_f and P_e are the relative frequencies of
+words, and strengths are fixed, so that ln P of all runs is comparable. The same command continues an interrupted run.
 
-With --phrases all samplers may emit phrases, like the paper's local sampler; rows *of words* emit only words under
-the same model, like the paper's slices.
+With --phrases, all samplers may emit phrases, like the paper's local sampler. Rows *of words* emit only words under the
+same model, like the paper's slices.
 """
 
 import time
@@ -48,7 +47,7 @@ _ITERATIONS = 5
 
 
 LONGEST = 40
-"""Maximum length of pairs, as in the paper."""
+"""Maximum words of each side of a pair, as in the paper."""
 HELD_OUT_WORDS = 29
 """Maximum number of words of a held-out sentence."""
 STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
@@ -57,9 +56,9 @@ STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
 
 @dataclass(frozen=True, slots=True)
 class ItgVariant:
-    """A row of Table 1: a sampler, the parameter a of its slices, and a start.
+    """Row of Table 1: a sampler, the parameter a of its slices, and a start.
 
-    `START` as a sampler makes no sweep. `words`: whether it emits only words in a model with phrases.
+    The sampler `START` makes no sweeps. If `words` is True, the sampler emits only words in a model with phrases.
     """
 
     sampler: str
@@ -69,7 +68,7 @@ class ItgVariant:
 
     @property
     def name(self) -> str:
-        """Return the row's name in the paper."""
+        """Name of the row."""
         slices = f" a={self.shape:.2f}" if self.sampler in (SLICE, FLAT) else ""
         return f"{self.sampler}{slices} {self.start.upper()}{' of words' if self.words else ''}"
 
@@ -95,13 +94,13 @@ CHAINS = (
     ItgVariant(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
     ItgVariant(EXHAUSTIVE, 1.0, MODEL1),
 )
-"""The rows of Table 1, slices from M4, flat slices, and the sampler that the paper could not run."""
+"""Rows of Table 1, and slices from M4, flat slices, and the exhaustive sampler."""
 _OF_PHRASES = [chain for chain in CHAINS if chain.shape in (0.15, 1.0)]
 WITH_PHRASES = (
     *_OF_PHRASES,
     *(replace(chain, words=True) for chain in _OF_PHRASES if chain.sampler in (GIBBS, SLICE, FLAT)),
 )
-"""The same chains with phrases as emissions, with a = 0.15, and with words only."""
+"""Chains of a = 0.15 with phrases, and with words only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,45 +126,42 @@ class SliceOptions:
     )
 
     def result_settings(self) -> dict[str, Any]:
-        """Return the options on which results depend, as plain values."""
+        """Return the options that affect results, as text."""
         beside = ("work", "min_shape", "seeds", "threads", "figure")
         return {name: str(value) for name, value in asdict(self).items() if name not in beside}
 
 
 @dataclass(frozen=True, slots=True)
 class SampledBitext:
-    """Pairs to sample, and inputs of their chains.
-
-    `batch` has phrases, `of_words` only words. `aligned` has the links of the default aligner, `links` up to one of
-    them for each source word, for start M4.
-    """
+    """Pairs to sample, and inputs of their chains."""
 
     sentences: tuple[list[str], list[str]]
     source: Side
     target: Side
+    # Batches with phrases, and with only words.
     batch: ItgBatch
     of_words: ItgBatch
     model1: Model1
+    # Links of the default aligner, and one-to-one links for start M4.
     aligned: AlignedCorpus
     links: NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A chain with one seed.
-
-    Processor seconds until the end of each sweep, ln P after each sweep (from 0), the share of accepted proposals.
-    """
+    """Results of a chain with one seed."""
 
     chain: ItgVariant
     seed: int
+    # Total processor seconds, and ln P, at the start and after each sweep.
     seconds: list[float]
     log_likelihood: list[float]
+    # Share of accepted proposals.
     acceptance: float
 
 
 def read_bitext(source: Path, target: Path, pairs: int | None, phrases: int) -> SampledBitext:
-    """Return the first pairs of up to `LONGEST` words per side."""
+    """Read and align the first pairs of up to `LONGEST` words per side."""
     sides = read_sentences(str(source)), read_sentences(str(target))
     short_pairs = [pair for pair in zip(*sides, strict=True) if max(len(side.split()) for side in pair) <= LONGEST]
     short_pairs = short_pairs[:pairs]
@@ -179,14 +175,14 @@ def read_bitext(source: Path, target: Path, pairs: int | None, phrases: int) -> 
     return SampledBitext(sentences, *sides_read, batch, of_words, train_model1(batch), aligned, links)
 
 
-def begin(bitext: SampledBitext, chain: ItgVariant, seed: int) -> tuple[ItgKernel, ItgState]:
-    """Return a chain before its first sweep."""
+def start_chain(bitext: SampledBitext, chain: ItgVariant, seed: int) -> tuple[ItgKernel, ItgState]:
+    """Return kernel and initial state of a chain."""
     settings = ItgSettings(chain.shape, STRENGTHS, sampled_strengths=False, sampled_words=False)
     method = SLICE if chain.sampler == START else chain.sampler
     kernel = build(bitext.of_words if chain.words else bitext.batch, settings, method, bitext.model1)
     state = kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
     if chain.words:
-        # In the phrase model, words are phrases of length 1.
+        # Words must have the probabilities of one-word phrases under the model with phrases.
         base = make_base(bitext.batch, bitext.model1, settings)
         of_words = base._replace(lexical=base.lexical[: len(bitext.of_words.type_source)].copy())
         state = kernel.resume(state.derivations, of_words)
@@ -196,8 +192,8 @@ def begin(bitext: SampledBitext, chain: ItgVariant, seed: int) -> tuple[ItgKerne
 def sample(
     bitext: SampledBitext, chain: ItgVariant, seed: int, sweeps: int, links: Path | None = None
 ) -> dict[str, Any]:
-    """Run one chain over all pairs; return a `Run` as plain values, and write the last sample's links to a file."""
-    kernel, state = begin(bitext, chain, seed)
+    """Run a chain over all pairs and write the links of the last sample to a file. Returns fields of `Run`."""
+    kernel, state = start_chain(bitext, chain, seed)
     seconds, likelihood = [0.0], [kernel.log_likelihood(state)]
     proposed = accepted = 0
     for sweep in range(1, sweeps + 1):
@@ -220,7 +216,7 @@ def sample(
 
 
 def format_rows(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
-    """Return the table, a line for each sampler and start; `bleu` is text by row name."""
+    """Return the lines of the table, one for each sampler and start. `bleu` is text by row name."""
     lines = [
         "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | BLEU |",
         "|---|---|---|---|---|---|---|---|",
@@ -243,7 +239,7 @@ def format_rows(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
 
 
 def draw(runs: Sequence[Run], path: Path) -> None:
-    """Draw ln P against sweeps and against seconds, a line for each sampler and start (its first seed), as PNG."""
+    """Draw ln P against sweeps and seconds, one line for the first seed of each sampler and start, as PNG."""
     from matplotlib import colormaps
 
     with save_figure(path, 1, 2, size=(12, 4.6), sharey=True) as panels:
@@ -265,7 +261,7 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
     options: SliceOptions,
 ) -> None:
-    """Sample raw pairs by every sampler from every start; print Table 1, draw Figure 1."""
+    """Sample raw pairs with every sampler from every start, print Table 1, and draw Figure 1."""
     if len(files) != len(("source", "target")):
         raise UsageError(f"expected two files of a bitext, got {len(files)}")
     options.work.mkdir(parents=True, exist_ok=True)
@@ -289,7 +285,7 @@ def main(
 
 
 def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
-    """Run all chains. Returns the runs, and by chain name the link file of the first seed's last sample."""
+    """Run all chains. Returns the runs, and by chain name the links file of the first seed."""
     cache = ResultCache(options.work / "found.json")
     # Sample a pair of one word first, so that times exclude compilation.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2))
@@ -316,10 +312,10 @@ def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run]
 def _translate_all(
     bitext: SampledBitext, parts: Split, links: dict[str, Path], options: SliceOptions
 ) -> dict[str, str]:
-    """Return BLEU and half its 95 % interval, as text, by the name of the link file. The default aligner is first.
+    """Return BLEU with half its 95 % interval, as text, by name of the links file. The default aligner is first.
 
-    A store of phrases is learned from each link file, and translates with posterior means. Weights are tuned once, with
-    the first grammar; the weight of target words is fitted for each. Existing results are reused.
+    Posterior means of a store that learns with these links translate the test sentences. Weights are tuned once, with
+    the first grammar. The weight of target words is fitted for each grammar. Cached.
     """
     files = []
     for side, lines in zip(("source", "target"), bitext.sentences, strict=True):

@@ -1,11 +1,11 @@
-"""Measure translation quality for small languages with rich morphology, after a thousand or four thousand verses.
+"""Measure translation quality for small languages with rich morphology, after 1,000 or 4,000 verses.
 
     python -m hierogram.tools.lab.papers.small_languages bible-nt --languages sw,wo --train 1000 --work small
 
-The folder contains `nt.CODE`: one verse per line, `BOOK.CHAPTER.VERSE`, a tab, and raw text. Training verses are drawn
-from all books except one. Verses of this book are translated, with the built-in weights and a language model of the
-training verses. Input and output are raw text: stores tokenize it by the languages' rules. Each cell of the table runs
-in a separate process; results are cached in the folder, so the same command continues an interrupted run.
+The folder contains files `nt.CODE` with one verse per line: `BOOK.CHAPTER.VERSE`, a tab, and raw text. Training verses
+are from all books except the translated book. Weights are the default weights, and the language model is of the
+training verses. Each cell of the table is measured in a separate process. The same command continues an interrupted
+run.
 """
 
 import random
@@ -49,14 +49,14 @@ _NGRAM = 4
 _ORDER = 3
 """Order of the language model."""
 WORDS, SOURCE_PARTS, PARTS, CHOSEN = "words", "source-parts", "parts", "chosen"
-"""Methods of learning: whole words; subwords of the source, or of both sides; the choice of the store."""
+"""Methods of learning: whole words, subwords of the source side, subwords of both sides, the store's default choice."""
 METHODS: dict[str, tuple[int, int] | None] = {
     WORDS: (0, 0),
     SOURCE_PARTS: (MAX_BPE_MERGES, 0),
     PARTS: (MAX_BPE_MERGES, MAX_BPE_MERGES),
     CHOSEN: None,
 }
-"""Maximum number of merges of each side by method. None: chosen by the store."""
+"""Maximum number of merges of each side by method, or None for the store's choice."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +82,13 @@ class SmallOptions:
     threads: Annotated[int, Option("Threads of each process.", min=1)] = 1
 
     def result_settings(self) -> dict[str, Any]:
-        """Return the options on which each result depends."""
+        """Return the options that affect all results."""
         return {"book": self.book, "test": self.test, "seed": self.seed}
 
 
 @dataclass(frozen=True, slots=True)
 class Verses:
-    """Raw text for training and for translation, source and target each."""
+    """Verses for training and for translation, as raw text (source, target)."""
 
     train: list[tuple[str, str]]
     test: list[tuple[str, str]]
@@ -96,7 +96,7 @@ class Verses:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A unit of measurement: a direction, training verses, a method."""
+    """Cell of the table: direction, number of training verses, and method."""
 
     source: str
     target: str
@@ -108,13 +108,13 @@ class Cell:
 
 
 def read_verses(folder: Path, language: str) -> dict[str, str]:
-    """Return the verses of a language by their names."""
+    """Return the verses of a language by name."""
     lines = (line.partition("\t") for line in read_sentences(str(folder / f"nt.{language}")))
     return {name: text for name, _, text in lines if text.strip()}
 
 
-def divided(folder: Path, cell: Cell, options: SmallOptions, in_order: bool = False) -> Verses:
-    """Return training verses from other books, and test verses of one book: spaced evenly, or the first `in_order`."""
+def split_verses(folder: Path, cell: Cell, options: SmallOptions, in_order: bool = False) -> Verses:
+    """Return training verses of other books, and test verses of one book: evenly spaced, or the first in order."""
     source, target = (read_verses(folder, language) for language in (cell.source, cell.target))
     shared_verses = [name for name in source if name in target]
     book = [name for name in shared_verses if name.startswith(f"{options.book}.")]
@@ -143,7 +143,7 @@ def _ngrams(lines: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
 
 
 def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
-    """Return the share of the test's n-grams of a size that also occur in the training text."""
+    """Return the share of the test text's n-grams that occur in the training text, n = `size`."""
     train_ngrams = {*_ngrams(train, size)}
     is_known = [ngram in train_ngrams for ngram in _ngrams(test, size)]
     return sum(is_known) / max(len(is_known), 1)
@@ -158,8 +158,6 @@ def _learn_parts(texts: TextPipeline, train: Sequence[tuple[str, str]], merges: 
 
 
 class _LearnedStore:
-    """A store that has learned verses by one of the methods, and the resources for translation."""
-
     def __init__(self, cell: Cell, options: SmallOptions, train: Sequence[tuple[str, str]], stack: ExitStack) -> None:
         merges, self._threads = METHODS[cell.method], options.threads
         self._folder = options.work / str(cell).replace(", ", "-")
@@ -201,8 +199,8 @@ class _LearnedStore:
 
 
 def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
-    """Learn, translate, and compare with the references; return the figures of a cell."""
-    verses = divided(folder, cell, options)
+    """Learn the training verses, translate the test verses, and return the figures of a cell."""
+    verses = split_verses(folder, cell, options)
     test, references = ([pair[side] for pair in verses.test] for side in (0, 1))
     started = time.process_time()
     with ExitStack() as stack:
@@ -228,8 +226,8 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
 
 
 def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
-    """Translate a book block by block, learning each block's references; return quality, savings and seconds."""
-    verses = divided(folder, cell, options, in_order=True)
+    """Translate a book block by block, and learn the references of each block. Returns quality, savings and seconds."""
+    verses = split_verses(folder, cell, options, in_order=True)
     book, references = verses.test, [target for _, target in verses.test]
     blocks = [book[k : k + options.block] for k in range(0, len(book), options.block)]
     updated, unchanged, seconds = list[str](), list[str](), list[float]()
@@ -252,14 +250,14 @@ def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
         "verses": ends,
         "updated": [score_plain_text(updated[:end], references[:end])[0] for end in ends],
         "unchanged": [score_plain_text(unchanged[:end], references[:end])[0] for end in ends],
-        "updated_saved": saved(updated, references),
-        "unchanged_saved": saved(unchanged, references),
+        "updated_saved": saved_share(updated, references),
+        "unchanged_saved": saved_share(unchanged, references),
         "seconds": seconds,
     }
 
 
-def saved(lines: Sequence[str], references: Sequence[str]) -> float:
-    """Return the share of the references' characters that translations save: all except their edits."""
+def saved_share(lines: Sequence[str], references: Sequence[str]) -> float:
+    """Return the share of the references' characters that are not edits of the translations."""
     pairs = zip(lines, references, strict=True)
     edits = sum(min(edit_distance(line, reference), len(reference)) for line, reference in pairs)
     return 1 - edits / max(sum(map(len, references)), 1)
@@ -270,15 +268,15 @@ def main(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the verses.")],
     options: SmallOptions,
 ) -> None:
-    """Measure, and print the table; or draft, and print the gain from learning corrections."""
+    """Measure translation quality, or the gain from learning corrections while drafting, and print a table."""
     options.work.mkdir(parents=True, exist_ok=True)
     check_settings(options.work / "settings.json", options.result_settings())
     cache, rows = ResultCache(options.work / "found.json"), list[tuple[Cell, Figures]]()
     for train in map(int, options.train):
         for language in options.languages:
             for source, target in ((ENGLISH, language), (language, ENGLISH)):
-                for direction in options.methods:
-                    cell = Cell(source, target, train, direction)
+                for method in options.methods:
+                    cell = Cell(source, target, train, method)
                     if not options.draft:
                         rows.append(
                             (cell, cache.find(str(cell), partial(run_in_process, measure, folder, cell, options)))
@@ -326,7 +324,7 @@ def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
     with save_figure(path, 1, len(rows), size=(3 * len(rows), 3), squeeze=False, sharex=True) as panels:
         for panel, (cell, figures) in zip(panels[0], rows, strict=True):
             panel.plot(figures["verses"], figures["updated"], label="learns each block")
-            panel.plot(figures["verses"], figures["unchanged"], label="stands still", linestyle="--")
+            panel.plot(figures["verses"], figures["unchanged"], label="does not learn", linestyle="--")
             panel.set_title(f"{cell.source} to {cell.target}, {cell.train:,} verses", fontsize=9)
             panel.set_xlabel("verses drafted")
         panels[0][0].set_ylabel("chrF++ so far")

@@ -2,7 +2,7 @@
 
     python -m hierogram.tools.lab.papers.table2 corpus.zh corpus.en align.gdfa --work table2
 
-Results are cached in the folder step by step, so the same command continues an interrupted run.
+The same command continues an interrupted run.
 """
 
 import json
@@ -38,7 +38,7 @@ from hierogram.tools.translation.options import TranslateOptions
 
 ZEROTH, HUNDREDTH = "0th sample", "100th sample"
 BY_LENGTH, LENGTH_FREE = "d = 0", "length-free Dirichlet"
-"""The paper's other processes: a Dirichlet process for each length [CFGŠ14 §5.4.2], and one for all rules (§4.1)."""
+"""Other processes: a Dirichlet process for each rule length [CFGŠ14 §5.4.2], and one for all rules (§4.1)."""
 SYSTEMS = (
     TranslationSystem(HIERO, PAIRS, heuristic=True),
     TranslationSystem("no singletons", PAIRS, heuristic=True, singletons=False),
@@ -65,20 +65,20 @@ class TableOptions(ExperimentOptions):
 
 @dataclass(frozen=True, slots=True)
 class SystemRow:
-    """A row of the table.
-
-    Rules of scope 0, 1, …, all of them, their ratio to Hiero's, BLEU and half its 95 % interval, p against Hiero,
-    processor seconds per sentence, the weight of target words.
-    """
+    """Row of the table."""
 
     name: str
+    # Rules of scope 0, 1, …, their sum, and ratio of the sum to Hiero's.
     by_scope: list[int]
     rules: int
     ratio: float
+    # BLEU, half its 95 % interval, and p-value of the difference from Hiero.
     bleu: float
     plus_minus: float
     p: float | None
+    # Processor seconds per sentence.
     seconds: float
+    # Weight of target words.
     words: float
 
 
@@ -87,7 +87,7 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
     table_options: TableOptions,
 ) -> None:
-    """Make the table: learn, extract, tune once on Hiero's grammar, translate, and compare."""
+    """Make all grammars, tune weights with Hiero's grammar, translate, and print the table."""
     experiment = begin(files, table_options)
     parts, scopes = experiment.parts, table_options.max_scope + 1
     bitext = ensure_alignment(parts.files, table_options.work, table_options.threads)
@@ -128,7 +128,7 @@ def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Spli
             f"{100 * row.ratio:.1f} %",
             f"{row.bleu:.2f}",
             f"{row.plus_minus:.2f}",
-            _shown(row.p),
+            _format_p(row.p),
             f"{row.seconds:.3f}",
         ]
         for row in rows
@@ -137,14 +137,13 @@ def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Spli
     print()
     print(
         f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
-        f"{len(parts.test.sources):,} to test with; {HUNDREDTH} against {ZEROTH}: p {_shown(p_of_sampling)}; "
+        f"{len(parts.test.sources):,} to test with; {HUNDREDTH} against {ZEROTH}: p {_format_p(p_of_sampling)}; "
         f"weights tuned once, with {HIERO}'s grammar, the word weight fitted to each; {AVERAGED}: eight samples, from "
         f"the 0th to the one after the last level; {MEANS}: expected uses over the sweeps after burn-in"
     )
 
 
-def _shown(p: float | None) -> str:
-    """Return a probability formatted for tables."""
+def _format_p(p: float | None) -> str:
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"

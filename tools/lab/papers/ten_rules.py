@@ -21,8 +21,8 @@ RULES = {
 }
 """Rules of the grammar, equally probable for each label.
 
-S expands to A or B; their two children are both A or both B, and if these are words, the words agree with the
-grandparent.
+S expands to A or B. Both children of A or B have the same label. If the children expand to words, the words agree with
+the grandparent.
 """
 
 _LONGEST = 200
@@ -31,7 +31,6 @@ _TEMPERATURE = 3.0
 
 
 def _tree(random: Random, label: str) -> str:
-    """Return a random tree below a label."""
     below = random.choice("AB")
     if random.random() < 0.5:
         return f"({label} {_tree(random, below)} {_tree(random, below)})"
@@ -53,7 +52,7 @@ def treebank(seed: int, trees: int = 50) -> list[str]:
 
 
 def learn_fragments(seed: int, sweeps: int) -> dict[str, int]:
-    """Return the final fragments of a chain over such trees, annealed to T = 1, with their uses."""
+    """Run an annealed chain over random trees. Returns the final fragments and their uses."""
     annealing = Annealing(sweeps, _TEMPERATURE)
     chain = sample_treebank(treebank(seed), base=UNIFORM, seed=seed, annealing=annealing, sweeps=0)
     return {fragment.fragment: fragment.uses for fragment in count_fragments(chain)}
@@ -63,7 +62,7 @@ def main(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of trees and chains, starting at 1.")] = 10,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps while the temperature falls from 3 to 1.")] = 2000,
 ) -> None:
-    """Learn from 50 trees for each seed; print the recovered rules, and rules that are not in the grammar."""
+    """Learn from 50 trees for each seed, and print the number of recovered rules and of other rules."""
     exact = 0
     for seed in range(1, seeds + 1):
         counts = learn_fragments(seed, sweeps)

@@ -1,11 +1,8 @@
-"""Compare grammars of one bitext by their translations: learn, extract, tune, translate, and score.
-
-Results are cached in a folder.
-"""
+"""Experiments that compare grammars of one bitext by their translations, with results cached in a folder."""
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -57,11 +54,9 @@ FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_
 """Features common to all grammars of the table."""
 
 PAIRS, START, SAMPLES, DEFAULT, DIRICHLETS = "pairs", "start", "samples", "default", "dirichlets"
-"""Names of stores.
+"""Names of stores: only pairs, initial state, eight merged samples, default settings, Dirichlet process by length.
 
-Pairs alone; the initial state of sampling; eight merged samples; default settings; a Dirichlet process for each length
-of rules, d = 0 [CFGŠ14 §5.4.2]. Other stores have the names of models and the default schedule; the single Dirichlet
-process of all rules has the schedule `quick`.
+Other stores have the name of their model.
 """
 
 HIERO, AVERAGED, MEANS = "Hiero", "averaged", "posterior means"
@@ -70,12 +65,6 @@ _TRIALS = 8
 _LM_ORDER = 3
 _RESAMPLES = 1000
 _NOT_IN_RESULTS = ("work", "threads", "chains", "only", "figure")
-
-
-def write_weights(path: Path, weights: Mapping[str, float]) -> None:
-    """Write a file for `read_weights` atomically."""
-    with open_output(path) as file:
-        file.write("\n".join(toml_table("[weights]", weights)).encode())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,17 +82,13 @@ class ExperimentOptions:
     threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
 
     def result_settings(self) -> dict[str, Any]:
-        """Return the options on which results depend."""
+        """Return the options that affect all results."""
         return {name: value for name, value in asdict(self).items() if name not in _NOT_IN_RESULTS}
 
 
 @dataclass(frozen=True, slots=True)
 class TranslationSystem:
-    """Grammar: its name, its store, and how it is exported.
-
-    `features` None: all. `smoothing` None: the default of exports. `pruning` selects rules of a heuristic grammar.
-    `chain` is the seed of the store.
-    """
+    """Grammar to compare: its name, the name of its store, and options of its export."""
 
     name: str
     store: str
@@ -111,20 +96,24 @@ class TranslationSystem:
     hiero: bool = False
     heuristic: bool = False
     singletons: bool = True
+    # None for all features.
     features: tuple[str, ...] | None = FEATURES
+    # None for the default of exports.
     smoothing: float | None = None
+    # Selection of rules of a heuristic grammar.
     pruning: Pruning | None = None
+    # Seed of the store.
     chain: int = 1
 
     @property
-    def named(self) -> str:
-        """Return the grammar's name, unique among all chains."""
+    def full_name(self) -> str:
+        """Name of the grammar, unique among all chains."""
         return self.name if self.chain == 1 else f"{self.name}, chain {self.chain}"
 
 
 @dataclass(frozen=True, slots=True)
 class GrammarFile:
-    """Grammar file filtered for the held-out sentences, numbers of rules by scope, and seconds of writing."""
+    """Grammar file filtered for the held-out sentences, numbers of rules by scope, and seconds to write the file."""
 
     system: TranslationSystem
     file: Path
@@ -133,25 +122,25 @@ class GrammarFile:
 
     @property
     def output(self) -> Path:
-        """Return the file of its translations."""
+        """File of the translations."""
         return self.file.with_suffix(".out")
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPairs:
-    """Source sentences with their references; missing references are empty."""
+    """Source sentences with their references."""
 
     sources: list[str]
     references: list[list[str]]
 
     def columns(self) -> list[list[str]]:
-        """Return references by column: the first of each sentence, the second, and so on."""
+        """Return the first references of all sentences, the second references, and so on; "" for missing references."""
         return list(map(list, zip_longest(*self.references, fillvalue="")))
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Training files (two, or three with the alignment), tuning sentences and test sentences."""
+    """Training files (source, target, and optionally alignment), tuning sentences and test sentences."""
 
     files: list[str]
     tuning: HeldOutPairs
@@ -160,10 +149,10 @@ class Split:
 
 
 def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest: int, references: int = 1) -> Split:
-    """Split a bitext by its source sentences, evenly spaced; training files are written to the folder.
+    """Split a bitext by its source sentences, and write training files to the folder.
 
-    `tuning` and `test` sentences of up to `longest` words are held out; test sentences have at least `references`
-    references. Raises `InputError` if there are too few sentences, or if files differ in length.
+    Holds out evenly spaced `tuning` and `test` sentences of up to `longest` words. Test sentences have at least
+    `references` references. Raises `InputError` for too few sentences, or files of different length.
     """
     columns = [read_sentences(file) for file in files]
     if len({len(lines) for lines in columns}) != 1:
@@ -205,7 +194,7 @@ def _spaced(items: list[str], count: int) -> list[str]:
 
 
 def ensure_alignment(files: Sequence[str], folder: Path, threads: int) -> list[str]:
-    """Return the files of a bitext and its alignment. Aligns the bitext if it has no alignment."""
+    """Return the files of a bitext and its alignment. Aligns the bitext if `files` contains no alignment."""
     if len(files) > len(("source", "target")):
         return list(files)
     path = folder / "train.align"
@@ -219,7 +208,7 @@ def ensure_alignment(files: Sequence[str], folder: Path, threads: int) -> list[s
 
 
 def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
-    """Return the URL of a store, and learn the store if it does not exist; `chain` is its seed."""
+    """Return the URL of a store. Learns the store, with seed `chain`, if it does not exist."""
     if name == PAIRS:
         name = PITMAN_YOR
     path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
@@ -231,7 +220,7 @@ def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, ch
     settings = Settings(
         model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
         discount=0.0 if name == DIRICHLETS else Settings().discount,
-        # With strata, a Dirichlet process would keep the short rules of the first sweeps.
+        # With a stratified schedule, a Dirichlet process would keep the short rules of the first sweeps.
         schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
         seed=chain,
     )
@@ -249,10 +238,10 @@ def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, ch
 
 
 def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
-    """Take a store's pairs through levels of the schedule `paper`, and commit the means of samples.
+    """Sample a store's pairs through the first levels of the schedule `paper`, and commit the means of samples.
 
-    The samples are the initial state (every node cut, random edges), and the states after each of the levels: by
-    default the 0th, 10th, …, 70th. Without levels no sample is averaged.
+    Samples are the initial state and the states after each level: by default the 0th, 10th, …, 70th. Without levels,
+    the initial state is committed without averages.
     """
     sweeps = store.settings().sweeps_per_level
     with holding_lease(store, "table 2"), Learner(store, options) as learner:
@@ -284,7 +273,8 @@ def _by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
 
 
 def timed_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
-    """Return the translations of sentences, and processor seconds per sentence, once kernels are loaded."""
+    """Translate sentences. Returns the translations, and processor seconds per sentence."""
+    # Load the kernels first, so that the time does not include it.
     translator.translate(sources[0])
     seconds, lines = time_call(
         lambda: [translation.text for translation in in_threads(translator.translate, sources, threads)],
@@ -294,12 +284,12 @@ def timed_translations(translator: Translator, sources: list[str], threads: int)
 
 
 class Experiment:
-    """Folder of grammars that are made from one bitext and compared by their translations."""
+    """Grammars of one bitext that are compared by their translations, in a folder with cached results."""
 
     def __init__(
         self, parts: Split, folder: Path, max_scope: int, threads: int, cache_name: str = "found.json"
     ) -> None:
-        """Start or continue; `cache_name` is the file of cached results."""
+        """Start or continue an experiment. `cache_name` is the file of cached results."""
         self.parts, self.folder, self.max_scope, self.threads = parts, folder, max_scope, threads
         self.cache = ResultCache(folder / cache_name)
         self._held_out = folder / "held-out.source"
@@ -307,19 +297,19 @@ class Experiment:
 
     def make_grammar(self, system: TranslationSystem, bitext: Sequence[str]) -> GrammarFile:
         """Learn a system's grammar from a bitext with links, and filter it for the held-out sentences. Cached."""
-        name = system.named.replace(",", "").replace("'", "").replace(" ", "-").replace("=", "-")
+        name = system.full_name.replace(",", "").replace("'", "").replace(" ", "-").replace("=", "-")
         path = self.folder / f"{name}.cdec"
 
         def make() -> list[Any]:
             url = ensure_store(self.folder, system.store, bitext, self.threads, system.chain)
             seconds, by_scope = time_call(lambda: self.write(system, url, path))
-            print_note(f"{system.named}: {plural(sum(by_scope), 'rule')}")
+            print_note(f"{system.full_name}: {plural(sum(by_scope), 'rule')}")
             return [by_scope, seconds]
 
-        return GrammarFile(system, path, *self.cache.find(f"{system.named}: rules by scope, seconds", make, path))
+        return GrammarFile(system, path, *self.cache.find(f"{system.full_name}: rules by scope, seconds", make, path))
 
     def write(self, system: TranslationSystem, url: str, path: Path) -> list[int]:
-        """Write a grammar of a store, and return the number of its rules by scope."""
+        """Write a grammar of a store. Returns the number of rules by scope."""
         options = ExportOptions(
             format="cdec",
             features=system.features,
@@ -339,7 +329,7 @@ class Experiment:
                 return _by_scope(snapshot, system)
 
     def equip(self, options: TranslateOptions) -> TranslationResources:
-        """Return the inputs of translation except the grammar, including the language model of the target side."""
+        """Return the resources of translation, with a language model of the target side."""
         model = self.folder / "target.lm"
         if not model.exists():
             with progress("lm", "n-grams") as bar:
@@ -349,7 +339,7 @@ class Experiment:
     def tune_weights(
         self, resources: TranslationResources, made: GrammarFile, iterations: int, seed: int = 1
     ) -> tuple[dict[str, float], bool]:
-        """Tune weights with one grammar. Returns the weights, and True if they are the initial weights."""
+        """Tune weights with a grammar. Returns the weights, and True if they are the initial weights."""
         held = self.parts.tuning
         options = TuningOptions(iterations=iterations, seed=seed)
         references = [[tuple(line.split()) for line in reference] for reference in held.references]
@@ -369,17 +359,19 @@ class Experiment:
     def translate(
         self, made: Sequence[GrammarFile], options: TranslateOptions, iterations: int
     ) -> dict[str, tuple[float, float]]:
-        """Translate with each grammar into its file; returns seconds per sentence and the weight of words, by name.
+        """Translate the test sentences with each grammar. Returns (seconds per sentence, word weight) by name.
 
-        Weights are tuned once, with the first grammar. The weight of target words is fitted for each, since the lengths
-        of translations differ. Seconds are processor time of one thread.
+        Weights are tuned once, with the first grammar. The weight of target words is fitted for each grammar, because
+        the lengths of translations differ.
         """
         resources = self.equip(options)
         tuned = self.folder / "weights.toml"
         if not tuned.exists():
             for grammar in made:
                 grammar.output.unlink(missing_ok=True)
-            write_weights(tuned, self.tune_weights(resources, made[0], iterations)[0])
+            weights, _ = self.tune_weights(resources, made[0], iterations)
+            with open_output(tuned) as file:
+                file.write("\n".join(toml_table("[weights]", weights)).encode())
         resources = replace(resources, weights=read_weights(str(tuned)))
         seconds_by_system = {}
         for grammar in made:
@@ -397,7 +389,7 @@ class Experiment:
         return [seconds, words]
 
     def _fitted_words(self, resources: TranslationResources, grammar: TranslationGrammar) -> float:
-        """Fit the weight of target words by bisection, so that translations are as long as their closest references."""
+        """Fit the weight of target words by bisection, so that translations are as long as the closest references."""
         held = self.parts.tuning
         sizes = [[len(line.split()) for line in reference_sizes] for reference_sizes in held.references]
         start = middle = resources.weights[WORDS]
@@ -422,13 +414,13 @@ class Experiment:
     def evaluate(
         self, outputs: Sequence[tuple[str, list[str]]], options: EvaluationOptions, resamples: int = _RESAMPLES
     ) -> list[MetricScores]:
-        """Score translations of the test sentences, by their names."""
+        """Score translations of the test sentences, given as (name, lines)."""
         references = [(f"reference {k + 1}", lines) for k, lines in enumerate(self.parts.test.columns())]
         with progress("evaluate", "metrics") as bar:
             return evaluate(outputs, references, options, bar, resamples)
 
     def score_bleu(self, made: Sequence[GrammarFile]) -> list[SystemScore]:
-        """Return the BLEU of the grammars' translations, each compared with the first one."""
+        """Return BLEU of each grammar's translations, compared with the first grammar."""
         outputs = [(grammar.system.name, read_sentences(str(grammar.output))) for grammar in made]
         options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
         [evaluated] = self.evaluate(outputs, options)
@@ -436,7 +428,7 @@ class Experiment:
 
 
 def begin(files: Sequence[str], options: ExperimentOptions) -> Experiment:
-    """Start or continue an experiment with a bitext, or with some of its evenly spaced pairs."""
+    """Start or continue an experiment with a bitext, or with evenly spaced pairs of it."""
     work = options.work
     work.mkdir(parents=True, exist_ok=True)
     check_settings(work / "settings.json", {"files": files, **options.result_settings()})

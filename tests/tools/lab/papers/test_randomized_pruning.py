@@ -14,7 +14,7 @@ from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.tools.lab.papers import randomized_pruning
 from hierogram.tools.lab.papers.pruning import ceilings, every_pair
 from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, itg_edges, itg_rules, mixed_rules, read_corpus
-from hierogram.tools.lab.papers.randomized_pruning import by_work, chosen_pairs, measure, saved, slope
+from hierogram.tools.lab.papers.randomized_pruning import by_work, chosen_pairs, measure, measure_savings, slope
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_most_probable_links_become_one_to_one(files: list[str]) -> None:
     Path(files[2]).write_text("".join(f"{line[0]}\n" for line in links))
     assert read_corpus(*files).links[pair].tolist() == [[1, 0], [2, 1]]
     Path(files[2]).write_text("0-0\n")
-    with pytest.raises(InputError, match="1 lines"):
+    with pytest.raises(InputError, match="expected 9 lines, one for each pair, got 1"):
         read_corpus(*files)
 
 
@@ -84,7 +84,7 @@ def test_measurements_are_consistent(files: list[str], tmp_path: Path) -> None:
             assert row.exact_edges == itg_edges(*corpus.size(row.pair))
     size = int(np.median(corpus.sizes()))
     for grammar in GRAMMARS:
-        some = saved(corpus, grammar, size, 4, 1)
+        some = measure_savings(corpus, grammar, size, 4, 1)
         assert some.pairs > 0
         assert 0 < some.mask_edges <= some.exact_edges
 

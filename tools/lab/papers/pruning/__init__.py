@@ -1,1 +1,1 @@
-"""Measurements of randomized pruning, for pairs and for sentences."""
+"""Measurements of randomized pruning [BPK09]."""

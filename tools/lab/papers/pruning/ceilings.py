@@ -1,4 +1,4 @@
-"""Measure the savings of a mask under ideal conditions: all links are straight and correct.
+"""Measure the savings of masks under ideal conditions: all links are correct and monotone.
 
 python -m hierogram.tools.lab.papers.pruning.ceilings
 """
@@ -19,7 +19,7 @@ _SELECTIONS = 10
 
 
 def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
-    """Return the edges of the whole chart of a pair of `words` words per side, and the mean of masks with links."""
+    """Return the edges of the whole chart of a pair of `words` words per side, and the mean edges of masks."""
     make, empty_sides = GRAMMARS[grammar]
     unit_weights = np.ones(words)
     pair = PairWords(
@@ -44,10 +44,10 @@ def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
 
 
 def main(
-    itg: Annotated[str, typer.Option(help="Words on each side, for the ITG.")] = "11,20,30",
-    mixed: Annotated[str, typer.Option(help="Words on each side, for mixed rules.")] = "8,11",
+    itg: Annotated[str, typer.Option(help="Words on each side for the ITG, separated by commas.")] = "11,20,30",
+    mixed: Annotated[str, typer.Option(help="Words on each side for mixed rules, separated by commas.")] = "8,11",
 ) -> None:
-    """Count, and print a table."""
+    """Count the edges of whole charts and masks, and print a table."""
     print("grammar", "words", "whole chart", *(f"{share:g} linked" for share in _SHARES), sep="\t")
     for grammar, sizes in (("itg", itg), ("mixed", mixed)):
         for words in map(int, sizes.split(",")):

@@ -3,9 +3,8 @@
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.pruning.every_pair corpus.zh corpus.en links -o pass.json
 
-For each pair below 1,000 word pairs, a first derivation is drawn, and one mask is made, scored and drawn from. Seconds
-are processor time of all of these on one processor; reading and Model 1 are reported separately. Results are saved, so
-the same command continues an interrupted run.
+For each pair below 1,000 word pairs, draws a first derivation, builds and scores one mask, and draws from the mask.
+Seconds are processor time. Reading and Model 1 are reported separately. The same command continues an interrupted run.
 """
 
 import time
@@ -27,13 +26,13 @@ from hierogram.tools.lab.papers.pruning.pairs import (
 )
 
 _MAX_SIZE = 1_000
-"""Pairs have fewer word pairs, as in the paper."""
+"""Only pairs with fewer word pairs are measured, as in the paper."""
 _AT_ONCE = 1_000
-"""Pairs between two saves."""
+"""Number of pairs per cached result."""
 
 
 def sample(corpus: LinkedCorpus, pair: int, seed: int) -> tuple[int, int, float]:
-    """Make the first derivation and one mask of a pair; return its word pairs, edges of the mask, processor seconds."""
+    """Draw the first derivation and one mask of a pair. Returns word pairs, edges of the mask, processor seconds."""
     started = time.process_time()
     kernel = PruningKernel(corpus.system("itg", pair), pair)
     _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
@@ -50,14 +49,14 @@ def main(
         "pass.json"
     ),
 ) -> None:
-    """Measure, and print the total."""
+    """Measure one mask of every pair, and print the totals."""
     started = time.process_time()
     corpus = read_corpus(source, target, links)
     reading = time.process_time() - started
     sizes = corpus.sizes()
     pairs = np.flatnonzero((sizes > 0) & (sizes < _MAX_SIZE))[::every].tolist()
     cache, rows = ResultCache(output), list[tuple[int, int, float]]()
-    # Kernels are compiled, or loaded, before the clock starts.
+    # Compile or load kernels first, so that times do not include it.
     for pair in pairs[:2]:
         sample(corpus, pair, seed)
     with progress("sample", "pairs") as bar:

@@ -3,8 +3,8 @@
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.pruning.learning corpus.zh corpus.en links
 
-An ITG is learned from some pairs, once with whole charts and once for each number of masks per chart and iteration. The
-log-likelihood after each iteration is exact; seconds are processor time of learning.
+An ITG is learned with whole charts, and with each number of masks per chart and iteration. The log-likelihood after
+each iteration is exact. Seconds are processor time of learning.
 """
 
 import time
@@ -44,7 +44,7 @@ def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], f
 
 
 class SoftCounts:
-    """Expected features from masks."""
+    """Expected features, estimated from masks."""
 
     def __init__(self, grammar: "LearnableItg", masks: int, key: int) -> None:
         self._masks = masks
@@ -55,7 +55,7 @@ class SoftCounts:
         ]
 
     def count(self, grammar: "LearnableItg") -> list[NDArray[np.float64]]:
-        """Return the mean features of several masks of each chart, under the grammar's current weights."""
+        """Return the mean features of several masks of each chart under a grammar."""
         features = []
         for number in range(grammar.size):
             kernel = PruningKernel(grammar.system(number), number)
@@ -68,19 +68,15 @@ class SoftCounts:
         return features
 
 
-def learned(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator["LearnableItg"]:
-    """Run expectation maximization, and yield the grammar after each iteration."""
+def run_em(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator["LearnableItg"]:
+    """Run expectation maximization and yield the grammar after each iteration. Counts are exact if `soft` is None."""
     for _ in range(iterations):
         grammar = grammar.maximized(count_exactly(grammar)[0] if soft is None else soft.count(grammar))
         yield grammar
 
 
 class ItgPairs(NamedTuple):
-    """Pairs from which an ITG is learned.
-
-    For each pair the source and target words int32, the type of each word pair int32[n, m], and the links that are
-    its variables, int32[V, 2].
-    """
+    """Training pairs of an ITG: words int32, types of word pairs int32[n, m], and variable links int32[V, 2]."""
 
     source: list[NDArray[np.int32]]
     target: list[NDArray[np.int32]]
@@ -89,10 +85,7 @@ class ItgPairs(NamedTuple):
 
 
 class LearnableItg:
-    """An ITG: probabilities of the five kinds of rules, float64[5], and of words given the kind.
-
-    The latter are for word pairs by type, for source words, and for target words, float64 each.
-    """
+    """ITG: probabilities float64 of the five kinds of rules, and of word pairs by type, source words, target words."""
 
     def __init__(
         self,
@@ -122,7 +115,7 @@ class LearnableItg:
         return PairSystem(itg_rules(self.rules), words, data.links[number])
 
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableItg":
-        """Return the maximum-likelihood grammar for the expected features, one array for each chart."""
+        """Return the maximum-likelihood grammar, given the expected features of each chart."""
         rules, pairs = np.zeros(len(self.rules)), np.zeros(len(self.pairs))
         source, target = np.zeros(len(self.source)), np.zeros(len(self.target))
         for number, feature in enumerate(features):
@@ -140,7 +133,10 @@ def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
-    """Return an ITG of evenly spaced pairs with two links; words have their frequencies, linked ones twice."""
+    """Return an initial ITG of evenly spaced pairs with two or more links, each with up to `largest` word pairs.
+
+    Probabilities are relative frequencies in these pairs, where linked word pairs count twice.
+    """
     linked = np.array([len(links) > 1 for links in corpus.links])
     suited = np.flatnonzero(linked & (corpus.sizes() <= largest))
     chosen = suited[np.unique(np.linspace(0, len(suited) - 1, number).astype(np.int64))] if len(suited) else suited
@@ -148,17 +144,17 @@ def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
     data = ItgPairs(list(source), list(target), list(types), [corpus.links[pair] for pair in chosen])
     pairs = np.zeros(len(corpus.type_links))
     unlinked_weights = np.zeros(len(corpus.source_links)), np.zeros(len(corpus.target_links))
-    for number, of in enumerate(data.types):
-        np.add.at(pairs, of.ravel(), 1)
-        np.add.at(pairs, of[data.links[number][:, 0], data.links[number][:, 1]], 1)
+    for k, pair_types in enumerate(data.types):
+        np.add.at(pairs, pair_types.ravel(), 1)
+        np.add.at(pairs, pair_types[data.links[k][:, 0], data.links[k][:, 1]], 1)
         for words, sides in zip(unlinked_weights, (data.source, data.target), strict=True):
-            np.add.at(words, sides[number], 1)
+            np.add.at(words, sides[k], 1)
     return LearnableItg(data, np.full(5, 0.2), *map(_relative, (pairs, *unlinked_weights)))
 
 
 def curve(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator[tuple[float, float]]:
-    """Learn; yield exact log-likelihood and processor seconds of learning, at the start and after each iteration."""
-    spent, steps = 0.0, learned(grammar, iterations, soft)
+    """Yield exact log-likelihood and processor seconds of learning, at the start and after each iteration."""
+    spent, steps = 0.0, run_em(grammar, iterations, soft)
     for iteration in range(iterations + 1):
         if iteration:
             seconds, grammar = time_call(partial(next, steps), time.process_time)
@@ -180,7 +176,7 @@ def main(
 ) -> None:
     """Learn an ITG with exact and with soft counts, and print the likelihood of each iteration."""
     grammar = make_itg(read_corpus(source, target, links), pairs, largest)
-    # Kernels are compiled, or loaded, before the clock starts.
+    # Compile or load kernels first, so that times do not include it.
     count_exactly(grammar)
     print("E step", "iteration", "log-likelihood", "seconds", sep="\t")
     for mask in ("exact", *masks.split(",")):

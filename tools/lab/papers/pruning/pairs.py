@@ -1,4 +1,4 @@
-"""Sentence pairs for the experiments of [BPK09]: their words, the links that are variables, and two grammars."""
+"""Sentence pairs and grammars for the experiments of [BPK09]. The variables of a pair are its links."""
 
 from itertools import permutations
 from typing import Annotated
@@ -18,16 +18,14 @@ from hierogram.samplers.itg.model1 import train_model1
 from hierogram.tools.alignment_scores import read_links
 
 SourceFile = Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")]
-TargetFile = Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")]
-LinksFile = Annotated[
-    str, typer.Argument(metavar="LINKS", help="Their links as Pharaoh lines, optionally with scores.")
-]
+TargetFile = Annotated[str, typer.Argument(metavar="TGT", help="Target sentences, one per line.")]
+LinksFile = Annotated[str, typer.Argument(metavar="LINKS", help="Links as Pharaoh lines, optionally with scores.")]
 _MIN_PROBABILITY = 0.1
 """Minimum probability of a link that is a variable."""
 
 
 def mixed_rules() -> Rules:
-    """Return rules of up to three nonterminals in all orders, with words on one side or both, anywhere."""
+    """Return rules of up to three nonterminals in any order, with words in any position on one or both sides."""
     sides: list[tuple[list[int], list[int]]] = [([ANY], [ANY])]
     for size in (1, 2, 3):
         source = [-1 - k for k in range(size)]
@@ -44,14 +42,14 @@ def mixed_rules() -> Rules:
 
 
 GRAMMARS = {"itg": (itg_rules, True), "mixed": (mixed_rules, False)}
-"""Rules of each grammar, and whether nonterminals may be empty on one side."""
+"""Rules of each grammar, and True if nonterminals may be empty on one side."""
 
 
 def itg_edges(source: int, target: int) -> int:
-    """Return the number of edges of the whole chart of an ITG, by numbers of words.
+    """Return the number of edges in the whole ITG chart of a pair, given the numbers of words.
 
-    An edge with two nonterminals is two ends and a split on both sides, with neither part empty on both sides. An
-    edge of words is a cell, or a word at a position of the other side.
+    An edge with two nonterminals is a span and a split on each side, such that no part is empty on both sides. Other
+    edges are word pairs, or a word at a position of the other side.
     """
 
     def splits(words: int) -> int:
@@ -60,52 +58,52 @@ def itg_edges(source: int, target: int) -> int:
     def spans(words: int) -> int:
         return (words + 1) * (words + 2) // 2
 
-    # Straight splits whose left part is empty on both sides are spans of the rest, and likewise for the right part;
-    # splits with both parts empty are counted twice.
+    # Subtract splits with a part that is empty on both sides: one per pair of spans for the left part, and for the
+    # right part. Add splits with two empty parts again, because they are subtracted twice.
     separate = splits(source) * splits(target) - 2 * spans(source) * spans(target) + (source + 1) * (target + 1)
     return 2 * separate + source * target + source * (target + 1) + (source + 1) * target
 
 
 class UniformSystem(PairSystem):
-    """A pair whose links all have the same doubt, with the selections and means of the paper [BPK09 §3.2, §3.3]."""
+    """Pair with uniform selections of links and plain means, as in the paper [BPK09 §3.2, §3.3]."""
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
-        """Return None, so that each step selects the unselected links and a uniform sample of the others."""
+        """Return None for uniform selections."""
 
 
 class LinkedCorpus(LinkedPairs):
-    """Pairs whose charts are measured."""
+    """Pairs with links as variables."""
 
     def size(self, pair: int) -> tuple[int, int]:
-        """Return the number of words of both sides."""
+        """Return the number of words of each side."""
         source, target, _ = words_of_pair(self.batch, pair)
         return len(source), len(target)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return the number of word pairs of each pair: source words times target words."""
+        """Return the number of word pairs, source words times target words, of each pair."""
         sizes: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
         return sizes
 
     def system(self, grammar: str, pair: int, uniform: bool = False) -> PairSystem:
-        """Return the pair under a grammar, with the links as variables; `uniform`: all have the same doubt."""
+        """Return the system of a pair under a grammar, with uniform selections if `uniform`."""
         make, empty_sides = GRAMMARS[grammar]
         kind = UniformSystem if uniform else PairSystem
         return kind(make(), self.words(pair), self.links[pair], empty_sides)
 
 
 def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
-    """Read pairs and their links.
+    """Read pairs and their links, optionally with the probabilities of `hierogram align --score`.
 
-    Links may have probabilities, as written by `hierogram align --score`. They are made one-to-one in order of
-    probability, or in file order, by dropping links that share a word with an earlier one. Raises `InputError`.
+    In order of probability, drops links that share a word with an earlier link. Raises `InputError`.
     """
     sides = [read_side(read_sentences(name)) for name in (source, target)]
     batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
     scores = [line.partition("|||")[2].split() for line in read_sentences(links)]
     if len(scores) != batch.size:
-        raise InputError(f"{links} has {len(scores)} lines for {batch.size} pairs: give the links of these pairs")
+        raise InputError(f"{links}: expected {batch.size} lines, one for each pair, got {len(scores)}")
     texts = [line.partition("|||")[0].split() for line in read_sentences(links)]
-    read_links(links)  # Raises an error for an invalid line.
+    # Raise an error for invalid lines.
+    read_links(links)
     variables = [_one_to_one(*line) for line in zip(texts, scores, strict=True)]
     return LinkedCorpus.from_links(batch, train_model1(batch), variables)
 

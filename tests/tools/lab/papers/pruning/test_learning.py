@@ -12,7 +12,7 @@ from hierogram.tools.lab.papers.pruning.learning import (
     LearnableItg,
     SoftCounts,
     count_exactly,
-    learned,
+    run_em,
 )
 
 
@@ -38,7 +38,7 @@ def likelihood(grammar: LearnableItg) -> float:
 
 
 def test_each_exact_step_raises_the_likelihood() -> None:
-    found = [likelihood(grammar) for grammar in learned(itg(), 15)]
+    found = [likelihood(grammar) for grammar in run_em(itg(), 15)]
     assert all(after >= before - 1e-9 for before, after in pairwise(found))
     assert found[-1] > found[0] + 1
 
@@ -55,8 +55,8 @@ def test_soft_counts_equal_the_exact_ones_in_the_long_run() -> None:
 @pytest.mark.slow
 def test_learning_with_masks_converges_like_exact_learning() -> None:
     start = itg()
-    *_, exact = learned(start, 10)
-    few, many = (likelihood(list(learned(start, 10, SoftCounts(start, masks, key=3)))[-1]) for masks in (1, 60))
+    *_, exact = run_em(start, 10)
+    few, many = (likelihood(list(run_em(start, 10, SoftCounts(start, masks, key=3)))[-1]) for masks in (1, 60))
     begun, best = likelihood(start), likelihood(exact)
     assert few > begun
     assert many > begun + 0.9 * (best - begun)
