@@ -315,7 +315,8 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
     compression = _resolve_compression(options, format, path, suffix_compression)
     smoothing = options.smoothing
     if smoothing is None:
-        is_smoothed = LINKS in notation.capabilities and not format.word_pairs and options.count_kind is CountKind.TRANSLATION
+        has_rules = LINKS in notation.capabilities and not format.word_pairs
+        is_smoothed = has_rules and options.count_kind is CountKind.TRANSLATION
         smoothing = SMOOTHING if is_smoothed else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
     # Decoders cannot use rules with an empty side, which an ITG has for words without a translation.

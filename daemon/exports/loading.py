@@ -78,9 +78,9 @@ def load_pair_uses(
 ) -> None:  # fmt: skip
     """Add compositions to the view `rules` if `min_uses` is given, and links if `linked`.
 
-    A composition is added if it occurs at least twice, or if it has more than `MAX_SHORT_SOURCE` source symbols and its source
-    side is expected at least `min_uses` times in new text. A rule used less than twice is removed if its source side is
-    expected less often, unless it is a composition or a rule of minimal derivations. `shape` must contain
+    A composition is added if it occurs at least twice, or if it has more than `MAX_SHORT_SOURCE` source symbols and its
+    source side is expected at least `min_uses` times in new text. A rule used less than twice is removed if its source
+    side is expected less often, unless it is a composition or a rule of minimal derivations. `shape` must contain
     `minimal_uses`.
     """
     text = None if min_uses is None else _TextStatistics(snapshot, corpus, min_uses)
