@@ -1,1 +1,1 @@
-"""Alembic migrations: the only way the schema changes."""
+"""Alembic migrations, which create and change the schema of a store."""

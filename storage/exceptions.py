@@ -1,4 +1,4 @@
-"""Errors of a store and of worker processes; messages contain the problem, its location and a solution."""
+"""Errors of a store and of worker processes. Messages state the problem, its location and a solution."""
 
 
 class StoreError(Exception):
@@ -14,7 +14,7 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreRefusedError(StoreUnavailableError):
-    """The database rejected a value that it cannot store; a retry would fail as well."""
+    """The database rejected a value that it cannot store. A retry would fail as well."""
 
 
 class StoreUrlError(StoreError):
@@ -26,12 +26,12 @@ class SchemaOutdatedError(StoreError):
 
 
 class RuleKeyCollisionError(StoreError):
-    """Two different rules (`source ||| target`) have the same key; nothing was written."""
+    """Two different rules (`source ||| target`) have the same key. Nothing was written."""
 
-    def __init__(self, stored: str, offered: str) -> None:
+    def __init__(self, stored: str, new: str) -> None:
         super().__init__(
-            f"two rules have the same key, {stored!r} and {offered!r}; nothing was written: assign new keys with "
-            "another salt"
+            f"two rules have the same key, {stored!r} and {new!r}; nothing was written: assign new keys with another "
+            "salt"
         )
 
 
@@ -44,7 +44,7 @@ class StoreHeldError(StoreError):
 
 
 class LeaseLostError(StoreError):
-    """The lease on the store's grammar was not renewed in time, and has expired or belongs to another process."""
+    """The lease on the store's grammar was not renewed in time. It has expired or belongs to another process."""
 
 
 class RequestConflictError(StoreError):
@@ -64,5 +64,5 @@ class WorkerProcessError(StoreError):
 
 
 def install_extra(extra: str) -> str:
-    """Return the instruction to install an extra, for messages."""
+    """Return an instruction to install an extra, for messages."""
     return f"run pip install '.[{extra}]' in the source folder of hierogram"

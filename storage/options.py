@@ -4,7 +4,7 @@
     class Limits:
         words: Annotated[int, Option("Longest side, in words.", min=1)] = 200
 
-The command line, stored jobs, the configuration and stores derive names, types, bounds and defaults from them.
+The command line, stored jobs, the configuration and stores derive names, types, bounds and defaults from these fields.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 MAX_NUMBER = (1 << 63) - 1
-"""Largest whole number of options without a smaller bound: databases hold no larger ones."""
+"""Largest whole number of options without a smaller bound, because databases cannot store larger numbers."""
 
 
 class OptionError(ValueError):
-    """An option has an invalid value; `option` is its name, `reason` the problem."""
+    """An option has an invalid value. `option` is its name, `reason` the problem."""
 
     def __init__(self, option: str, reason: str) -> None:
         super().__init__(f"{option}: {reason}")
@@ -41,7 +41,7 @@ class Option:
     `help` is one sentence. Numbers, and each element of a tuple, must be >= `min`, <= `max`, > `above` and < `below`. A
     string must be one of `values`, which may map each value to its meaning. `shown` describes the default if its value
     does not. `metavar` names the value in help texts. `flags` are the names on the command line if they differ from
-    `--the-name`; a `positional` option is an argument.
+    `--the-name`. A `positional` option is an argument without a name.
     """
 
     help: str
@@ -64,7 +64,7 @@ class Option:
         return f"{self.help.removesuffix('.')}: {', '.join(listed)}."
 
     def problem(self, value: object) -> str | None:
-        """Return the reason why the value, which has the option's type, is invalid, or None."""
+        """Return the reason why a value of the option's type is invalid, or None."""
         if value is None:
             return None
         for item in value if isinstance(value, tuple | list) else (value,):
@@ -89,7 +89,7 @@ class Option:
         if not isinstance(value, int | float):
             return None
         below = "finite" if self.below == inf else f"< {self.below}"
-        # NaN satisfies none of these comparisons, and is rejected by any bound.
+        # Compare in this direction, so that every bound rejects NaN, which satisfies no comparison.
         for valid, bound in (
             (self.min is None or value >= self.min, f">= {self.min}"),
             (self.max is None or value <= self.max, f"<= {self.max}"),
@@ -103,7 +103,7 @@ class Option:
 
 
 class Options:
-    """Base of dataclasses of options: pydantic rejects unknown fields."""
+    """Base of dataclasses of options, for which pydantic rejects unknown fields."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -111,7 +111,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """Field of a dataclass of options: its name, its type without the declaration, its default, the declaration."""
+    """Field of a dataclass of options: its name, its type without `Annotated`, its default, and its `Option`."""
 
     name: str
     type: Any
@@ -146,7 +146,7 @@ class OptionField:
 
 
 def check(options: "DataclassInstance") -> None:
-    """Raise `OptionError` if a value of the dataclass is out of bounds or not one of its values."""
+    """Raise `OptionError` if the value of an option is out of bounds or not one of the allowed values."""
     for name, field in OptionField.of(type(options)).items():
         reason = field.option.problem(getattr(options, name))
         if reason:
@@ -156,7 +156,6 @@ def check(options: "DataclassInstance") -> None:
 T = TypeVar("T")
 
 DEFAULT_STORE = "sqlite:///hierogram.db"
-"""Default store of commands and the daemon."""
 
 
 def as_plain(options: "DataclassInstance") -> dict[str, Any]:
@@ -171,8 +170,8 @@ def all_plain(options: "DataclassInstance") -> dict[str, Any]:
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Return the options from JSON values; the inverse of `as_plain`. Raises `pydantic.ValidationError`."""
-    # Slow to load.
+    """Return the options from JSON values, the inverse of `as_plain`. Raises `pydantic.ValidationError`."""
+    # Import pydantic only here, because it loads slowly.
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind).validate_python(values)

@@ -88,9 +88,7 @@ def _create(engine: Engine, settings: Settings | None) -> None:
     copy_log(engine)
 
 
-class Store(
-    StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Alignments, HumanLinks, Events, Exports
-):
+class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Alignments, HumanLinks, Events, Exports):
     """Persistent store of sentence pairs, their derivations, and the grammar of these derivations.
 
     Each method runs in one transaction and raises `StoreUnavailableError` if the database fails. Thread-safe.
@@ -120,7 +118,7 @@ class Store(
 
         Raises `StoreError` if a pair was deleted or resampled since it was read, and the errors of `commit`.
         """
-        # Import numpy only here, because reads do not need it.
+        # Import the module only here, because it loads numpy, which reads do not need.
         from hierogram.storage.grammar.commits import save_derivations
 
         with self._committing() as transaction:
@@ -136,10 +134,7 @@ class Store(
 
     @contextmanager
     def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
-        """Open a transaction for repairs, with a snapshot that shows its changes. Other writers wait.
-
-        The transaction is rolled back if `keep` is false. Raises `StoreHeldError` and `LeaseLostError`.
-        """
+        """Open a transaction for repairs, and a snapshot that shows its changes. Commits only if `keep`."""
         from hierogram.storage.checks.repair import Repair
 
         with suppress(_RollbackError), self._committing() as transaction:
@@ -162,7 +157,7 @@ class Store(
             return snapshot.file_damage() or snapshot.table_problems()
 
     def file_damage(self) -> list[str]:
-        """Check the database file for damage. Returns one line for each problem; none on Postgres."""
+        """Check the database file for damage. Returns one line for each problem. Always empty for Postgres."""
         with self.snapshot() as snapshot:
             return snapshot.file_damage()
 

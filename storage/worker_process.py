@@ -1,9 +1,9 @@
 """Worker process for untrusted input, which can be killed and has a memory limit.
 
-`WorkerProcess.run` calls a generator function in a fresh interpreter and yields its items. The child has a memory
-limit, is killed if it does not report progress, is the first to be killed if the machine runs out of memory, and ends
-with its parent. It does not inherit the daemon's own environment variables. A child that has finished its work is
-reused.
+`WorkerProcess.run` calls a generator function in a new interpreter and yields its items. The child has a memory limit
+and ends with its parent. It is killed if it reports no progress, and is the first process to be killed if the machine
+runs out of memory. It does not inherit the variables `HIEROGRAM_…`, which may be secrets. A child that has finished its
+work is reused.
 """
 
 import io
@@ -36,29 +36,29 @@ SILENCE_TIMEOUT_SECONDS = 60.0
 
 _MAX_MESSAGE_BYTES = 1 << 28
 _PIPE_BYTES = 1 << 20
-_RUNS = 200
+_MAX_RUNS = 200
 """Number of runs after which a child is replaced."""
-_SECRETS = "HIEROGRAM_"
+_PRIVATE_PREFIX = "HIEROGRAM_"
 """Prefix of the environment variables that children do not inherit."""
 _POLL_SECONDS = 0.2
-_SIGN_SECONDS = 1.0
+_ALIVE_SECONDS = 1.0
 _KILL_SECONDS = 5.0
 _LENGTH = Struct("<Q")
-_ITEM, _SIGN, _END, _REFUSED, _FAILED = range(5)
+_ITEM, _ALIVE, _END, _RAISED, _FAILED = range(5)
 _PR_SET_PDEATHSIG = 1
-_OWN = f"{__name__.partition('.')[0]}."
+_PACKAGE_PREFIX = f"{__name__.partition('.')[0]}."
 """Prefix of the modules whose exceptions are passed on."""
 
 _starter = ThreadPoolExecutor(1, "hierogram-child")
-"""Thread that starts all children: Linux kills a child when the thread that started it ends, and this one ends last."""
+"""Thread that starts all children and ends last, because Linux kills a child when the thread that started it ends."""
 
 
 class _EndedError(WorkerProcessError):
-    """The process has ended before finishing its work."""
+    """The process ended before it finished its work."""
 
 
 class WorkerProcess:
-    """Worker process, started on demand; not thread-safe. It imports the modules `loads` when it starts."""
+    """Worker process, started on demand. It imports the modules `loads` when it starts. Not thread-safe."""
 
     def __init__(
         self,
@@ -84,12 +84,12 @@ class WorkerProcess:
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Generator[Item, None, None]:
-        """Yield the items of `work`, a function of a module whose first argument is a `KeepAlive`.
+        """Yield the items of `work`, a module-level function whose first argument is a `KeepAlive`.
 
-        `wait` is called several times a second between items; an exception in it ends the work. Closing the generator
-        early kills the child. Raises the exceptions of `work` that belong to this program, `WorkerProcessError` if the
-        work stalls, is killed, exceeds its memory or fails otherwise, and `StoreUnavailableError` if no process can be
-        started.
+        `wait` is called several times a second between items, and may end the work by an exception. Closing the
+        generator early kills the child. Raises the exceptions of `work` that belong to this package,
+        `WorkerProcessError` if the work stalls, is killed, exceeds its memory or fails otherwise, and
+        `StoreUnavailableError` if no process can be started.
         """
         request = pickle.dumps((work, arguments, named), pickle.HIGHEST_PROTOCOL)
         completed = False
@@ -101,23 +101,23 @@ class WorkerProcess:
             except _EndedError:
                 if not was_running:
                     raise
-                # It was killed while idle, for example by the kernel for its memory.
+                # Start another process, because this one was killed while idle, for example for its memory.
                 self.close()
                 self._send(request, wait)
                 kind, content = self._message(wait)
             while kind != _END:
                 if kind == _ITEM:
                     yield content
-                elif kind == _REFUSED:
-                    name, message = content
-                    raise name(message)
+                elif kind == _RAISED:
+                    error_type, message = content
+                    raise error_type(message)
                 elif kind == _FAILED:
                     raise WorkerProcessError(content)
                 kind, content = self._message(wait)
             completed = True
         finally:
             self._runs += 1
-            if not completed or self._runs >= _RUNS:
+            if not completed or self._runs >= _MAX_RUNS:
                 self.close()
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class WorkerProcess:
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-        # A process that hangs in the kernel ends when the kernel returns.
+        # Do not wait longer, because a process that hangs in the kernel ends only when the kernel returns.
         with suppress(subprocess.TimeoutExpired):
             process.wait(_KILL_SECONDS)
 
@@ -143,15 +143,15 @@ class WorkerProcess:
             try:
                 self._process = _starter.submit(self._start).result()
             except (OSError, RuntimeError) as error:
-                why = getattr(error, "strerror", None) or error
-                raise StoreUnavailableError(f"cannot start a process ({why}): try again in a moment") from error
+                reason = getattr(error, "strerror", None) or error
+                raise StoreUnavailableError(f"cannot start a process ({reason}): try again in a moment") from error
             for stream in (self._process.stdin, self._process.stdout):
                 assert stream is not None
                 os.set_blocking(stream.fileno(), False)
         return self._process
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRETS)}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE_PREFIX)}
         arguments = (os.getpid(), self._memory, *self._loads)
         return subprocess.Popen(
             [sys.executable, "-P", "-c", f"from {__name__} import serve; serve{arguments}"],
@@ -160,11 +160,11 @@ class WorkerProcess:
             stderr=subprocess.DEVNULL,
             bufsize=0,
             pipesize=_PIPE_BYTES if sys.platform == "linux" else -1,
-            # Signals of a terminal, or to a process group, are for the parent.
+            # Use another process group, so that signals from a terminal reach only the parent.
             process_group=0,
             env=environment
             | {
-                # Arenas and buffers per thread would use up the memory limit.
+                # Limit arenas and threads, because the buffers of each would use up the memory limit.
                 "MALLOC_ARENA_MAX": "1",
                 "OPENBLAS_NUM_THREADS": "1",
                 "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
@@ -228,9 +228,9 @@ class WorkerProcess:
                 last_progress = self._unstarved_time()
 
     def _unstarved_time(self) -> float:
-        """Return the time without the seconds for which the process waited for a processor, if Linux reports them."""
+        """Return the monotonic time minus the process's waiting time for a processor, as reported by Linux."""
         waited = 0
-        # On an overloaded machine, a process waits for minutes in total. Each wait is counted when it ends.
+        # On an overloaded machine, a process that is not stalled may wait for minutes in total.
         with suppress(OSError, ValueError, IndexError):
             waited = int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1])
         return time.monotonic() - waited / 1e9
@@ -253,12 +253,12 @@ def set_resource_limit(what: int, limit: int) -> None:
 
 
 def serve(parent: int, memory: int, *loads: str) -> None:
-    """Serve the requests of process `parent` on standard input until it ends; the main loop of a child."""
-    _prefer_oom_kill()
+    """Run the main loop of a child: serve requests on standard input until the process `parent` ends."""
+    _prepare_process()
     exit_with_parent(parent)
     set_resource_limit(resource.RLIMIT_DATA, memory)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
-    # Output of libraries must not be mixed with the results.
+    # Discard the output of libraries, so that it is not mixed with the results.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     for module in loads:
         import_module(module)
@@ -273,13 +273,13 @@ def exit_with_parent(parent: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # The parent may have ended before prctl was called.
+    # Exit now if the parent ended before the call of prctl.
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _prefer_oom_kill() -> None:
-    """Ask the kernel to kill this process first if memory runs out, and leave the parent's process group."""
+def _prepare_process() -> None:
+    """Ignore interrupts, write no core dump, and let the kernel kill this process first if memory runs out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     set_resource_limit(resource.RLIMIT_CORE, 0)
@@ -294,7 +294,7 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
     def answer(kind: int, content: object = None) -> None:
         message = io.BytesIO()
         pickler = pickle.Pickler(message, pickle.HIGHEST_PROTOCOL)
-        # Columns of texts have no shared objects, and looking for them takes as long as all other work.
+        # Do not look for shared objects, because columns have none, and the search takes as long as all other work.
         pickler.fast = True
         pickler.dump((kind, content))
         view = memoryview(_LENGTH.pack(message.tell()) + message.getvalue())
@@ -303,8 +303,8 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
 
     def alive() -> None:
         nonlocal last
-        if time.monotonic() - last > _SIGN_SECONDS:
-            answer(_SIGN)
+        if time.monotonic() - last > _ALIVE_SECONDS:
+            answer(_ALIVE)
             last = time.monotonic()
 
     try:
@@ -315,8 +315,8 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
     except MemoryError:
         answer(_FAILED, f"reading took more than {memory >> 20} MiB of memory")
     except Exception as error:
-        if type(error).__module__.startswith(_OWN):
-            answer(_REFUSED, (type(error), str(error)))
+        if type(error).__module__.startswith(_PACKAGE_PREFIX):
+            answer(_RAISED, (type(error), str(error)))
         else:
             answer(_FAILED, f"reading failed: {type(error).__name__}: {error}")
     else:

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_HOMES = {
+_PUBLIC_NAMES = {
     "daemon.exceptions": ("DaemonError", "InputError", "NothingLearnedError", "UsageError"),
     "daemon.exports.difference": ("diff",),
     "daemon.exports.options": ("ExportOptions",),
@@ -106,24 +106,24 @@ _HOMES = {
     "tools.treebanks.library": ("evaluate_trees", "parse"),
     "tools.treebanks.requests": ("ParseRequest",),
 }
-"""Modules of the names that are imported above for type checkers."""
-_MODULES = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+"""Public names by the module that defines them. The imports above repeat them for type checkers."""
+_MODULES = {name: f"{__name__}.{module}" for module, names in _PUBLIC_NAMES.items() for name in names}
 
 __all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        # importlib.metadata takes longer to load than everything else that a query process needs.
+        # Import importlib.metadata only here, because it loads slower than all other modules of a query process.
         from importlib.metadata import version
 
-        found: Any = version("hierogram")
+        value: Any = version("hierogram")
     elif name in _MODULES:
-        found = getattr(import_module(_MODULES[name]), name)
+        value = getattr(import_module(_MODULES[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ def main() -> None:
     """Run the command line. An interrupt while modules are imported prints no traceback."""
     try:
         if _command() == "serve":
-            # SIGHUP, sent after a change of the configuration, must not end a daemon that is starting.
+            # Install the handlers first: SIGHUP reloads the configuration and must not end a daemon that is starting.
             from hierogram.daemon.serving.signals import install_signal_handlers
 
             install_signal_handlers()

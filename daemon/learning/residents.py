@@ -123,7 +123,9 @@ def read_batches(
     words = 0
     after = 0 if all_together else after_id
     while True:
-        rows = store.pairs(after_id=after, limit=_PAIRS_PER_READ, states=None if all_together else states, sound=sound)
+        rows = store.pairs(
+            after_id=after, limit=_PAIRS_PER_READ, states=None if all_together else states, undamaged=sound
+        )
         for row in rows:
             size = row.source.count(" ") + row.target.count(" ") + 2
             if batch and not all_together and words + size > _WORDS_PER_BATCH:

@@ -100,7 +100,7 @@ class SettingsKeywords(TypedDict, total=False):
     """Strength α of the prior (default: 5.0)."""
 
     span_limit: int
-    """Always cut phrases of more than N words; 0: no limit (default: 7)."""
+    """Always cut phrases of more than N words. 0 means no limit (default: 7)."""
 
     seed: int
     """Random seed (default: 1)."""
@@ -118,7 +118,7 @@ class SettingsKeywords(TypedDict, total=False):
     """Type-based moves after each sweep at T = 1, for a Dirichlet process (default: 0)."""
 
     max_tokens: int
-    """Maximum number of tokens per side; longer pairs are rejected (default: 200)."""
+    """Maximum number of tokens per side. Longer pairs are rejected (default: 200)."""
 
     grammar: str
     """Kind of grammar: synchronous, trees, itg (default: synchronous)."""

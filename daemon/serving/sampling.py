@@ -69,13 +69,13 @@ class IncrementalResidency:
         rows: list[PairRow] = []
         if not self._all_resumed:
             # An earlier run interrupted the schedule of these pairs.
-            rows = store.pairs(after_id=self._resumed_to, limit=room, states=(SAMPLING,), sound=True)
+            rows = store.pairs(after_id=self._resumed_to, limit=room, states=(SAMPLING,), undamaged=True)
             self._all_resumed = len(rows) < room
             self._resumed_to = rows[-1].id if rows else self._resumed_to
             open_ids = {row.id for batch in self.queue for row in batch.rows}
             rows = [row for row in rows if row.id not in open_ids]
         # Pairs in memory have been committed since they were read, so their state is not WAITING.
-        rows += store.pairs(limit=room - len(rows), states=(WAITING,), sound=True)
+        rows += store.pairs(limit=room - len(rows), states=(WAITING,), undamaged=True)
         return open_undamaged(self._learner, rows, self._log)
 
     def stalest(self, pairs: int) -> ResidentBatch | None:

@@ -39,7 +39,7 @@ from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, vali
 from hierogram.samplers.grammar.kinds import find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
-from hierogram.storage.records.pairs import NewPairs, RejectedLine, in_runs, join_pairs
+from hierogram.storage.records.pairs import NewPairs, RejectedLine, join_pairs, join_runs
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.worker_process import KeepAlive
 
@@ -272,7 +272,7 @@ class InputValidator:
             pairs.append(sound if self._entries is None else weigh_entries(sound, self._entries))
             rejected += wrong
         notes = [*self._notes.found(), *filter(None, (self._positions.note(), self._choice))]
-        return ValidatedChunk(join_pairs(pairs), in_runs(rejected), notes=tuple(notes), learned=self._learned or None)
+        return ValidatedChunk(join_pairs(pairs), join_runs(rejected), notes=tuple(notes), learned=self._learned or None)
 
     def _learn(self, chunks: Sequence[LineColumns], whole: bool) -> None:
         """Learn the settings that depend on the first text: orthographies, and the parts of words of a small corpus."""

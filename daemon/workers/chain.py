@@ -1,4 +1,4 @@
-"""Chain of a store whose sweeps run on workers."""
+"""Sampler chain of a store that sweeps over its pairs on Ray workers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,8 +41,8 @@ def check_workers(settings: Settings) -> None:
         raise DaemonError(f"workers require Ray: {install_extra('cluster')}")
     if find_kind(settings).name != SYNCHRONOUS:
         raise DaemonError(
-            f"workers support word-aligned pairs only, but the grammar of this store is {settings.grammar}: learn "
-            "without --workers"
+            f"workers cannot sample a store of kind {settings.grammar}, only of kind {SYNCHRONOUS}: learn without "
+            "--workers"
         )
     if settings.type_moves:
         raise DaemonError(
@@ -106,7 +106,7 @@ class ClusterChain(PhraseChain):
             self.table = self.pool.counts()
 
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
-        """Add the rules of derivations that are not `stored` to the counts. Workers get them with the next sweep."""
+        """Count the rules of derivations that are not `stored`. Workers receive the counts with the next sweep."""
         self._drop_pool(changed=not stored.all())
         super().add_pairs(loaded, state, stored)
 
@@ -121,7 +121,7 @@ class ClusterChain(PhraseChain):
         super().refresh_model(store)
 
     def _drop_pool(self, changed: bool) -> None:
-        """Drop the current pool. Workers keep their tables unless this process has `changed` counts or model."""
+        """Drop the current pool. Workers keep their tables unless this process `changed` the counts or the model."""
         self._update_table()
         if changed:
             self._in_sync = frozenset()

@@ -1,4 +1,4 @@
-"""Options for workers and blocks, and their parsers."""
+"""Options of workers and blocks."""
 
 import re
 from dataclasses import dataclass
@@ -18,15 +18,16 @@ class WorkerOptions(Options):
     workers: Annotated[
         str | None,
         Option(
-            "Ray workers that share the pairs: a number of processes on this machine, auto (as many as fit on the "
-            "running cluster or on this machine), or ray://HOST:PORT.",
+            "Ray workers that share the pairs: a number of processes on this machine, auto (all that fit on the "
+            "running cluster, or on this machine if no cluster runs), or ray://HOST:PORT of another cluster.",
             metavar="WORKERS", shown="threads of this process",
         ),
     ] = None  # fmt: skip
     blocks: Annotated[
         str | None,
         Option(
-            "Pairs per block and blocks sampled with the same counts, such as 32x64. The result depends on it.",
+            "Pairs per block and blocks per round, such as 32x64. The blocks of a round are sampled with the same "
+            "counts, so the result depends on this option.",
             metavar="PAIRSxBLOCKS", shown="chosen by the number of pairs",
         ),
     ] = None  # fmt: skip
@@ -35,7 +36,7 @@ class WorkerOptions(Options):
         self.parsed()
 
     def parsed(self) -> "tuple[Workers | None, tuple[int, int] | None]":
-        """Return the workers and (pairs per block, blocks per round), each None if not given. Raises `OptionError`."""
+        """Return the workers and (pairs per block, blocks per round), None if not given. Raises `OptionError`."""
         return (
             None if self.workers is None else parse_workers(self.workers),
             None if self.blocks is None else parse_blocks(self.blocks),
@@ -44,14 +45,14 @@ class WorkerOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Number of workers (None: all that fit) and address of the cluster (None: not given)."""
+    """Number of workers, None for all that fit, and address of the cluster, None if not given."""
 
     number: int | None = None
     address: str | None = None
 
 
 def parse_workers(text: str) -> Workers:
-    """Parse `auto`, a number, or `ray://HOST:PORT`; raises `OptionError`."""
+    """Parse `auto`, a number, or `ray://HOST:PORT`. Raises `OptionError`."""
     if text == AUTO:
         return Workers()
     if text.startswith(_CLIENT) and len(text) > len(_CLIENT):
@@ -62,7 +63,7 @@ def parse_workers(text: str) -> Workers:
 
 
 def parse_blocks(text: str) -> tuple[int, int]:
-    """Parse `32x64`: 32 pairs per block, 64 blocks per round; raises `OptionError`."""
+    """Parse `32x64` into 32 pairs per block and 64 blocks per round. Raises `OptionError`."""
     match = _BLOCKS.fullmatch(text)
     if match is None:
         raise OptionError("blocks", f"expected PAIRSxBLOCKS, such as 32x64, got {text!r}")

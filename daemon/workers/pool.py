@@ -25,10 +25,10 @@ from hierogram.daemon.workers.sharding import (
 )
 from hierogram.daemon.workers.worker import (
     Changes,
+    RoundRequest,
     RoundResults,
     Setup,
     ShardContents,
-    Step,
     Variables,
     WorkerLostError,
     list_rules,
@@ -49,17 +49,19 @@ Call = Any
 """Handle of a worker call that may still be running."""
 
 _MAX_LOSSES = 20
-"""Number of lost workers in one round after which the pool gives up."""
-_KEPT_BYTES = 256 << 20
-"""Size of kept changes in bytes after which variables are collected and the changes dropped."""
+"""Number of workers lost in a row after which the pool gives up."""
+_TOO_MANY_LOSSES = (
+    f"{_MAX_LOSSES} workers were lost in a row: read the Ray logs of their machines (by default in "
+    "/tmp/ray/session_latest/logs)"
+)
+_MAX_KEPT_BYTES = 256 << 20
+"""Maximum size of kept changes in bytes. Above it, the pool collects the variables and drops the changes."""
 _MAX_PASSED_CHANGES = 16
-"""Maximum number of results that workers fetch from each other. More results are sent by this process as one value,
-because each argument of a call costs it some time.
-"""
+"""Maximum number of results that workers fetch from each other, because each argument of a call takes time."""
 
 
 class WorkerPool:
-    """Workers that hold a batch in shards and copies of this process's rule table."""
+    """Workers that sample the shards of a batch, each with a copy of this process's rule table."""
 
     def __init__(
         self, cluster: "RayCluster", setup: Setup, model: Model, loaded: LoadedPairs, variables: Variables
@@ -72,7 +74,7 @@ class WorkerPool:
         self._variables = variables
         self._plans: list[ShardPlan] = []
         self._shards: dict[int, list[int]] = {}
-        self._kept_rounds: list[tuple[Step, list[Changes]]] = []
+        self._kept_rounds: list[tuple[RoundRequest, list[Changes]]] = []
         self._kept_bytes = 0
         self._unsent: list[Any] = []
         self._merging: list[tuple[int, Call]] = []
@@ -81,7 +83,7 @@ class WorkerPool:
 
     @property
     def in_sync(self) -> frozenset[int]:
-        """Workers whose tables equal this process's table. Empty if there are uncollected rounds."""
+        """Workers whose tables equal this process's table. Empty if a round has not been collected yet."""
         return frozenset() if self._kept_rounds else frozenset(self._shards)
 
     def distribute(self, table: CountTable, in_sync: frozenset[int] = frozenset()) -> None:
@@ -92,12 +94,15 @@ class WorkerPool:
                 self._try_to_distribute(in_sync)
                 return
             in_sync = frozenset()
-        raise DaemonError(f"{_MAX_LOSSES} workers were lost in a row: check why they died")
+        raise DaemonError(_TOO_MANY_LOSSES)
 
     def _try_to_distribute(self, in_sync: frozenset[int]) -> None:
         workers = usable_workers(self._cluster, self._setup.blocks.blocks_per_round)
         if not workers:
-            raise DaemonError("cannot start a worker: no free CPU in the cluster")
+            raise DaemonError(
+                f"cannot start a worker: no machine of the cluster has {self._cluster.threads} free processors: wait "
+                "for other jobs, or set --threads to a smaller number"
+            )
         work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
         self._plans = plan_shards(work, self._setup.blocks, len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
@@ -113,7 +118,6 @@ class WorkerPool:
             self._cluster.result(call)
 
     def _shard_contents(self, number: int) -> ShardContents:
-        """Return a shard with its last collected variables."""
         plan = self._plans[number]
         nodes = entry_indices(self._offsets, plan.pairs)
         edge, cut, records = self._variables
@@ -121,7 +125,7 @@ class WorkerPool:
         return extract_texts(self.loaded.batch, plan.pairs), plan.rounds, variables
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
-        """Run one sweep; return its statistics."""
+        """Run one sweep and return its statistics."""
         if self._cluster.target_workers != len(self._cluster.workers()):
             blocks = self._setup.blocks.blocks_per_round
             if len(usable_workers(self._cluster, blocks)) != len(self._plans):
@@ -136,19 +140,19 @@ class WorkerPool:
             results = self._run_round((number, {} if number else requests))
             report(sum(int(plan.rounds[number + 1]) for plan in self._plans))
         infos = [results[shard].info for shard in range(len(self._plans))]
-        if self._kept_bytes > _KEPT_BYTES:
+        if self._kept_bytes > _MAX_KEPT_BYTES:
             self.collect()
         return SweepInfo(*map(sum, zip(*infos, strict=True)))
 
-    def _run_round(self, step: Step) -> RoundResults:
+    def _run_round(self, round_request: RoundRequest) -> RoundResults:
         """Run one round. Keeps the results, and passes them to the workers with the next call."""
-        results, calls = self._call_all("sample", step, merge=True)
+        results, calls = self._call_all("sample", round_request, merge=True)
         if 0 < len(calls) <= _MAX_PASSED_CHANGES:
             self._unsent = [self._cluster.reference(call) for call in calls]
         else:
             self._unsent = [self._cluster.put(results)]
         changes = [results[shard].changes for shard in range(len(self._plans))]
-        self._kept_rounds.append((step, changes))
+        self._kept_rounds.append((round_request, changes))
         self._kept_bytes += sum(part.nbytes for part in changes)
         self._unmerged += changes
         self._unmerged_tokens += sum(result.tokens for result in results.values())
@@ -188,7 +192,7 @@ class WorkerPool:
             parts.append((plan, records))
         self._variables = Variables(edge, cut, join_shard_blobs(parts))
         self._kept_rounds, self._kept_bytes = [], 0
-        # Merging releases the remaining references to these rounds' changes.
+        # Merge, so that no reference to the changes of these rounds remains.
         self.counts()
 
     def variables(self) -> Variables:
@@ -197,7 +201,7 @@ class WorkerPool:
         return self._variables
 
     def _call_all(self, method: str, *arguments: object, merge: bool = False) -> tuple[dict[int, Any], list[Call]]:
-        """Call each worker once; return results by shard, and the calls if no worker was lost."""
+        """Call each worker once. Returns the results by shard, and the calls unless a worker was lost."""
         unsent, self._unsent = self._unsent, []
         merging, self._merging = self._merging, []
         calls = [
@@ -207,7 +211,7 @@ class WorkerPool:
         if merge:
             self._merging = [(worker, self._cluster.call(worker, "merge_own")) for worker in self._shards]
         if not self._cluster.fills_machine:
-            # Merge while the workers run.
+            # Use the idle processors to merge while the workers run.
             self._merge()
         results: dict[int, Any] = {}
         orphans: list[int] = []
@@ -224,20 +228,20 @@ class WorkerPool:
         while orphans:
             losses += 1
             if losses > _MAX_LOSSES:
-                raise DaemonError(f"{losses} workers were lost in one round: check why they died")
+                raise DaemonError(_TOO_MANY_LOSSES)
             replacement = self._next_worker()
             if replacement is None:
                 continue
             number = orphans[0]
             try:
                 self._shards[replacement].append(number)
-                steps = [step for step, _ in self._kept_rounds]
+                requests = [round_request for round_request, _ in self._kept_rounds]
                 changes = [np.concatenate(parts) for _, parts in self._kept_rounds]
                 contents = self._shard_contents(number)
-                self._cluster.result(self._cluster.call(replacement, "recover", number, contents, steps, *changes))
+                self._cluster.result(self._cluster.call(replacement, "recover", number, contents, requests, *changes))
                 results |= self._cluster.result(self._cluster.call(replacement, method, *arguments, [number]))
             except WorkerLostError:
-                # The worker's other shards already have results, but are lost with it.
+                # The other shards of the lost worker need a new worker as well, even if they have results.
                 orphans += [shard for shard in self._shards.pop(replacement) if shard not in orphans]
             else:
                 losses = 0
@@ -245,11 +249,11 @@ class WorkerPool:
         return results, []
 
     def _next_worker(self) -> int | None:
-        """Return the worker that takes over a shard, new or with the fewest shards; None if it is lost at once."""
+        """Return a new worker or the one with the fewest shards, or None if the new worker is lost at once."""
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
-                raise ClusterLostError("all workers were lost, and no new one can be started")
+                raise ClusterLostError("all workers were lost, and no new worker can start: check the Ray cluster")
             return min(self._shards, key=lambda candidate: (len(self._shards[candidate]), candidate))
         try:
             self._cluster.result(self._cluster.call(worker, "reset", self._setup, list_rules(self._table)))
@@ -260,7 +264,7 @@ class WorkerPool:
 
 
 def usable_workers(cluster: "RayCluster", limit: int) -> list[int]:
-    """Start workers up to the target number; return up to `limit` workers that can take a shard."""
+    """Start workers up to the target number. Returns up to `limit` workers that can take a shard."""
     while len(cluster.workers()) < cluster.target_workers and cluster.start() is not None:
         pass
     return cluster.workers()[: min(limit, cluster.target_workers)]

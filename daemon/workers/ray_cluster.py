@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-# Ray reads these variables on import. The first one turns off its usage statistics.
+# Ray reads these variables on import. The first turns off usage statistics, the second a warning about accelerators.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
@@ -32,16 +32,21 @@ _SIGACTION_BYTES = 512
 """Buffer size in bytes, larger than `struct sigaction` on any system."""
 _SECONDS_TO_START = 120.0
 _SECONDS_PER_CALL = 900.0
-"""A worker that exceeds this time in a call counts as lost. The first call may compile for some minutes."""
+"""Time after which a worker that does not answer counts as lost. The first call may compile for some minutes."""
 _CHECK_SECONDS = 5.0
 """Seconds between two checks of the cluster's processors and nodes."""
-_LOST = (exceptions.RayActorError, exceptions.GetTimeoutError, exceptions.ObjectLostError, exceptions.NodeDiedError)
-_GONE = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionError)
-"""Errors raised if Ray itself does not answer."""
+_WORKER_LOST = (
+    exceptions.RayActorError,
+    exceptions.GetTimeoutError,
+    exceptions.ObjectLostError,
+    exceptions.NodeDiedError,
+)
+_CLUSTER_LOST = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionError)
+_RESTART = "start the cluster again, and repeat the command"
 
 
 class RayCluster:
-    """Ray workers started by this process, which end with it. Each worker uses `threads` threads."""
+    """Ray workers that this process starts and ends. Each worker uses `threads` threads."""
 
     def __init__(self, workers: Workers, threads: int, on_this_machine: bool = False) -> None:
         self._requested = workers.number
@@ -68,15 +73,11 @@ class RayCluster:
         return self._on_this_machine and self.target_workers * self.threads >= count_processors()
 
     def workers(self) -> list[int]:
-        """Return the numbers of the workers not known to be lost."""
+        """Return the numbers of the workers that are not known to be lost."""
         return list(self._actors)
 
-    def process(self, worker: int) -> int:
-        """Return the process id of a worker."""
-        return int(self.result(self.call(worker, "ready")))
-
     def start(self) -> int | None:
-        """Start one more worker; return its number, or None if no processor is free. Raises `ClusterLostError`."""
+        """Start one more worker. Returns its number, or None if it cannot start. Raises `ClusterLostError`."""
         if self._actors and _ray.available_resources().get("CPU", 0) < self.threads:
             return None
         actor = _ray.remote(num_cpus=self.threads)(Worker).remote()
@@ -85,31 +86,31 @@ class RayCluster:
             ready, deadline = actor.ready.remote(), time.monotonic() + _SECONDS_TO_START
             while not _ray.wait([ready], timeout=_CHECK_SECONDS)[0] and time.monotonic() < deadline:
                 if not any(node["Alive"] for node in _ray.nodes()):
-                    raise ClusterLostError("lost the cluster: no nodes left")
+                    raise ClusterLostError(f"lost the Ray cluster: no nodes left: {_RESTART}")
             _ray.get(ready, timeout=0)
-        except _LOST:
+        except _WORKER_LOST:
             with suppress(Exception):
                 _ray.kill(actor)
             return None
-        except _GONE as error:
-            raise ClusterLostError(f"lost the cluster: {error}") from error
+        except _CLUSTER_LOST as error:
+            raise ClusterLostError(f"lost the Ray cluster: {error}: {_RESTART}") from error
         self._actors[worker] = actor
         return worker
 
     def put(self, value: object) -> Any:
-        """Put a value into the cluster's object store, to pass it to calls of many workers."""
+        """Store a value in the cluster once, and return a reference that can be passed to many calls."""
         return _ray.put(value)
 
     def call(self, worker: int, method: str, *arguments: object) -> Any:
-        """Call a method of a worker. The arguments may include shared values."""
+        """Start a call of a worker's method. The arguments may include references returned by `put`."""
         return worker, getattr(self._actors[worker], method).remote(*arguments)
 
     def result(self, call: Any) -> Any:
-        """Return the result of a call. Raises its error, `WorkerLostError`, or `ClusterLostError`."""
+        """Wait for the result of a call. Raises the error of the call, `WorkerLostError`, or `ClusterLostError`."""
         worker, reference = call
         try:
             return _ray.get(reference, timeout=_SECONDS_PER_CALL)
-        except _LOST as error:
+        except _WORKER_LOST as error:
             actor = self._actors.pop(worker, None)
             if actor is not None:
                 with suppress(Exception):
@@ -117,11 +118,11 @@ class RayCluster:
             raise WorkerLostError(f"worker {worker}: {error}") from error
         except exceptions.RayTaskError as error:
             raise error.cause or error from error
-        except _GONE as error:
-            raise ClusterLostError(f"lost the cluster: {error}") from error
+        except _CLUSTER_LOST as error:
+            raise ClusterLostError(f"lost the Ray cluster: {error}: {_RESTART}") from error
 
     def reference(self, call: Any) -> Any:
-        """Return a reference to the result of a call, which workers fetch directly from the worker's machine."""
+        """Return a reference to the result of a call. Workers fetch the result directly from its machine."""
         return call[1]
 
     def close(self) -> None:
@@ -134,7 +135,7 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
-    """Run workers on the given cluster, else on one that runs on this machine, else on a new local one."""
+    """Join the given cluster, or a running one, or start one on this machine. The workers end on exit."""
     joined = _ray.is_initialized()
     with _keep_signal_handlers():
         started = not joined and _join(workers, threads)
@@ -149,6 +150,7 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
 
 @contextmanager
 def _keep_signal_handlers() -> Iterator[None]:
+    # Restore the handlers in C, because Ray replaces them there in any thread, and its handlers abort the process.
     library = ctypes.CDLL(None)
     handlers = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in (signal.SIGTERM, signal.SIGINT)}
     for number, action in handlers.items():
@@ -162,8 +164,8 @@ def _keep_signal_handlers() -> Iterator[None]:
 
 def _join(workers: Workers, threads: int) -> bool:
     if workers.address is not None:
-        # Send the user's token, which some clusters require. Ray itself sends it except when it joins as a client.
-        # Older versions have no tokens.
+        # Some clusters require the user's token. Ray does not load the token itself if it joins as a client. Older
+        # versions of Ray have no tokens.
         with suppress(ImportError):
             tokens: Any = import_module("ray._private.authentication.authentication_token_setup")
             tokens.logger.setLevel(logging.ERROR)
@@ -171,15 +173,19 @@ def _join(workers: Workers, threads: int) -> bool:
         try:
             _ray.init(workers.address, **_QUIET)
         except Exception as error:
-            raise DaemonError(f"no Ray cluster at {workers.address}: {error}") from error
+            raise DaemonError(
+                f"cannot join the Ray cluster at {workers.address}: {error}: check that the cluster runs"
+            ) from error
         return False
     if workers.number is None or "RAY_ADDRESS" in os.environ:
-        # Join a cluster that is already running.
+        # `auto` joins a running cluster. Start a cluster only if none runs.
         try:
             _ray.init("auto", **_QUIET)
         except ConnectionError as error:
             if "RAY_ADDRESS" in os.environ:
-                raise DaemonError(f"no Ray cluster at RAY_ADDRESS: {error}") from error
+                raise DaemonError(
+                    f"cannot join the Ray cluster at RAY_ADDRESS: {error}: check that the cluster runs"
+                ) from error
         else:
             return False
     start_local(count_processors() if workers.number is None else workers.number * threads)
@@ -203,5 +209,5 @@ def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
         with suppress(Exception):
             _ray.shutdown()
         raise DaemonError(
-            f"Ray cannot start on this machine: {error}; try again when the machine is less busy"
+            f"Ray cannot start on this machine: {error}: try again when the machine is less busy"
         ) from error

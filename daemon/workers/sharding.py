@@ -1,4 +1,4 @@
-"""Plans of the shards of a batch: each shard gets blocks of every round, with about equal work in each."""
+"""Division of a batch into shards. In each round, all shards have about equal work."""
 
 from typing import NamedTuple
 
@@ -12,9 +12,7 @@ from hierogram.samplers.grammar.keys import BASE
 from hierogram.samplers.synchronous.sweeps import Blocks
 
 TAILS_PER_NODE = 11
-"""Cost of sampling a node, in units of the cost of weighting one edge tail. With this estimate, the round times of
-shards differ by a few percent.
-"""
+"""Measured cost of sampling a node, in units of the cost of weighting one edge tail."""
 
 
 class ShardPlan(NamedTuple):
@@ -25,7 +23,7 @@ class ShardPlan(NamedTuple):
 
 
 def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
-    """Plan shards with about equal work in every round. Pair p takes `work[p + 1] - work[p]`."""
+    """Plan shards with about equal work in each round. The work of pair p is `work[p + 1] - work[p]`."""
     pairs = len(work) - 1
     size = blocks.pairs_per_block
     round_size = size * blocks.blocks_per_round
@@ -52,16 +50,16 @@ def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.i
 
 
 def entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of the pairs' entries in arrays in which pair p has `offsets[p]` to `offsets[p + 1]`."""
+    """Return the indices of the pairs' entries in an array. Pair p has the entries `offsets[p]:offsets[p + 1]`."""
     return _ranges(offsets[pairs], offsets[pairs + 1] - offsets[pairs])
 
 
 PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
-"""Contents of a batch: random stream numbers, words and links, hashes of source words, hashes of target words."""
+"""Numbers of the pairs' random streams, words and links, hashes of source words, and hashes of target words."""
 
 
 def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
-    """Return the texts of some pairs of a batch."""
+    """Return the texts of the chosen pairs of a batch."""
     bitext, words = batch.bitext, batch.words
     source, target = entry_indices(bitext.source_offset, pairs), entry_indices(bitext.target_offset, pairs)
     links = entry_indices(bitext.link_offset, pairs)
@@ -87,7 +85,7 @@ def _offsets(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np
 
 
 def take_blobs(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
-    """Return the byte strings of some pairs."""
+    """Return the byte strings of the chosen pairs."""
     sizes = np.diff(blobs.offsets)[pairs]
     return Blobs(blobs.content[entry_indices(blobs.offsets, pairs)], np.concatenate(([0], np.cumsum(sizes))))
 

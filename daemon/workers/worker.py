@@ -1,4 +1,4 @@
-"""Worker process: holds shards and its own copy of the rule table."""
+"""Worker process, which samples shards with its own copy of the rule table."""
 
 import os
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from hierogram.storage.records.settings import Settings
 
 
 class WorkerLostError(Exception):
-    """A worker has ended or does not answer. Its state is lost."""
+    """A worker ended or does not answer. Its state is lost."""
 
 
 BOUNDS = ("max_nodes", "max_rules", "max_options", "max_listed")
@@ -34,7 +34,7 @@ BOUNDS = ("max_nodes", "max_rules", "max_options", "max_listed")
 
 
 class Setup(NamedTuple):
-    """Settings of all workers of a batch: store settings, vocabulary sizes, blocks, threads and `BOUNDS`."""
+    """Settings of the workers: store settings, vocabulary sizes, blocks, threads, and the batch's `BOUNDS`."""
 
     settings: Settings
     vocabulary: tuple[int, int]
@@ -56,11 +56,11 @@ ShardContents = tuple[PairTexts, NDArray[np.int64], Variables]
 
 
 class Shard:
-    """Pairs of one shard."""
+    """Part of a batch that one worker samples."""
 
     def __init__(self, setup: Setup, model: Model, contents: ShardContents, executor: ThreadPoolExecutor) -> None:
         texts, self._rounds, (edge, cut, records) = contents
-        # Copy received arrays, because they are read-only and kernels would be recompiled for read-only arrays.
+        # Copy the received arrays, because they are read-only, and kernels would be recompiled for read-only arrays.
         numbers, bitext, source_hashes, target_hashes = texts
         bitext = Bitext._make(array.copy() for array in bitext)
         words = cumulate_hashes(source_hashes.copy(), target_hashes.copy(), keys.ALL_BITS)
@@ -71,13 +71,13 @@ class Shard:
         self._plan: SweepPlan | None = None
         self._state = State(edge.copy(), cut.copy())
         self._averages = read_averages(batch, Blobs(records.content.copy(), records.offsets.copy()))
-        # Use the bounds of the whole batch, so that scratch memory never has to grow.
+        # Use the bounds of the whole batch, so that scratch memory never grows.
         self.kernel = build(
             model, batch._replace(**setup.bounds), blocks=setup.blocks, workers=setup.threads, run=executor.map
         )
 
     def sample(self, number: int, request: SweepRequest | None, table: CountTable) -> NDArray[np.uint64]:
-        """Sample the shard's pairs of a round without changing the table. The result is valid until the next round."""
+        """Sample the pairs of a round. Returns the changes of the table, which are valid until the next round."""
         if request is not None:
             self._plan = make_plan(SweepRequest._make(column.copy() for column in request), self._schedule)
             self.kernel.begin()
@@ -97,13 +97,12 @@ class Shard:
 Changes = NDArray[np.uint64]
 """Changes of the table in a round: uint64[n, 4], see `hierogram.samplers.synchronous.sweeps.merge_changes`."""
 
-
-Step = tuple[int, dict[int, SweepRequest]]
-"""Round: its number in the sweep, and in the first round the sweep request of each shard."""
+RoundRequest = tuple[int, dict[int, SweepRequest]]
+"""Number of the round in its sweep, and in the first round the sweep requests by shard."""
 
 
 class ShardResult(NamedTuple):
-    """Result of a shard's round: changes, their sum, and statistics of the sweep."""
+    """Result of a shard in a round: changes, the sum of their counts, and statistics of the sweep so far."""
 
     changes: Changes
     tokens: int
@@ -111,13 +110,13 @@ class ShardResult(NamedTuple):
 
 
 RoundResults = dict[int, ShardResult]
-"""Results of some shards in a round, by shard number."""
+"""Results of a round by shard number."""
 
 
 def merge_changes_into(changes: Changes, table: CountTable, model: Model) -> CountTable:
-    """Return the table with the changes merged. It may be a new, larger table."""
+    """Merge the changes into the table. Returns the table, or its larger replacement."""
     table = with_room(table, len(changes))
-    # Copy read-only arrays, for which the kernel would be recompiled.
+    # Copy a read-only array, because the kernel would be recompiled for it.
     merge_changes(changes if changes.flags.writeable else np.array(changes), table, model)
     return table
 
@@ -132,14 +131,14 @@ def list_rules(table: CountTable) -> Changes:
     return np.asarray(table.rows[table.tags != 0])
 
 
-def _inverted(changes: Changes) -> Changes:
-    back = np.array(changes)
-    back[:, COUNT] = (-back[:, COUNT].view(np.int64)).view(np.uint64)
-    return back
+def _negated(changes: Changes) -> Changes:
+    negated = np.array(changes)
+    negated[:, COUNT] = (-negated[:, COUNT].view(np.int64)).view(np.uint64)
+    return negated
 
 
 class Worker:
-    """Worker that samples its shards in rounds, given its copy of the table. All workers have equal tables."""
+    """Worker that samples its shards in rounds with its copy of the table. All workers have equal tables."""
 
     _setup: Setup
     _model: Model
@@ -148,21 +147,20 @@ class Worker:
     def __init__(self) -> None:
         self._shards: dict[int, Shard] = {}
         self._executor = ThreadPoolExecutor(1)
-        # Changes of its own shards in this round, and the shards whose changes are already in the table.
         self._own_changes: dict[int, Changes] = {}
-        self._merged: list[int] = []
+        self._merged_shards: list[int] = []
 
     def ready(self) -> int:
         """Return the process id."""
         return os.getpid()
 
     def reset(self, setup: Setup, rules: Changes | None) -> None:
-        """Drop all shards and replace the table by one with these `rules`. None keeps the table."""
+        """Drop all shards, and replace the table by a table of these `rules` unless they are None."""
         self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
         self._model = make_model(setup.settings, setup.vocabulary)
-        self._shards, self._own_changes, self._merged = {}, {}, []
+        self._shards, self._own_changes, self._merged_shards = {}, {}, []
         if rules is not None:
             self._table = make_table(rules, longest_rule(setup.settings), self._model)
 
@@ -170,52 +168,55 @@ class Worker:
         """Open a shard."""
         self._shards[number] = Shard(self._setup, self._model, contents, self._executor)
 
-    def sample(self, step: Step, numbers: Sequence[int], *previous: RoundResults) -> RoundResults:
-        """Merge the changes of the previous round, then sample these shards' parts of a round."""
+    def sample(self, round_request: RoundRequest, numbers: Sequence[int], *previous: RoundResults) -> RoundResults:
+        """Merge the changes of the previous round, then sample the pairs of these shards in a round."""
         self._merge_previous(previous)
-        return {number: self._sample(number, step) for number in numbers}
+        return {number: self._sample(number, round_request) for number in numbers}
 
     def merge_own(self) -> RoundResults:
         """Merge the changes of this worker's shards while other workers are still sampling."""
         for number, changes in self._own_changes.items():
             self._merge(changes)
-            self._merged.append(number)
+            self._merged_shards.append(number)
         return {}
 
-    def recover(self, number: int, contents: ShardContents, steps: Sequence[Step], *changes: Changes) -> None:
+    def recover(
+        self, number: int, contents: ShardContents, requests: Sequence[RoundRequest], *changes: Changes
+    ) -> None:
         """Take over a lost worker's shard: undo these rounds in the table, open the shard, and repeat the rounds."""
-        for merged in self._merged:
-            self._merge(_inverted(self._own_changes[merged]))
-        self._merged = []
+        for merged in self._merged_shards:
+            self._merge(_negated(self._own_changes[merged]))
+        self._merged_shards = []
         for change in reversed(changes):
-            self._merge(_inverted(change))
+            self._merge(_negated(change))
         self.open(number, contents)
-        for step, change in zip(steps, changes, strict=True):
-            self._sample(number, step)
+        for round_request, change in zip(requests, changes, strict=True):
+            self._sample(number, round_request)
             self._merge(change)
 
     def collect(self, numbers: Sequence[int], *previous: RoundResults) -> dict[int, Variables]:
-        """Merge the changes of the last round; return the variables of these shards."""
+        """Merge the changes of the last round, and return the variables of these shards."""
         self._merge_previous(previous)
         return {number: self._shards[number].variables() for number in numbers}
 
     def rules(self, numbers: Sequence[int], *previous: RoundResults) -> dict[int, Changes | None]:
-        """Merge the changes of the last round; return all rules if this worker has shard 0."""
+        """Merge the changes of the last round, and return all rules if this worker has shard 0."""
         self._merge_previous(previous)
         return {number: list_rules(self._table) if number == 0 else None for number in numbers}
 
-    def _sample(self, number: int, step: Step) -> ShardResult:
+    def _sample(self, number: int, round_request: RoundRequest) -> ShardResult:
         shard = self._shards[number]
-        changes = self._own_changes[number] = shard.sample(step[0], step[1].get(number), self._table)
+        round_number, sweep_requests = round_request
+        changes = self._own_changes[number] = shard.sample(round_number, sweep_requests.get(number), self._table)
         return ShardResult(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info())
 
     def _merge_previous(self, previous: Sequence[RoundResults]) -> None:
         for results in previous:
             for number, result in results.items():
-                if number not in self._merged:
+                if number not in self._merged_shards:
                     self._merge(result.changes)
         if previous:
-            self._own_changes, self._merged = {}, []
+            self._own_changes, self._merged_shards = {}, []
 
     def _merge(self, changes: Changes) -> None:
         self._table = merge_changes_into(changes, self._table, self._model)

@@ -1,6 +1,6 @@
-"""The first schema: tables, indexes and views as the code declares them, and the rows that every store has.
+"""First schema: the tables, indexes and views of `storage/schema/`, and the initial rows.
 
-Until the first release a change of `storage/schema/` is a change of this migration.
+Until the first release, this is the only migration. It creates the current state of `storage/schema/`.
 """
 
 import sqlalchemy as sa
@@ -23,7 +23,7 @@ def upgrade() -> None:
     if dialect == "sqlite":
         _estimate_rules(connection)
     else:
-        # Random bytes, which Postgres would try to compress.
+        # Do not compress the content, because its bytes are random.
         op.execute("ALTER TABLE rule_key_runs ALTER COLUMN content SET STORAGE EXTERNAL")
     for name, query in VIEWS.items():
         op.execute(f"CREATE VIEW {name} AS {query.strip().replace('{day}', DAY[dialect])}")
@@ -33,10 +33,7 @@ def upgrade() -> None:
 
 
 def _estimate_rules(connection: sa.Connection) -> None:
-    """Write the statistics that ANALYZE would find in a large store, without which SQLite scans all rules for a side.
-
-    Per index: rules, rules of a block, rules of a block with the same side.
-    """
+    """Write the index statistics of a large store. Without them, SQLite scans all rules to find a side."""
     connection.exec_driver_sql("ANALYZE sqlite_master")
     connection.exec_driver_sql("DELETE FROM sqlite_stat1 WHERE tbl = 'rules'")
     for side in ("source", "target"):
@@ -44,5 +41,5 @@ def _estimate_rules(connection: sa.Connection) -> None:
             "INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES ('rules', ?, ?)",
             (f"rules_by_{side}", f"{_RULES} {1 << BLOCK_BITS} 4"),
         )
-    # Make the connection read them.
+    # Make this connection load the new statistics.
     connection.exec_driver_sql("ANALYZE sqlite_master")

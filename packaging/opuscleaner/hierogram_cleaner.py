@@ -1,4 +1,4 @@
-"""Filter for OpusCleaner: removes pairs that are doubtful under the grammar of a store: STORE DOUBT."""
+"""Filter for OpusCleaner that removes doubtful pairs: python hierogram_cleaner.py STORE DOUBT."""
 
 import sys
 from collections import deque

@@ -8,7 +8,7 @@ import hierogram as hg
 
 
 class HierogramFilter(FilterABC):
-    """Filter by doubt; lines without a score get the maximum."""
+    """Filter by doubt. Pairs without a score get the maximum doubt."""
 
     score_direction = CLEAN_LOW
     accept_threshold = -1_000.0
@@ -24,10 +24,10 @@ class HierogramFilter(FilterABC):
             yield scored.score.doubt if scored.score else self.reject_threshold
 
     def accept(self, score):
-        """Check whether a pair is kept."""
+        """Check if a pair with this doubt is kept."""
         return score < self.threshold
 
     def filter(self, pairs):
         """Yield the pairs that are kept, in order."""
-        pairs, again = tee(pairs)
-        return compress(pairs, self.decisions(again))
+        pairs, copies = tee(pairs)
+        return compress(pairs, self.decisions(copies))

@@ -24,7 +24,7 @@ from hierogram.storage.database.transactions import (
 )
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.rules import count_restarts
-from hierogram.storage.pairs.pairs import is_sound
+from hierogram.storage.pairs.pairs import is_undamaged
 from hierogram.storage.records.aligner import (
     AlignerChange,
     AlignerCounts,
@@ -40,10 +40,10 @@ from hierogram.storage.schema.tables import aligner_jumps, aligner_lexicon, alig
 _CELLS = sentence_pairs.c.source_length * sentence_pairs.c.target_length
 
 SideNames = tuple[Collection[str], Collection[str]]
-"""Names of source and target words, or of stems; the empty word has a name as well."""
+"""Names of source words and of target words, or of their stems. The name of the null word is empty."""
 
 JumpRows = list[tuple[str, int, int]]
-"""Direction, width and count."""
+"""Rows of direction, width and count."""
 
 
 class Alignments(Leases):
@@ -67,7 +67,7 @@ class Alignments(Leases):
                 count_restarts(transaction)
 
     def aligner_counts(self, *names: SideNames) -> AlignerCounts:
-        """Return the counts of these names, for each set of names separately, and of all jumps."""
+        """Return the counts within each set of names, and the counts of all jumps."""
         with self._reading() as connection:
             return aligner_counts(connection, names)
 
@@ -95,24 +95,24 @@ class Alignments(Leases):
             return int(connection.scalar(statement) or 0)
 
     def unaligned_pairs(self, limit: int) -> list[PairSize]:
-        """Return pairs without an alignment, ordered by id, except pairs that are set aside."""
+        """Return pairs without an alignment, ordered by id. Damaged pairs are excluded."""
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, literal(0))
-                .where(sentence_pairs.c.state == UNALIGNED, is_sound(sentence_pairs.c.id))
+                .where(sentence_pairs.c.state == UNALIGNED, is_undamaged(sentence_pairs.c.id))
                 .order_by(sentence_pairs.c.id)
                 .limit(limit)
             )
             return [PairSize._make(row) for row in connection.execute(statement)]
 
     def stalest_links(self, limit: int) -> list[PairSize]:
-        """Return the pairs that the aligner has sampled least often, without pairs being sampled or set aside."""
+        """Return the pairs that the aligner has sampled least often, except damaged pairs and pairs in burn-in."""
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, pair_links.c.sweep)
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-                # Pairs with a given alignment have sweep 0.
-                .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING, is_sound(sentence_pairs.c.id))
+                # Exclude alignments from the input, which have sweep 0.
+                .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING, is_undamaged(sentence_pairs.c.id))
                 .order_by(pair_links.c.sweep, pair_links.c.pair_id)
                 .limit(limit)
             )
@@ -125,7 +125,7 @@ class Alignments(Leases):
             return [LinkRow._make(row) for row in rows_with(connection, linked, pair_links.c.pair_id, ids)]
 
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
-        """Return sound pairs above an id with a given alignment that are not in the counts, ordered by id."""
+        """Return undamaged pairs above an id whose input alignment is not in the counts yet, ordered by id."""
         with self._reading() as connection:
             statement = (
                 link_rows()
@@ -134,7 +134,7 @@ class Alignments(Leases):
                     sentence_pairs.c.id > after_id,
                     sentence_pairs.c.aligned_by == GIVEN,
                     pair_links.c.pair_id.is_(None),
-                    is_sound(sentence_pairs.c.id),
+                    is_undamaged(sentence_pairs.c.id),
                 )
                 .order_by(sentence_pairs.c.id)
                 .limit(limit)
@@ -154,7 +154,7 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
 
 
 def add_aligner_counts(transaction: WriteTransaction, change: AlignerChange) -> None:
-    """Add to the aligner's counts, and delete rows whose counts are all 0."""
+    """Add to the aligner's counts, and delete rows in which all counts are 0."""
     changed: list[tuple[Table, Table, Sequence[Row]]] = [
         (aligner_lexicon, staged_lexicon, change.lexicon),
         (aligner_words, staged_word_counts, change.words),
@@ -255,8 +255,8 @@ def _check_not_resampled(connection: Connection, expected: int) -> None:
         )
 
 
-_COUNTS_AT_ONCE = 50_000
-_FEW_PAIRS = 4_000
+_ROWS_PER_PART = 50_000
+_MAX_LOOKUPS = 4_000
 """Maximum number of word pairs that are looked up one by one. For more, all rows of each source word are read."""
 _SELECT_LEXICON = "SELECT source, target, forward, backward FROM aligner_lexicon"
 _SELECT_WORDS = f"SELECT side, word, {', '.join(WordCounts._fields[2:])} FROM aligner_words"
@@ -271,7 +271,7 @@ _SELECT_JUMPS = "SELECT direction, width, count FROM aligner_jumps"
 def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
     """Yield all counts of the aligner in parts."""
     yield AlignerCounts([], [], read_rows(connection, _SELECT_JUMPS))
-    options = {"yield_per": _COUNTS_AT_ONCE}
+    options = {"yield_per": _ROWS_PER_PART}
     for rows in connection.execute(text(_SELECT_LEXICON), execution_options=options).partitions():
         yield AlignerCounts([(*row,) for row in rows], [], [])
     for rows in connection.execute(text(_SELECT_WORDS), execution_options=options).partitions():
@@ -279,10 +279,10 @@ def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
 
 
 def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: JumpRows | None = None) -> AlignerCounts:
-    """Return the counts of these names, for each set of names separately, and of all jumps, read unless given."""
+    """Return the counts within each set of names, and the counts of jumps, which are read unless given."""
     counts = AlignerCounts([], [], read_rows(connection, _SELECT_JUMPS) if jumps is None else jumps)
     if names:
-        few = sum(len(sources) * len(targets) for sources, targets in names) <= _FEW_PAIRS
+        few = sum(len(sources) * len(targets) for sources, targets in names) <= _MAX_LOOKUPS
         # Unary + keeps SQLite from probing the index once for each combination of source and target word.
         target = "target" if few or connection.dialect.name != SQLITE else "+target"
         parameters: dict[str, object] = {}
@@ -300,7 +300,7 @@ def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: Ju
 
 
 def link_rows() -> Select[tuple[object, ...]]:
-    """Return a SELECT of the columns of `LinkRow`, in order."""
+    """Return a SELECT of the columns of `LinkRow`."""
     return select(
         sentence_pairs.c.id,
         sentence_pairs.c.source,

@@ -1,4 +1,4 @@
-"""Links that users fix or forbid: alignments follow them while they are stored."""
+"""Links that users fix or forbid. The aligner keeps fixed links and does not use forbidden links."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,7 +8,7 @@ from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, read_rows
 from hierogram.storage.exceptions import HumanLinksError
 from hierogram.storage.pairs.ingest import correction_row, human_link_rows, text_digest
-from hierogram.storage.pairs.pairs import is_sound
+from hierogram.storage.pairs.pairs import is_undamaged
 from hierogram.storage.records.aligner import LinkCorrection
 from hierogram.storage.records.pairs import GIVEN, UNALIGNED
 from hierogram.storage.schema.tables import human_links, link_corrections, sentence_pairs
@@ -22,11 +22,7 @@ class HumanLinks(StoreAccess):
     """Links of pairs that users fix or forbid."""
 
     def set_human_links(self, pair_id: int, links: KnownLinks, origin: str) -> bool:
-        """Replace the human links of a pair; returns True if the pair exists.
-
-        The process that writes the grammar re-aligns the pair, see `pending_corrections`. Raises `HumanLinksError` if
-        the links do not fit the pair.
-        """
+        """Replace the human links of a pair. Returns False if the pair is not stored. Raises `HumanLinksError`."""
         with self._writing() as transaction:
             connection = transaction.connection
             columns = sentence_pairs.c
@@ -57,19 +53,19 @@ class HumanLinks(StoreAccess):
             return True
 
     def human_links(self, ids: Collection[int]) -> dict[int, KnownLinks]:
-        """Return the human links by pair id, without pairs that have none."""
+        """Return the human links by pair id. Pairs without human links are omitted."""
         with self._reading() as connection:
             return known_links(connection, ids)
 
     def pending_corrections(self, limit: int) -> list[LinkCorrection]:
-        """Return sound pairs whose alignment does not follow their human links yet, ordered by id."""
+        """Return undamaged pairs whose alignment does not follow their human links yet, ordered by id."""
         with self._reading() as connection:
             rows = connection.execute(
                 _CORRECTIONS.join(sentence_pairs, sentence_pairs.c.id == link_corrections.c.pair_id)
                 .where(
                     link_corrections.c.applied_version < link_corrections.c.version,
                     sentence_pairs.c.state != UNALIGNED,
-                    is_sound(sentence_pairs.c.id),
+                    is_undamaged(sentence_pairs.c.id),
                 )
                 .order_by(link_corrections.c.pair_id)
                 .limit(limit)
@@ -77,7 +73,7 @@ class HumanLinks(StoreAccess):
             return [LinkCorrection._make(row) for row in rows]
 
     def corrections_by_pair(self, ids: Collection[int]) -> list[LinkCorrection]:
-        """Return the corrections of pairs that have human links, or had them until now, ordered by id."""
+        """Return the corrections of these pairs, ordered by id. Includes pairs that no longer have human links."""
         with self._reading() as connection:
             if not ids:
                 return []
@@ -99,13 +95,13 @@ class HumanLinks(StoreAccess):
 
 
 def known_links(connection: Connection, ids: Collection[int]) -> dict[int, KnownLinks]:
-    """Return the human links by pair id, without pairs that have none."""
+    """Return the human links by pair id. Pairs without human links are omitted."""
     if not ids:
         return {}
     chosen = set(ids)
     fixed: dict[int, set[Link]] = {}
     forbidden: dict[int, set[Link]] = {}
-    # Few pairs have human links: one index range contains them all.
+    # Read one range of the index, because few pairs between these ids have human links.
     rows = connection.execute(
         select(human_links.c.pair_id, human_links.c.source, human_links.c.target, human_links.c.fixed).where(
             human_links.c.pair_id.between(min(chosen), max(chosen))
@@ -120,7 +116,7 @@ def known_links(connection: Connection, ids: Collection[int]) -> dict[int, Known
 
 
 def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:
-    """Return the human links of stored pairs with these texts; the first one if several pairs have the same texts."""
+    """Return the human links of stored pairs with these texts. The first of several equal pairs counts."""
     if not texts:
         return {}
     digests = {text_digest(*pair): pair for pair in texts}
@@ -136,7 +132,7 @@ def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict
 
 
 def finish_corrections(transaction: WriteTransaction, corrected: Sequence[tuple[int, int]]) -> None:
-    """Mark the pairs' alignments as following this version of their human links; delete empty corrections."""
+    """Record the version of the human links that each pair's alignment follows. Deletes empty corrections."""
     connection = transaction.connection
     for pair_id, version in corrected:
         connection.execute(

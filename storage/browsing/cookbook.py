@@ -1,4 +1,4 @@
-"""Example queries of docs/sql.md, from `cookbook.sql`: each follows a line with its title."""
+"""Example queries of docs/sql.md. In `cookbook.sql`, a comment with the title precedes each query."""
 
 from functools import cache
 from importlib.resources import files

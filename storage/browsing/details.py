@@ -22,7 +22,7 @@ _PAIRS_PER_SCAN = 5_000
 
 @dataclass(frozen=True, slots=True)
 class CompetingRule:
-    """Rule with a common side: id, other side, expected uses, and probability of that side."""
+    """Rule that shares a side with another rule: its other side, and the probability of this other side."""
 
     id: int
     other: str
@@ -64,9 +64,9 @@ def find_competing_rules(transaction: ReadTransaction, side: str, text: str, lim
 
 
 def read_rule_history(transaction: ReadTransaction, rule_id: int) -> list[dict[str, Any]]:
-    """Return the rule's expected uses at the start of each day of the last year on which they changed, oldest first."""
+    """Return the rule's expected uses at the start of each day on which they changed, oldest first, for a year."""
     today = now().date()
-    # Select by day, the first column of the table's key.
+    # List the days, because the key of the table begins with the day.
     days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(HISTORY_DAYS + 1))
     transaction.statements.append(
         f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day"
@@ -79,7 +79,7 @@ def read_rule_history(transaction: ReadTransaction, rule_id: int) -> list[dict[s
 
 
 def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_id: int, limit: int) -> list[int]:
-    """Return ids above `after_id` of pairs that used the rule when they were indexed, in order."""
+    """Return ids above `after_id` of pairs that used the rule when they were indexed, ascending."""
     rows = transaction.rows(
         """SELECT pair_id
   FROM rule_pairs
@@ -96,7 +96,7 @@ def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_i
 def likely_supporting_pairs(
     transaction: ReadTransaction, rule: tuple[str, str], after_id: int, limit: int
 ) -> tuple[list[int], int]:
-    """Return pairs above an id whose texts contain the rule's words in order, and the last id that was examined."""
+    """Return pairs above an id whose texts contain the rule's words in order, and the last examined id."""
     conditions, values = [], {}
     for side, text in zip((SOURCE, TARGET), rule, strict=True):
         parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
@@ -105,9 +105,9 @@ def likely_supporting_pairs(
             test = f"LIKE :{side} ESCAPE '!'" if transaction.postgres else f"GLOB :{side}"
             conditions.append(f"' ' || {side} || ' ' {test}")
     last = after_id + _PAIRS_PER_SCAN
-    held = "".join(f" AND {condition}" for condition in conditions)
+    contains_words = "".join(f" AND {condition}" for condition in conditions)
     rows = transaction.rows(
-        f"SELECT id FROM sentence_pairs WHERE id > :after AND id <= :last{held} ORDER BY id LIMIT :most",
+        f"SELECT id FROM sentence_pairs WHERE id > :after AND id <= :last{contains_words} ORDER BY id LIMIT :most",
         False,
         after=after_id,
         last=last,
@@ -127,15 +127,16 @@ def find_pair(transaction: ReadTransaction, pair_id: int) -> PairRecord | None:
 _PAIRS_PER_PAGE = 10_000
 
 
-def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, beginning: str) -> list[PairRecord]:
-    """Return pairs of a corpus whose external ids are `beginning` plus digits and lower-case letters, newest first."""
+def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, prefix: str) -> list[PairRecord]:
+    """Return pairs of a corpus whose external ids are `prefix` plus digits and lower-case letters, newest first."""
     external_id = sentence_pairs.c.external_id
-    in_range = (corpora.c.name == corpus) & (external_id >= beginning) & (external_id < beginning + "{")
+    # End the range at "{", the character after "z".
+    in_range = (corpora.c.name == corpus) & (external_id >= prefix) & (external_id < prefix + "{")
     return pairs.pair_records(transaction.connection, in_range)[::-1]
 
 
 def list_pairs(transaction: ReadTransaction, after: int, corpus: str | None, limit: int) -> list[PairRecord]:
-    """Return up to `limit` pairs with ids above `after` in the order of ids: of a corpus, or of all."""
+    """Return up to `limit` pairs of a corpus, or of all corpora, with ids above `after`, ordered by id."""
     condition = sentence_pairs.c.id > after
     if corpus is not None:
         condition &= corpora.c.name == corpus
@@ -143,7 +144,7 @@ def list_pairs(transaction: ReadTransaction, after: int, corpus: str | None, lim
 
 
 def iterate_pairs(transaction: ReadTransaction, corpus: str | None) -> Iterator[PairRecord]:
-    """Yield pairs in the order of their ids: of a corpus, or all."""
+    """Yield the pairs of a corpus, or of all corpora, ordered by id."""
     after = 0
     while page := list_pairs(transaction, after, corpus, _PAIRS_PER_PAGE):
         yield from page
@@ -160,7 +161,7 @@ def find_neighbors(transaction: ReadTransaction, pair_id: int) -> tuple[int | No
 def count_uses(
     transaction: ReadTransaction, rules: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], tuple[float, int]]:
-    """Return the uses of each stored rule over all pairs: expected uses, and the count in current derivations."""
+    """Return the expected uses and the count of each rule. Rules that are not stored are omitted."""
     uses = {}
     for n, (source, target) in enumerate(sorted(rules)):
         row = transaction.row(

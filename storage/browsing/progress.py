@@ -8,11 +8,10 @@ from hierogram.storage.grammar.rules import read_status
 from hierogram.storage.records.operations import StoreStatus
 from hierogram.storage.schema.tables import REVISIONS
 
-_REJECTED = 200
-_LATEST = 5_000
-_COUNTED = 10_000
-"""Number of rows of each table in which failures are counted."""
-
+_MAX_REJECTED = 200
+_MAX_EVENTS = 5_000
+_MAX_ATTEMPTS = 10_000
+"""Number of the latest inputs or exports among which failures are counted."""
 
 LATEST = {
     "batches": """SELECT b.id, c.name AS corpus, b.origin, b.state, b.accepted, b.duplicates, b.rejected, b.started_at,
@@ -38,13 +37,11 @@ LATEST = {
  LIMIT :most""",
     "changes": f"""SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, count
   FROM events
- WHERE id > (SELECT last_event_id FROM event_state) - {_LATEST} AND kind LIKE 'rule%'
+ WHERE id > (SELECT last_event_id FROM event_state) - {_MAX_EVENTS} AND kind LIKE 'rule%'
  ORDER BY id DESC
  LIMIT :most""",
 }
-"""Queries of the latest rows: inputs with their outcomes, the first pairs set aside, failed files of the spool,
-undelivered webhook events, exports, and events on rules among the last few thousand events.
-"""
+"""Queries of the latest inputs, failed files, undelivered events, exports and rule changes, and of damaged pairs."""
 
 
 def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
@@ -53,10 +50,7 @@ def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
 
 
 def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
-    """Return the last sweeps, oldest first: place in the schedule, resampled pairs, log-likelihood (natural).
-
-    At the beginning of a run, includes the state before the run.
-    """
+    """Return the last sweeps, oldest first. Log-likelihoods are natural logarithms."""
     return transaction.records(
         """SELECT id, stage, pairs, log_likelihood,
        CAST(edges_changed AS DOUBLE PRECISION) / NULLIF(edges_sampled, 0) AS edges_moved,
@@ -71,20 +65,20 @@ def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]
 
 def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
     """Return the reasons of recently rejected lines, the most frequent first, each with an example."""
-    together: dict[tuple[str, str], dict[str, Any]] = {}
+    groups: dict[tuple[str, str], dict[str, Any]] = {}
     statement = """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
   FROM rejected_lines
  ORDER BY id DESC
  LIMIT :most"""
-    for row in transaction.records(statement, most=_REJECTED):
-        group = together.setdefault((row["reason"], row["origin"]), row)
+    for row in transaction.records(statement, most=_MAX_REJECTED):
+        group = groups.setdefault((row["reason"], row["origin"]), row)
         if group is not row:
             group["lines"] += row["lines"]
-    return sorted(together.values(), key=lambda row: (-row["lines"], row["reason"], row["origin"]))[:limit]
+    return sorted(groups.values(), key=lambda row: (-row["lines"], row["reason"], row["origin"]))[:limit]
 
 
 def recent_failures(transaction: ReadTransaction) -> dict[str, list[dict[str, Any]]]:
-    """Return recent failures by kind: failed files, inputs that failed or had rejected lines, failed exports."""
+    """Return recent failed files, inputs that failed or had rejected lines, and failed exports, by kind."""
     statements = {
         "files": "SELECT at FROM failed_files ORDER BY id DESC LIMIT :most",
         "inputs": """SELECT at, state, rejected
@@ -94,10 +88,10 @@ def recent_failures(transaction: ReadTransaction) -> dict[str, list[dict[str, An
   FROM (SELECT started_at AS at, state FROM exports ORDER BY id DESC LIMIT :most) AS latest
  WHERE state = 'failed'""",
     }
-    return {name: transaction.records(statement, most=_COUNTED) for name, statement in statements.items()}
+    return {name: transaction.records(statement, most=_MAX_ATTEMPTS) for name, statement in statements.items()}
 
 
 def scheduled_jobs(transaction: ReadTransaction) -> list[JobRow]:
-    """Return the jobs of the export schedule with their runs, by the time of their next runs."""
+    """Return the scheduled export jobs with their runs, ordered by the time of the next run."""
     transaction.statements.append(JOB_STATES)
     return read_job_states(transaction.connection)

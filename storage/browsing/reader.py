@@ -1,8 +1,8 @@
 """Read-only access to one state of a store, with a list of executed statements.
 
-The database itself refuses writes and cancels slow statements. SQLite opens the file read-only and may only read tables
-and call functions: no other file is attached, no pragma changes. On Postgres every transaction is read-only, and
-statements have a time limit.
+The database itself refuses writes and cancels slow statements. On SQLite, the file is opened read-only, and an
+authorizer refuses everything but reads, so that no statement can attach a file or change a pragma. On Postgres,
+transactions are read-only and statements have a time limit.
 """
 
 import re
@@ -32,18 +32,18 @@ from hierogram.storage.database.untrusted_sql import allow_reading, restrict, ti
 from hierogram.storage.records.settings import Settings
 
 _STEPS_PER_CHECK = 20_000
-"""Steps of SQLite's virtual machine between two checks of the time limit: less than a millisecond."""
+"""Steps of SQLite's virtual machine between two checks of the time limit. They take less than a millisecond."""
 _CACHE_MB = 16
 
 
 def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     assert isinstance(connection, sqlite3.Connection)
-    # The file is not mapped: if it is truncated during a read, the system would kill the process with SIGBUS.
+    # Do not map the file: if it were truncated during a read, the system would kill the process with SIGBUS.
     restrict(connection, _authorize, f"cache_size={-1024 * _CACHE_MB}", "mmap_size=0")
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
-    """Check if a statement may perform an action: read, or begin and end transactions."""
+    """SQLite authorizer: allow reads, and the begin and end of transactions."""
     if action == sqlite3.SQLITE_TRANSACTION and first in ("BEGIN", "ROLLBACK"):
         return sqlite3.SQLITE_OK
     return allow_reading(action, first, second, database, view)
@@ -63,12 +63,12 @@ def literal(value: Value) -> str:
 
 
 def inline_parameters(statement: str, values: dict[str, Any]) -> str:
-    """Return the statement with its parameters filled in, as a user would write it."""
+    """Return the statement with its parameters replaced by literals."""
     return _PARAMETER.sub(lambda match: literal(values[match[1]]), statement).strip()
 
 
 class ReadTransaction:
-    """One state of a store; `statements` collects the statements worth showing, as users could write them."""
+    """One state of a store. `statements` collects the executed statements that pages show to users."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -76,7 +76,7 @@ class ReadTransaction:
         self.postgres = connection.dialect.name == POSTGRES
 
     def rows(self, statement: str, is_shown: bool = True, /, **values: Value) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement with parameters `:name`. Unless `is_shown`, the statement is not recorded."""
+        """Return the rows of a statement with parameters `:name`. Records the statement if `is_shown`."""
         if is_shown:
             self.statements.append(inline_parameters(statement, values))
         return read_rows(self.connection, statement, values)
@@ -101,7 +101,7 @@ class ReadTransaction:
 
 
 class Reader(ExitStack):
-    """Read-only access to a store; thread-safe; a context manager that closes it. Raises the errors of `open_store`."""
+    """Context manager for read-only access to a store. Thread-safe. Raises the errors of `open_store`."""
 
     def __init__(self, url: URL | str) -> None:
         super().__init__()
@@ -118,13 +118,12 @@ class Reader(ExitStack):
             event.listen(self.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
         with ExitStack() as opened:
             opened.callback(self.engine.dispose)
-            # Use the engine itself, so that errors name the store.
             check_schema(self.engine)
             self.push(opened.pop_all())
 
     @contextmanager
     def read(self, seconds: float = PAGE_SECONDS) -> Iterator[ReadTransaction]:
-        """Open one state of the store. Raises `SlowQueryError` after `seconds`, and `StoreUnavailableError`."""
+        """Open the current state. Raises `SlowQueryError` after `seconds`, and `StoreUnavailableError`."""
         deadline = time.monotonic() + seconds
         with convert_errors(self.engine.url), self.engine.connect() as connection:
             driver = connection.connection.driver_connection
@@ -133,7 +132,7 @@ class Reader(ExitStack):
                 if isinstance(driver, sqlite3.Connection):
                     driver.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_CHECK)
                 else:
-                    # The best plan of a page's statement depends on its values.
+                    # Plan each statement for its values, because the best plan depends on them.
                     timeout = str(max(1, round(seconds * 1000)))
                     set_locally(connection, {"statement_timeout": timeout, "plan_cache_mode": "force_custom_plan"})
                 yield ReadTransaction(connection)

@@ -27,7 +27,7 @@ class Phrase:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The distinct words in the order of first occurrence."""
+        """Distinct words in the order of first occurrence."""
         return tuple(dict.fromkeys(part for part in self.parts if part is not None))
 
     @property
@@ -44,7 +44,7 @@ class Phrase:
         return self.read_as({part: replacement if part == word else part for part in self.words})
 
     def typed(self) -> str:
-        """Return the phrase as a user types it; the inverse of `read_phrase`."""
+        """Return the phrase as a user types it. This is the inverse of `read_phrase`."""
         return " ".join(
             GAP if part is None else f"\\{part}" if part in (GAP, f"\\{GAP}") else part for part in self.parts
         )
@@ -54,10 +54,8 @@ class Phrase:
         return " ".join(escape_terminal(part) for part in self.parts if part is not None)
 
     def pattern(self, postgres: bool, *, whole_side: bool = False, of_text: bool = False) -> str:
-        """Return a pattern for a rule's side with a space at each end, or with `of_text` for a pair's text.
-
-        For LIKE (with ! as the escape) on Postgres and for GLOB on SQLite, whose LIKE ignores case.
-        """
+        """Return a pattern for LIKE (escape `!`) or GLOB that matches a side or text with a space at each end."""
+        # Use GLOB on SQLite, because LIKE ignores case there.
         anything, mark, special = ("%", "!{}", "%_!") if postgres else ("*", "[{}]", "*?[")
         marks = str.maketrans({sign: mark.format(sign) for sign in special})
         words = (part if part is None or of_text else escape_terminal(part) for part in self.parts)
@@ -67,7 +65,7 @@ class Phrase:
 
 
 def read_phrase(typed: str) -> Phrase:
-    """Parse a typed phrase; gaps at its ends and repeated gaps are dropped."""
+    """Parse a typed phrase. Drops gaps at its ends and repeated gaps."""
     parts: list[str | None] = []
     for piece in typed.split()[: 2 * MAX_WORDS]:
         if piece != GAP:
@@ -90,7 +88,7 @@ _MAX_LABELS = 5_000
 _MAX_USES = 1 << 53
 
 MAX_RANKED = 2_000
-"""Number of matching rules, the most used ones, that are sorted by probability."""
+"""Maximum number of rules that are sorted by probability. Less used rules are omitted."""
 
 _COLUMNS = (
     "r.id, r.source, r.target, r.count, r.expected_uses, r.expected_uses_variance, r.length, r.scope, r.nonterminals,"
@@ -100,7 +98,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """Search: side, filters and order."""
+    """Search options: side, filters and order."""
 
     side: Annotated[str, Option("Side to search", values={SOURCE: "", TARGET: ""})] = SOURCE
     match: Annotated[str, Option("Match", values=MATCHES)] = PART
@@ -115,7 +113,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class UsedRule:
-    """Rule by its sides, with its expected uses."""
+    """Sides and expected uses of a rule."""
 
     source: str
     target: str
@@ -124,11 +122,7 @@ class UsedRule:
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """End of a page of results.
-
-    The last rule's probability (0 if results are not sorted by it), expected uses and id, and whether it contains the
-    phrase in another spelling.
-    """
+    """Last rule of a page of results. `near` is True if it contains the phrase in another spelling."""
 
     probability: float
     uses: float
@@ -137,11 +131,11 @@ class PagePosition:
 
 
 class RulePage(NamedTuple):
-    """Page of rules, and the start of the next page (None at the end).
+    """Page of rules, and the position of the next page, or None after the last page.
 
-    Rules that contain the phrase as typed come first, then those that contain one of its `readings`: the same words
-    with other accents or case. `exact`: the store knows all words as typed. `unknown` are typed words that no pair
-    contains in any spelling, `labels` those that are labels of trees.
+    Rules that contain the phrase as typed come first. Rules that contain one of its `readings`, the same words with
+    other accents or case, follow. `exact` is True if the store contains all words as typed. `unknown` lists the words
+    that no pair contains in any spelling, `labels` the words that are labels of trees.
     """
 
     rules: list[RuleRow]
@@ -153,11 +147,7 @@ class RulePage(NamedTuple):
 
 
 def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> str:
-    """Return the side that contains all words of the phrase; of two, the one where its rarest word is more frequent.
-
-    `phrases` has the phrase by side, since sides are segmented separately; the side that needs fewer parts is
-    preferred. If no side contains the words, other spellings count.
-    """
+    """Return the side with fewer parts in `phrases`, or else the side on which the rarest word is more frequent."""
     fewest = sorted((SOURCE, TARGET), key=lambda side: len(phrases[side].parts))
     if len(phrases[fewest[0]].parts) < len(phrases[fewest[1]].parts):
         return fewest[0]
@@ -185,38 +175,37 @@ def phrase_occurs(transaction: ReadTransaction, side: str, phrase: Phrase) -> bo
 
 
 def _find_spellings(transaction: ReadTransaction, side: str, words: Sequence[str]) -> dict[str, list[KnownWord]]:
-    """Return the known spellings of each word: the word itself first, then the most frequent."""
     return {word: spellings(transaction.connection, side, word) for word in words}
 
 
 def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: PagePosition | None = None) -> RulePage:
-    """Return a page of rules with expected uses whose side in the query contains the phrase and that pass its filters.
+    """Return a page of rules that contain the phrase on the side of the query and satisfy its filters.
 
-    In a store of trees a phrase may contain labels: the first is the fragments' root label, others occur anywhere in
-    them. `(NP` is always a label. `NP` is a label if no pair contains it as a word.
+    In a store of trees, a phrase may contain labels. The first is the root label of the fragments. Other labels occur
+    anywhere in the fragments. `(NP` is always a label. `NP` is a label if no pair contains it as a word.
     """
-    asked = _Search(transaction, phrase, query)
+    state = _Search(transaction, phrase, query)
     rows: list[dict[str, Any]] = []
     if after is None or not after.near:
-        rows = asked.page([phrase], None, after, query.limit + 1)
+        rows = state.page([phrase], None, after, query.limit + 1)
     exact = len(rows)
-    if exact <= query.limit and asked.readings:
+    if exact <= query.limit and state.readings:
         since = after if after is not None and after.near else None
-        rows += asked.page(asked.readings, phrase, since, query.limit + 1 - exact)
+        rows += state.page(state.readings, phrase, since, query.limit + 1 - exact)
     probabilities = [row.pop("p", 0.0) for row in rows]
     rules = [RuleRow(**row) for row in rows[: query.limit]]
     position = None
     if len(rows) > query.limit:
         last = rules[-1]
         position = PagePosition(probabilities[query.limit - 1], last.expected_uses, last.id, near=query.limit > exact)
-    return RulePage(rules, position, tuple(asked.readings), asked.unknown, tuple(asked.labels.values()), asked.exact)
+    return RulePage(rules, position, tuple(state.readings), state.unknown, tuple(state.labels.values()), state.exact)
 
 
 def most_used_rules(transaction: ReadTransaction, phrase: Phrase, side: str, limit: int) -> list[UsedRule]:
-    """Return the most used rules that contain the phrase on a side, without probabilities, which take time."""
-    asked = _Search(transaction, phrase, Query(side=side), spelled=False)
+    """Return the most used rules that contain the phrase on a side. Omits probabilities, which take longer."""
+    state = _Search(transaction, phrase, Query(side=side), find_readings=False)
     values: dict[str, Value] = {}
-    conditions = asked.conditions(phrase, "", values)
+    conditions = state.conditions(phrase, "", values)
     if conditions is None:
         return []
     rows = _run(
@@ -232,7 +221,9 @@ def most_used_rules(transaction: ReadTransaction, phrase: Phrase, side: str, lim
 class _Search:
     """State of a search: known words of the phrase on its side, labels, and readings."""
 
-    def __init__(self, transaction: ReadTransaction, phrase: Phrase, query: Query, *, spelled: bool = True) -> None:
+    def __init__(
+        self, transaction: ReadTransaction, phrase: Phrase, query: Query, *, find_readings: bool = True
+    ) -> None:
         notation = find_notation(transaction.settings().grammar)
         self.read, self.query = transaction, query
         self.two_sides = TWO_SIDES in notation.capabilities
@@ -244,7 +235,7 @@ class _Search:
         self.exact = all(word in self.known for word in words)
         self.readings: list[Phrase] = []
         self.unknown: tuple[str, ...] = ()
-        if not spelled:
+        if not find_readings:
             return
         spellings = _find_spellings(transaction, self.vocabulary, words)
         self.unknown = tuple(word for word in words if not spellings[word] and word not in self.known)
@@ -262,7 +253,7 @@ class _Search:
     def page(
         self, phrases: Sequence[Phrase], excluded: Phrase | None, after: PagePosition | None, limit: int
     ) -> list[dict[str, Any]]:
-        """Return up to `limit` rules after a place that contain one of the phrases `phrases` but not `excluded`."""
+        """Return up to `limit` rules after a position that contain one of the `phrases` but not `excluded`."""
         values: dict[str, Value] = {}
         phrase_conditions = [self.conditions(phrase, f"p{n}_" if n else "", values) for n, phrase in enumerate(phrases)]
         known_conditions = [conditions for conditions in phrase_conditions if conditions is not None]
@@ -282,7 +273,7 @@ class _Search:
         return _run(self.read, statement, limit, values)
 
     def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
-        """Return FROM and WHERE of the rules that contain the phrase; None if no rule can."""
+        """Return FROM and WHERE clauses for the rules with the phrase, or None if no rule contains it."""
         words = self.words_of(phrase)
         if not all(word in self.known for word in words) or not (words or self.labels):
             return None
@@ -294,10 +285,10 @@ class _Search:
         elif not words:
             source = "rules AS r"
         else:
-            # The rarest word finds the rules, the others only filter them.
+            # Look up the rules of the rarest word, and filter them by the other words.
             source, where = "rule_words AS w JOIN rules AS r ON r.id = w.rule_id", [f"w.word_id = :{prefix}word0_id"]
             if postgres:
-                # With an array, Postgres scans the index of ids once instead of descending from the root for each.
+                # With an array, Postgres scans the index of ids once instead of descending from the root for each id.
                 ids = f"SELECT w.rule_id FROM rule_words AS w WHERE w.word_id = :{prefix}word0_id"
                 source, where = "rules AS r", [f"r.id = ANY(ARRAY({ids}))"]
             for number, word in enumerate(sorted(words, key=lambda word: self.known[word].count)):
@@ -326,7 +317,7 @@ class _Search:
 
 
 def _find_labels(transaction: ReadTransaction, phrase: Phrase, vocabulary: Mapping[str, KnownWord]) -> dict[str, str]:
-    """Return the words of the phrase that are labels, `(NP` or unknown as words, with their names."""
+    """Map each word of the phrase that is a label, such as `(NP` or `NP`, to the name of the label."""
     labels = {word: word[1:].rstrip(")") for word in phrase.words if word.startswith("(") and len(word) > 1}
     unlabeled = [word for word in phrase.words if word not in labels and word not in vocabulary]
     if unlabeled:
@@ -336,13 +327,13 @@ def _find_labels(transaction: ReadTransaction, phrase: Phrase, vocabulary: Mappi
 
 
 def known_labels(transaction: ReadTransaction) -> list[str]:
-    """Return the labels of a store of trees in order, up to a page full."""
+    """Return the first labels of a store of trees in alphabetical order."""
     rows = transaction.rows("SELECT label FROM labels ORDER BY label LIMIT :most", False, most=_MAX_LABELS)
     return [row[0] for row in rows]
 
 
 def _run(transaction: ReadTransaction, statement: str, limit: int, values: dict[str, Value]) -> list[dict[str, Any]]:
-    """Run a statement with word ids, for which Postgres knows row counts, and record it with words."""
+    """Run a statement with word ids, so that Postgres can estimate its rows, but record it with words."""
     records = transaction.records(statement, False, most=limit, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
     transaction.statements.append(inline_parameters(named, {**values, "most": limit}))
@@ -395,7 +386,7 @@ def _by_probability(
             f"\n         WHERE p.p {sign} :last_p OR (p.p = :last_p AND"
             " (p.expected_uses < :last_uses OR (p.expected_uses = :last_uses AND p.id > :last_id)))"
         )
-    # Select few columns, since many rules may be sorted.
+    # Select few columns, because many rules may be sorted.
     return f"""WITH matched AS MATERIALIZED (
         SELECT r.id, r.{side}, r.expected_uses
           FROM {conditions}
@@ -418,7 +409,7 @@ def _by_probability(
 
 
 def _totals(side: str, of: str) -> str:
-    """Return SQL for the total expected uses of each side, summed once per side by a materialized query."""
+    """Return SQL for the total expected uses of each side in `of`."""
     return f"""
         SELECT d.{side}, (SELECT sum(r.expected_uses) FROM rules AS r WHERE r.{side} = d.{side}) AS total
           FROM (SELECT DISTINCT {side} FROM {of}) AS d"""

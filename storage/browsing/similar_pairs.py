@@ -1,4 +1,4 @@
-"""Rules and pairs similar to a sentence: rules whose source words it contains, and pairs that contain its words."""
+"""Rules whose source words occur in a sentence, and pairs that share words with the sentence."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _MAX_CANDIDATES = 4_000
 _LAST_BLOCKS = 1
 """Number of index blocks read for a frequent word."""
 _MAX_BLOCKS = 1_000
-"""Number of index blocks read for other words."""
+"""Number of index blocks read for a less frequent word."""
 _PAIRS_PER_WORD = 12
 """Number of pairs returned for each word, besides the best pairs overall."""
 
@@ -35,11 +35,7 @@ class SimilarPair:
 
 
 def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | None]) -> dict[str, float]:
-    """Return a superset of the source sides that match a sentence, with the expected uses of their rules.
-
-    `words` are the sentence's words, None for unknown ones. Only rules in use
-    or with at least 0.5 expected uses are indexed.
-    """
+    """Return a superset of the source sides that match a sentence, with their expected uses."""
     # Import numpy only here, because other reads do not need it.
     import numpy as np
 
@@ -59,12 +55,12 @@ def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | 
 
 
 def find_renderings(transaction: ReadTransaction, sides: Sequence[str], limit: int) -> dict[str, list[CompetingRule]]:
-    """Return up to `limit` rules of each source side, the most used first; sides without rules are omitted."""
+    """Return up to `limit` rules of each source side, the most used first. Sides without rules are omitted."""
     if not sides:
         return {}
     names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}
     offered = ", ".join(f"(:{name})" for name in names)
-    # Join the sides: given `source IN`, SQLite would search each block of the index for each side.
+    # Join the sides, because with `source IN`, SQLite would search each block of the index for each side.
     rows = transaction.rows(
         f"""WITH offered (side) AS (VALUES {offered}),
      found AS (
@@ -86,7 +82,7 @@ SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most 
 
 
 def weigh_words(words: Sequence[str], counts: Mapping[str, KnownWord]) -> dict[str, float]:
-    """Return the weight of each word, which is larger for rarer words. Words without a count weigh most."""
+    """Return a weight for each word: the rarer the word, the larger. Words without a count weigh most."""
     most = max((known.count for known in counts.values()), default=1)
     return {word: log(2 + most / max(1, counts[word].count if word in counts else 1)) for word in words}
 
@@ -126,12 +122,11 @@ def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], 
     shares = np.concatenate([np.full(len(pairs), weights[word]) for word, pairs in pairs_by_word.items()])
     ids, positions = np.unique(all_pairs, return_inverse=True)
     scores = np.bincount(positions, shares)
-    # Newer pairs come first among equal scores.
     order = np.lexsort((-ids, -scores))
     chosen = ids[order[:limit]].tolist()
     for pairs in pairs_by_word.values():
         positions_of_word = np.searchsorted(ids, pairs)
-        # Break ties by newest id and by oldest id. Dictionary entries often tie, and have adjacent ids.
+        # Break ties once by newest and once by oldest id, because dictionary entries with adjacent ids often tie.
         for age in (-pairs, pairs):
             best = np.lexsort((age, -scores[positions_of_word]))[:_PAIRS_PER_WORD]
             chosen += pairs[best].tolist()
@@ -141,7 +136,7 @@ def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], 
 def _pairs_by_word(
     transaction: ReadTransaction, words: Mapping[str, KnownWord], last_pair: int
 ) -> "dict[int, NDArray[np.int64]]":
-    """Return ids of pairs by the word that they contain, ascending."""
+    """Return the ascending ids of the pairs that contain each word, by word id."""
     import numpy as np
 
     from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs

@@ -1,7 +1,7 @@
-"""Answers to users' SQL queries, each in a read-only process with limits of time and size.
+"""Runner of users' SQL queries, each in a read-only process with limits of time and size.
 
 A child process (`storage.worker_process`) with limits of memory and processor time runs one statement, and is killed at
-its deadline. The result is counted as it arrives and stored in a file.
+its deadline. The result is stored in a temporary file.
 """
 
 import json
@@ -23,27 +23,26 @@ from hierogram.storage.exceptions import QueryError, StoreUnavailableError, Stor
 from hierogram.storage.worker_process import WorkerProcess
 
 MAX_QUERY_LENGTH = 10_000
-"""Maximum length of a query in characters."""
 MAX_BYTES = 16 << 20
 """Maximum size of a result in bytes. Further rows are omitted."""
 MAX_CELLS = 50_000
 """Maximum number of values on a page."""
-OFF = (
+_NO_SQL_URL = (
     "SQL queries are disabled: on Postgres they require a separate role, so that they cannot block the daemon: create "
     "it as described in docs/pages.md and set sql_url in [http]"
 )
-WRONG = "SQL queries are disabled: sql_url in [http] must be the URL of a Postgres database, see docs/pages.md"
+_WRONG_SQL_URL = "SQL queries are disabled: sql_url in [http] must be the URL of a Postgres database, see docs/pages.md"
 
 _START_SECONDS = 30.0
 _CONNECT_SECONDS = "10"
 """Time limit in seconds for opening the database, in addition to the query's own limit."""
 _IN_MEMORY = 256 << 10
-"""Size in bytes up to which a result stays in memory instead of a temporary file."""
+"""Size in bytes above which a result moves from memory to a temporary file."""
 
 
 @dataclass(frozen=True)
 class SpooledResult:
-    """Result: column names, whether there are more rows, and the number of truncated values."""
+    """Result of a query. `more` is True if rows were omitted. `truncated` is the number of truncated values."""
 
     columns: list[str]
     more: bool
@@ -57,7 +56,7 @@ class SpooledResult:
 
     @cached_property
     def rows(self) -> list[list[untrusted_sql.Cell]]:
-        """Return all rows; for small results."""
+        """All rows. Use `lines` for a large result."""
         return [json.loads(line) for line in self.lines()]
 
     def close(self) -> None:
@@ -68,9 +67,8 @@ class SpooledResult:
 class SqlRunner:
     """Runner of SQL queries on the store at a URL. Thread-safe.
 
-    On Postgres each query has its own connection, under the role of `sql_url`, or with `own_role` under the role of the
-    store's URL, for users who have its password anyway. Without a usable role every query is refused, and `refusal` is
-    the reason.
+    On Postgres, queries connect with the role of `sql_url`. With `own_role`, they connect with the role of the store's
+    URL, for users who know its password. If no role is usable, all queries are refused, and `refusal` is the reason.
     """
 
     def __init__(self, store: URL | str, sql_url: str | None = None, *, own_role: bool = False) -> None:
@@ -82,7 +80,7 @@ class SqlRunner:
         self._file = None if file is None else str(file.absolute())
         self._connect: dict[str, Any] = {}
         self._settings = ""
-        self.refusal = OFF if self._file is None and sql_url is None else None
+        self.refusal = _NO_SQL_URL if self._file is None and sql_url is None else None
         if self._file is None and sql_url is not None:
             try:
                 role = parse_url(sql_url)
@@ -92,10 +90,10 @@ class SqlRunner:
                     )
                     self._settings = local_settings(transaction_settings(role))
                 else:
-                    self.refusal = WRONG
+                    self.refusal = _WRONG_SQL_URL
             except (StoreUrlError, ValueError):
-                # The error message itself would contain the password.
-                self.refusal = WRONG
+                # Do not show the error, because its message may contain the password.
+                self.refusal = _WRONG_SQL_URL
         self._lock = threading.Lock()
         self._next: WorkerProcess | None = None
 
@@ -113,7 +111,9 @@ class SqlRunner:
         if not statement:
             raise QueryError("empty query: write a SELECT")
         if len(statement) > MAX_QUERY_LENGTH or "\0" in statement:
-            raise QueryError(f"query too long or with NUL: the limit is {MAX_QUERY_LENGTH:,} characters")
+            raise QueryError(
+                f"the query is too long or contains a NUL character: the limit is {MAX_QUERY_LENGTH:,} characters"
+            )
         child = self._take() or self._child()
         try:
             with closing(child):
@@ -121,7 +121,7 @@ class SqlRunner:
         except WorkerProcessError as error:
             raise QueryError(
                 f"the query process died, probably because the query exceeded {untrusted_sql.MEMORY_MB} MB of memory: "
-                "select less"
+                "select fewer rows or columns"
             ) from error
         finally:
             self._prepare()
@@ -140,7 +140,7 @@ class SqlRunner:
             output = opened.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
             arguments = (self._file, self._connect, self._settings, statement, seconds, limit, cells, self._own_role)
             with closing(child.run(check_time, untrusted_sql.run_query, *arguments)) as pieces:
-                # The first item means that the database is open; the time of the query starts here.
+                # The first item reports that the database is open. Only then does the time of the query start.
                 next(pieces)
                 deadline = time.monotonic() + seconds
                 columns = next(pieces)
@@ -158,16 +158,18 @@ class SqlRunner:
                         output.write(piece)
                     except OSError as error:
                         reason = error.strerror or error
-                        raise StoreUnavailableError(f"the result cannot be stored: {reason}") from error
+                        raise StoreUnavailableError(
+                            f"the result cannot be stored ({reason}): free disk space, or select fewer rows"
+                        ) from error
                     check_time()
                 else:
                     raise AssertionError("a result ends with its counts")
-            # The caller closes the file.
+            # Leave the file open for the caller.
             opened.pop_all()
             return SpooledResult(columns, has_more, truncated, output)
 
     def close(self) -> None:
-        """End the process that waits for a query."""
+        """End the process that was started for the next query."""
         child = self._take()
         if child is not None:
             child.close()
@@ -179,11 +181,11 @@ class SqlRunner:
 
     def _child(self) -> WorkerProcess:
         driver = ("psycopg",) if self._file is None else ()
-        # The query has its own time limit, so silence is not limited.
+        # Do not limit the time without output, because the query has its own time limit.
         return WorkerProcess(untrusted_sql.MEMORY_MB << 20, float("inf"), (untrusted_sql.__name__, *driver))
 
     def _prepare(self) -> None:
-        """Start the process of the next query early: loading the Postgres driver takes a quarter of a second."""
+        """Start the process of the next query, because loading the Postgres driver takes a quarter of a second."""
         if self._file is not None:
             return
         with self._lock, suppress(StoreUnavailableError):

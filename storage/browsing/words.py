@@ -16,14 +16,14 @@ from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.parts import PART_MARK, is_part
 
 SAMPLED_PAIRS = 10_000
-"""Maximum number of pairs that are read to locate a word; in a larger store they are spread evenly."""
+"""Maximum number of pairs that are read to locate a word. In a larger store, evenly spaced pairs are read."""
 _MAX_COLLOCATES = 100
 _LATEST_PAIRS = 20_000
 _LATEST_AT_ONCE = 2_000
 
 
 class Collocate(NamedTuple):
-    """Word that occurs in rules with another one: expected uses of these rules, and logDice."""
+    """Word that occurs in rules together with another word: expected uses of these rules, and logDice."""
 
     token: str
     uses: float
@@ -31,7 +31,7 @@ class Collocate(NamedTuple):
 
 
 class CorpusMonth(NamedTuple):
-    """Pairs of a corpus and a month (YYYY-MM), and pairs that contain the word; both estimated in a large store."""
+    """Numbers of pairs, and of pairs with the word, by corpus and month (YYYY-MM). Estimates in a large store."""
 
     corpus: str
     month: str
@@ -40,10 +40,7 @@ class CorpusMonth(NamedTuple):
 
 
 def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
-    """Return the number of occurrences of the word in stored pairs, or None if it does not occur.
-
-    In a store of word parts: the number of pairs with the word, given as parts, since the vocabulary contains parts.
-    """
+    """Return the number of occurrences of a word, or None. A word split into parts counts once per pair."""
     if transaction.settings().word_parts:
         condition = _contains_word_sql(transaction, side)
         statement = f"SELECT count(*) FROM sentence_pairs AS p WHERE {condition}"
@@ -58,10 +55,9 @@ def count_word(transaction: ReadTransaction, side: str, token: str) -> int | Non
 def find_collocates(
     transaction: ReadTransaction, side: str, token: str, rules: Sequence[UsedRule], limit: int
 ) -> list[Collocate]:
-    """Return words on the same side of these rules as the word, by logDice, the strongest first.
+    """Return words that occur on the same side of these rules as the word, by descending logDice.
 
-    logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), where f(x, y) is the rules' expected uses and f(x), f(y) are counts
-    in all pairs.
+    logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), with expected uses f(x, y) of the rules and word counts f(x), f(y).
     """
     notation = find_notation(transaction.settings().grammar)
     uses_by_word: defaultdict[str, float] = defaultdict(float)
@@ -84,11 +80,7 @@ def find_collocates(
 
 
 class CorpusDistribution(NamedTuple):
-    """Distribution of a word by corpus and month.
-
-    `pairs_read` is the number of pairs that were read; the `shares` are estimates unless `complete`.
-    `pairs_with_word` is the number of pairs that contain the word, `error` its standard error, 0 if it is exact.
-    """
+    """Shares of a word by corpus and month, and its number of pairs with a standard error (0 if exact)."""
 
     shares: list[CorpusMonth]
     pairs_read: int
@@ -98,7 +90,7 @@ class CorpusDistribution(NamedTuple):
 
 
 def find_distribution(transaction: ReadTransaction, side: str, token: str) -> CorpusDistribution:
-    """Return the distribution of a word, from all pairs of a small store or `SAMPLED_PAIRS` evenly spaced ones."""
+    """Return the distribution of a word. Reads up to `SAMPLED_PAIRS` pairs, evenly spaced in a large store."""
     state = transaction.state()
     last, stored = state.last_pair_id, sum(state.pairs().values())
     sample_size = min(last, SAMPLED_PAIRS)
@@ -144,17 +136,17 @@ def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
     if settings.word_parts:
         words = f"replace(replace({words}, ' {PART_MARK}', '{PART_MARK}'), '{PART_MARK} ', '{PART_MARK}')"
     text = f"' ' || {words} || ' '"
-    # Not LIKE, which ignores case in SQLite.
+    # Compare by replace, because LIKE ignores case in SQLite.
     return f"replace({text}, :word, '') <> {text}"
 
 
 def _attach_parts(token: str) -> str:
-    """Return a word, given as its parts, without spaces between them, with a space at each end."""
+    """Join the parts of a word, and add a space at each end."""
     return f" {token} ".replace(f" {PART_MARK}", PART_MARK).replace(f"{PART_MARK} ", PART_MARK)
 
 
 def _count_pairs_with(transaction: ReadTransaction, side: str, token: str, last_pair: int) -> int | None:
-    """Return the number of pairs that contain a source word, from the word index; None without an index."""
+    """Return the number of pairs that contain the word, or None if its side has no word index."""
     if not _is_indexed(transaction, side):
         return None
     from hierogram.storage.pairs.pair_words import BLOCK_BITS
@@ -174,10 +166,7 @@ SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
 
 
 def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[PairRow]:
-    """Return the newest pairs that contain the word, newest first.
-
-    Source sides have a word index by blocks of pairs; otherwise reads the texts of the newest few thousand pairs.
-    """
+    """Return the newest pairs that contain the word. Without an index, searches only the newest pairs."""
     ids = (
         _latest_by_index(transaction, token, limit)
         if _is_indexed(transaction, side)
@@ -192,7 +181,7 @@ def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
 
 
 def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:
-    # Other readers need no numpy.
+    # Import the module only here, because it loads numpy, which other queries do not need.
     from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs
 
     rows = transaction.rows(

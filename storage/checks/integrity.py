@@ -6,6 +6,7 @@ Words and rules are compared in parts, so that memory does not grow with the sto
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -28,15 +29,14 @@ from hierogram.storage.pairs.pair_words import wrong_blocks
 from hierogram.storage.pairs.vocabulary import fold, known_words
 from hierogram.storage.records.columns import KeyRun, StoredRules
 
-_SHOWN = 5
-"""Number of rows that a message names."""
+_MAX_SHOWN = 5
 
 _ROWS_PER_FETCH = 10_000
 _WORDS_AT_ONCE = 200_000
-_NOTED_AT_ONCE = 1 << 20
+_ENTRIES_AT_ONCE = 1 << 20
 
-# Problems, and the queries that find their rows; the first column names a row.
-_OFFENDERS = {
+# Queries of inconsistent rows by problem. The first column identifies a row.
+_PROBLEM_QUERIES = {
     "pairs without a corpus": """
         SELECT p.id FROM sentence_pairs AS p
          WHERE NOT EXISTS (SELECT 1 FROM corpora AS c WHERE c.id = p.corpus_id)""",
@@ -47,14 +47,14 @@ _OFFENDERS = {
     "derivations without a pair": """
         SELECT d.pair_id FROM derivations AS d
          WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = d.pair_id)""",
-    "pairs whose state and derivation disagree (a pair has one unless it is waiting or unaligned)": """
+    "pairs whose state and derivation disagree (only waiting and unaligned pairs have no derivation)": """
         SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
          WHERE (p.state IN ('waiting', 'unaligned')) <> (d.pair_id IS NULL)""",
-    "pairs whose state and alignment disagree (a pair has one unless it is unaligned)": """
+    "pairs whose state and alignment disagree (only unaligned pairs have no alignment)": """
         SELECT p.id FROM sentence_pairs AS p
          WHERE (p.state = 'unaligned') <> (p.aligned_by = 'none')
             OR (p.aligned_by = 'none' AND p.alignment <> '')""",
-    "pairs that the aligner has aligned without links": """
+    "pairs that the aligner has aligned, but that have no row in the table pair_links": """
         SELECT p.id FROM sentence_pairs AS p
          WHERE p.aligned_by = 'aligner' AND NOT EXISTS (SELECT 1 FROM pair_links AS l WHERE l.pair_id = p.id)""",
     "links without a pair, or of a pair without an alignment": """
@@ -65,7 +65,7 @@ _OFFENDERS = {
           LEFT JOIN sentence_pairs AS p ON p.id = h.pair_id LEFT JOIN link_corrections AS c ON c.pair_id = h.pair_id
          WHERE p.id IS NULL OR c.pair_id IS NULL OR h.source < 0 OR h.source >= p.source_length
             OR h.target < 0 OR h.target >= p.target_length""",
-    "superfluous rows in the table link_corrections, without human links and pending work": """
+    "superfluous rows in the table link_corrections, without human links or pending changes": """
         SELECT c.pair_id FROM link_corrections AS c
          WHERE c.applied_version > c.version OR (c.applied_version = c.version
            AND NOT EXISTS (SELECT 1 FROM human_links AS h WHERE h.pair_id = c.pair_id))""",
@@ -91,7 +91,7 @@ _OFFENDERS = {
     "withdrawn pairs that are still stored, or pending withdrawals of missing pairs": """
         SELECT w.pair_id FROM withdrawals AS w LEFT JOIN sentence_pairs AS p ON p.id = w.pair_id
          WHERE (w.done_at IS NULL) <> (p.id IS NOT NULL)""",
-    "pairs with only one of derivation and position of resampling": """
+    "pairs with a derivation but without a row in the table pair_positions, or the reverse": """
         SELECT d.pair_id FROM derivations AS d
          WHERE NOT EXISTS (SELECT 1 FROM pair_positions AS v WHERE v.pair_id = d.pair_id)
         UNION ALL SELECT v.pair_id FROM pair_positions AS v
@@ -102,7 +102,7 @@ _OFFENDERS = {
     "schedule restarts of missing pairs": """
         SELECT r.pair_id FROM schedule_restarts AS r
          WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = r.pair_id)""",
-    "ingest batches with more stored rejected lines than rejected lines counted": """
+    "ingest batches that count fewer rejected lines than the table rejected_lines contains": """
         SELECT b.id FROM ingest_batches AS b
           JOIN (SELECT batch_id, sum(last_line - line + 1) AS kept FROM rejected_lines GROUP BY batch_id) AS r
             ON r.batch_id = b.id
@@ -138,15 +138,17 @@ _LAST_IDS = {
 
 
 def table_problems(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
-    """Return problems between the tables of a readable database; `report` receives all rules by range of ids."""
+    """Return the inconsistencies between the tables. `report` receives all rules by range of ids."""
     return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, report)]
 
 
 def _wrong_rows(connection: Connection) -> Iterator[str]:
-    for what, query in _OFFENDERS.items():
-        number = connection.execute(text(f"SELECT count(*) FROM ({query}) AS offenders")).scalar_one()
+    for problem, query in _PROBLEM_QUERIES.items():
+        number = connection.execute(text(f"SELECT count(*) FROM ({query}) AS wrong_rows")).scalar_one()
         if number:
-            yield _problem(what, number, connection.execute(text(f"{query} ORDER BY 1 LIMIT {_SHOWN}")).scalars())
+            yield _message(
+                problem, number, connection.execute(text(f"{query} ORDER BY 1 LIMIT {_MAX_SHOWN}")).scalars()
+            )
     try:
         check(read_settings(connection))
     except OptionError as error:
@@ -177,7 +179,7 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
 
 
 _WORD = np.dtype([("stored", np.bool_), ("number", np.int64), ("count", np.int64)])
-"""Word: its id, or its index in the order of first occurrence if it was counted; and its count."""
+"""Word of the vocabulary (`stored`) or of the pairs: its id or its index by first occurrence, and its count."""
 _ENTRY = np.dtype([("run", np.int32), ("fingerprint", np.uint32), ("rule", np.int64)])
 """Entry of the index of rules by key, with the number of its run."""
 
@@ -187,9 +189,9 @@ def word_differences(
 ) -> tuple[list[tuple[int, str, int]], list[tuple[str, str, int]], list[tuple[int, str, str]]]:
     """Compare the vocabulary's counts with the tokens of pairs, and its folded forms with its words.
 
-    Returns (id, name, correct count) of words with a wrong count; (side, token, count) of words missing from the
-    vocabulary in the order of first occurrence, source sides first; and (id, name, correct form) of words with a wrong
-    folded form.
+    Returns three lists: (id, name, correct count) of words with a wrong count, (side, token, count) of words missing
+    from the vocabulary, and (id, name, correct form) of words with a wrong folded form. Missing words are in the order
+    of first occurrence, source words first.
     """
     wrong: list[tuple[int, str, int]] = []
     missing: list[tuple[int, str, str, int]] = []
@@ -211,19 +213,19 @@ def word_differences(
             numbers, [texts] = words.read(first, last)
             stored: dict[bytes, tuple[int, int]] = {}
             counted: dict[bytes, tuple[int, int]] = {}
-            for name, (of_store, number, count) in zip(split_blobs(texts), numbers.tolist(), strict=True):
-                if of_store:
+            for name, (is_stored, number, count) in zip(split_blobs(texts), numbers.tolist(), strict=True):
+                if is_stored:
                     stored[name] = number, count
                 else:
                     first_row, before = counted.get(name, (number, 0))
                     counted[name] = first_row, before + count
             for name, (word_id, count) in stored.items():
-                _, right = counted.pop(name, (0, 0))
-                if right != count:
-                    side, token = _word_of(name)
-                    wrong.append((word_id, f"{token} ({side})", right))
-            missing += [(first_row, *_word_of(name), count) for name, (first_row, count) in counted.items()]
-    # Indices count per side.
+                _, correct_count = counted.pop(name, (0, 0))
+                if correct_count != count:
+                    side, token = _split_name(name)
+                    wrong.append((word_id, f"{token} ({side})", correct_count))
+            missing += [(first_row, *_split_name(name), count) for name, (first_row, count) in counted.items()]
+    # Sort by side first, because each side has its own order of first occurrence.
     missing.sort(key=lambda word: (word[1] != SOURCE, word[0]))
     return sorted(wrong), [(side, token, count) for _, side, token, count in missing], unfolded
 
@@ -251,7 +253,7 @@ def _spill_words(words: Spill, names: Sequence[tuple[str, str]], rows: Sequence[
     words.add(slices[order], np.array(rows, _WORD)[order], texts)
 
 
-def _word_of(name: bytes) -> tuple[str, str]:
+def _split_name(name: bytes) -> tuple[str, str]:
     side, _, token = name.decode().partition(" ")
     return side, token
 
@@ -259,8 +261,8 @@ def _word_of(name: bytes) -> tuple[str, str]:
 class WrongIndexes(NamedTuple):
     """Ids of rules with wrong index entries, ascending.
 
-    `orphans` do not exist but have word entries; `wrong` have word entries that differ from their words; `unfound` are
-    not found by their keys; `gone` are found by keys but do not exist or have other keys.
+    `orphans` have word entries but do not exist, `wrong` have wrong word entries, `unfound` are missing from the key
+    index, and `gone` are in the key index but do not exist or have other keys.
     """
 
     orphans: list[int]
@@ -270,66 +272,62 @@ class WrongIndexes(NamedTuple):
 
 
 def index_differences(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
-    """Compare the word entries of rules, and the index of rules by key, with the rules, which `report` receives."""
-    last_noted, last_word = (
+    """Compare the word index and the key index of rules with the rules. `report` receives all rules."""
+    last_indexed, last_word = (
         connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
         for column, table in (("rule_id", "rule_words"), ("id", "vocabulary"))
     )
     last_stored = read_last_id(connection)
-    last_rule = max(last_noted, last_stored)
+    last_rule = max(last_indexed, last_stored)
     width = max(IDS_PER_RANGE, -(-(last_rule + 1) // SLICES))
     wrong_indexes = WrongIndexes([], [], [], [])
-    with open_spill(np.dtype(np.int64)) as noted, open_spill(_ENTRY) as entries:
-        word_of = _spill_noted_words(connection, noted, last_rule.bit_length(), width)
+    with open_spill(np.dtype(np.int64)) as word_entries, open_spill(_ENTRY) as key_entries:
+        largest_word = _spill_word_entries(connection, word_entries, last_rule.bit_length(), width)
         for number, run in enumerate(stored_runs(connection)):
-            _spill_run(entries, number, run, width)
-        # An id without entries.
-        unknown = 1 + max(last_word, word_of)
+            _spill_run(key_entries, number, run, width)
+        # Words missing from the vocabulary get an id that has no entries.
+        unknown = 1 + max(last_word, largest_word)
         for part in range(SLICES):
             first, end = part * width, (part + 1) * width
-            if first > last_stored and not noted.sizes[part] and not entries.sizes[part]:
+            if first > last_stored and not word_entries.sizes[part] and not key_entries.sizes[part]:
                 continue
             stored = stored_rules(connection, first - 1, min(end - 1, last_stored))
             report(stored)
-            words = RuleWords(read_notation(connection), _word_lookup(connection, unknown), last_rule)
-            of_words = _word_differences(words, stored, np.sort(noted.read(part, part + 1)[0]))
-            rows, _ = entries.read(part, part + 1)
+            words = RuleWords(read_notation(connection), partial(_look_up_words, connection, unknown), last_rule)
+            of_words = _word_differences(words, stored, np.sort(word_entries.read(part, part + 1)[0]))
+            rows, _ = key_entries.read(part, part + 1)
             of_keys = compare_runs(_iterate_runs(rows), stored.ids, stored.rules.keys)
-            for every, numbers in zip(wrong_indexes, (*of_words, *of_keys), strict=True):
-                every += numbers
+            for rule_ids, found in zip(wrong_indexes, (*of_words, *of_keys), strict=True):
+                rule_ids += found
     return wrong_indexes
 
 
-def _word_lookup(connection: Connection, unknown: int) -> Callable[[str, Iterable[str]], dict[str, int]]:
-    """Return a function that finds the ids of words; `unknown` for words missing from the vocabulary."""
-
-    def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
-        ids_by_token = dict.fromkeys(tokens, unknown)
-        known = known_words(connection, ids_by_token)[side]
-        return ids_by_token | {token: word.id for token, word in known.items()}
-
-    return look_up
+def _look_up_words(connection: Connection, unknown: int, side: str, tokens: Iterable[str]) -> dict[str, int]:
+    """Return the ids of words. Words missing from the vocabulary get the id `unknown`."""
+    ids_by_token = dict.fromkeys(tokens, unknown)
+    known = known_words(connection, ids_by_token)[side]
+    return ids_by_token | {token: word.id for token, word in known.items()}
 
 
-def _spill_noted_words(connection: Connection, noted: Spill, bits: int, width: int) -> int:
-    """Spill the word entries of rules by ranges of rules; returns the largest word id."""
-    # Word id and rule id in one number, as `RuleWords` packs them.
+def _spill_word_entries(connection: Connection, word_entries: Spill, bits: int, width: int) -> int:
+    """Spill the word entries of rules by ranges of rules. Returns the largest word id."""
+    # Pack word id and rule id into one number, as `RuleWords` does.
     numbers = iter(connection.scalars(_streamed(f"SELECT word_id << {bits} | rule_id FROM rule_words")))
     largest = 0
-    while len(chunk := np.fromiter(islice(numbers, _NOTED_AT_ONCE), np.int64)):
+    while len(chunk := np.fromiter(islice(numbers, _ENTRIES_AT_ONCE), np.int64)):
         slices = np.minimum((chunk & ((1 << bits) - 1)) // width, SLICES - 1)
         order = np.argsort(slices, kind="stable")
-        noted.add(slices[order], chunk[order])
+        word_entries.add(slices[order], chunk[order])
         largest = max(largest, int(chunk.max()) >> bits)
     return largest
 
 
 def _spill_run(entries: Spill, number: int, run: KeyRun, width: int) -> None:
-    for first in range(0, len(run.rule_ids), _NOTED_AT_ONCE):
-        ids = run.rule_ids[first : first + _NOTED_AT_ONCE]
+    for first in range(0, len(run.rule_ids), _ENTRIES_AT_ONCE):
+        ids = run.rule_ids[first : first + _ENTRIES_AT_ONCE]
         rows = np.empty(len(ids), _ENTRY)
         rows["run"], rows["rule"] = number, ids
-        rows["fingerprint"] = run.fingerprints[first : first + _NOTED_AT_ONCE]
+        rows["fingerprint"] = run.fingerprints[first : first + _ENTRIES_AT_ONCE]
         slices = np.minimum(np.abs(ids) // width, SLICES - 1)
         order = np.argsort(slices, kind="stable")
         entries.add(slices[order], rows[order])
@@ -341,14 +339,16 @@ def _iterate_runs(entries: NDArray[Any]) -> Iterator[tuple[int, KeyRun]]:
         yield number, make_run(of_run["fingerprint"], of_run["rule"])
 
 
-def _word_differences(words: RuleWords, stored: StoredRules, noted: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+def _word_differences(
+    words: RuleWords, stored: StoredRules, word_entries: NDArray[np.int64]
+) -> tuple[list[int], list[int]]:
     """Return the ids of missing rules with word entries, and of rules with wrong word entries, ascending."""
-    # Rules with fewer expected uses need no word entries, and keep those they had.
+    # Also check rules that have entries without need: a rule keeps its entries when its expected uses decrease.
     by_words = is_indexed_by_words(stored.rules.count, stored.rules.expected_uses)
-    needed = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(noted)))
-    sides = {SOURCE: stored.rules.source.at(needed), TARGET: stored.rules.target.at(needed)}
-    entries = words.find(sides, stored.ids[needed])
-    differing = distinct(words.rule_ids(np.setxor1d(entries, noted, assume_unique=True)))
+    checked = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(word_entries)))
+    sides = {SOURCE: stored.rules.source.at(checked), TARGET: stored.rules.target.at(checked)}
+    correct_entries = words.find(sides, stored.ids[checked])
+    differing = distinct(words.rule_ids(np.setxor1d(correct_entries, word_entries, assume_unique=True)))
     is_stored = np.isin(differing, stored.ids)
     return differing[~is_stored].tolist(), differing[is_stored].tolist()
 
@@ -367,13 +367,13 @@ def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]
         "rules missing from the key index": wrong.unfound,
         "key index entries of deleted rules, or with wrong keys": wrong.gone,
     }
-    for what, names in problems.items():
+    for problem, names in problems.items():
         if names:
-            yield _problem(what, len(names), names[:_SHOWN])
+            yield _message(problem, len(names), names[:_MAX_SHOWN])
 
 
-def _problem(what: str, number: int, first: Iterable[object]) -> str:
-    return f"{number} {what}: {', '.join(map(str, first))}{', …' if number > _SHOWN else ''}"
+def _message(problem: str, number: int, first: Iterable[object]) -> str:
+    return f"{number} {problem}: {', '.join(map(str, first))}{', …' if number > _MAX_SHOWN else ''}"
 
 
 def _streamed(query: str) -> TextClause:

@@ -27,7 +27,7 @@ from hierogram.storage.schema.tables import rules, store_state, vocabulary
 
 _RULES_AT_ONCE = 10_000
 
-# An unaligned pair has no derivation, and an aligned pair without a derivation is waiting.
+# Correct states: an unaligned pair has no derivation, and an aligned pair without a derivation is waiting.
 _INCONSISTENT_PAIRS = """
     SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
      WHERE (p.aligned_by = 'none' AND (p.state <> 'unaligned' OR d.pair_id IS NOT NULL))
@@ -49,7 +49,7 @@ _REFERENCED_IDS = (
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_history"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM reported_rules"),
 )
-"""Ids in other tables of rows that may no longer exist."""
+"""Largest ids in tables that may refer to deleted words and rules."""
 
 _RECOUNT_TOTALS = (
     """UPDATE corpora SET pairs = f.number
@@ -72,67 +72,67 @@ _RECOUNT_TOTALS = (
 
 
 class Repair:
-    """Repair within one transaction, from `Store.repairing`. Call the methods in order."""
+    """Steps of a repair within one transaction, see `Store.repairing`. Call the methods in order."""
 
     def __init__(self, transaction: WriteTransaction) -> None:
         self._transaction = transaction
         self._connection = transaction.connection
         self._before = asdict(transaction.state)
-        # Cached rows may no longer exist.
+        # Forget cached words, because they may no longer exist.
         for words in transaction.seen_words.values():
             words.clear()
 
     def release_damaged_pairs(self) -> int:
-        """Return pairs that were set aside as damaged to sampling; returns their number."""
-        return self._changed("DELETE FROM damaged_pairs")
+        """Delete the marks of damaged pairs, so that they are sampled again. Returns their number."""
+        return self._execute("DELETE FROM damaged_pairs")
 
     def repair_states(self) -> tuple[list[int], int, int]:
         """Make every pair's state, derivation and resampling position agree.
 
-        Returns the pairs that start again, the number of pairs with a derivation that were marked as waiting, and the
-        number of missing or superfluous rows of `pair_positions` and of scores.
+        Returns the restarted pairs, the number of pairs that were marked as unaligned or waiting despite a derivation,
+        and the number of missing or superfluous rows of `pair_positions` and `pair_scores`.
         """
-        # Do not reuse ids that other tables mention.
+        # Raise the last ids, so that ids in other tables are not reused.
         state = self._transaction.state
         referenced_ids = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _REFERENCED_IDS]
         for name, number in (*largest_ids(self._connection).items(), *referenced_ids):
             setattr(state, name, max(number, getattr(state, name)))
         inconsistent_pairs = list(self._connection.scalars(text(_INCONSISTENT_PAIRS)))
         self.restart(inconsistent_pairs)
-        resumed = self._changed(_RESUME_SAMPLING)
-        return inconsistent_pairs, resumed, sum(self._changed(statement) for statement in _REPAIR_POSITIONS)
+        resumed = self._execute(_RESUME_SAMPLING)
+        return inconsistent_pairs, resumed, sum(self._execute(statement) for statement in _REPAIR_POSITIONS)
 
     def restart(self, pair_ids: Sequence[int]) -> None:
-        """Delete the derivations and samples of the pairs, which are then sampled or aligned again."""
+        """Delete the derivations and samples of the pairs, so that they are sampled or aligned again."""
         if not pair_ids:
             return
         stage_ids(self._transaction, pair_ids)
         count_restarts(self._transaction)
         delete_staged(self._transaction, "rule_pairs", "indexed_pairs", "derivations", "pair_positions")
-        self._changed(
+        self._execute(
             "UPDATE sentence_pairs SET stage = 0, sweep = 0,"
             " state = CASE WHEN aligned_by = 'none' THEN 'unaligned' ELSE 'waiting' END"
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
 
     def reset_alignments(self, pair_ids: Sequence[int]) -> None:
-        """Delete the alignments, links and derivations of the pairs, which are then aligned again."""
+        """Delete the alignments, links and derivations of the pairs, so that they are aligned again."""
         if not pair_ids:
             return
         self.restart(pair_ids)
         delete_staged(self._transaction, "pair_links")
         # Mark human links as pending, so that they are applied when the pairs are aligned again.
-        self._changed(
+        self._execute(
             "UPDATE link_corrections SET applied_version = version - 1 WHERE pair_id IN (SELECT id FROM staged_ids)"
         )
-        self._changed(
+        self._execute(
             "UPDATE sentence_pairs SET alignment = '', link_probabilities = NULL, aligned_by = 'none',"
             " state = 'unaligned'"
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
 
     def reset_links(self, pair_ids: Sequence[int]) -> list[int]:
-        """Delete the aligner's links of the pairs. Returns the pairs aligned by them, which are aligned again."""
+        """Delete the aligner's links of the pairs. Returns the pairs that must be aligned again."""
         stage_ids(self._transaction, pair_ids)
         delete_staged(self._transaction, "pair_links")
         aligned = text(
@@ -151,11 +151,11 @@ class Repair:
         missing_rows: NDArray[np.int64],
         unused_ids: NDArray[np.int64],
     ) -> None:
-        """Replace the rules by a recount. Raises `RuleKeyCollisionError` if two of them have the same key.
+        """Correct the rules by a recount. Raises `RuleKeyCollisionError` if two rules have the same key.
 
-        `wrong_ids` int64[m] are stored rules with wrong counts, sides or columns, `wrong_rows` int64[m] their rows in
-        `recount`; `missing_rows` int64[k] are rows of rules that are not stored; `unused_ids` int64[l] are ids of
-        unused rules.
+        `wrong_ids` int64[m] are the ids of stored rules with wrong columns, and `wrong_rows` int64[m] their rows in
+        `recount`. `missing_rows` int64[k] are the rows of rules that are not stored, `unused_ids` int64[l] the ids of
+        rules that are not in `recount`.
         """
         deleted_ids = np.concatenate((wrong_ids, unused_ids))
         if len(deleted_ids):
@@ -168,17 +168,17 @@ class Repair:
         if len(rows):
             insert_rules(self._transaction, merge_deltas(recount), rows, np.concatenate((wrong_ids, new_ids)))
         if len(deleted_ids) or len(rows):
-            # Learning and daemons index pairs by their rules again.
+            # Clear the index of pairs by rule, which learning and daemons fill again.
             for table in ("rule_pairs", "indexed_pairs"):
-                self._changed(f"DELETE FROM {table}")
-            self._changed("DELETE FROM reported_rules WHERE rule_id NOT IN (SELECT id FROM rules)")
+                self._execute(f"DELETE FROM {table}")
+            self._execute("DELETE FROM reported_rules WHERE rule_id NOT IN (SELECT id FROM rules)")
 
     def repair_aligner(self, change: AlignerChange) -> None:
         """Add missing counts of the aligner."""
         add_aligner_counts(self._transaction, change)
 
     def repair_indexes(self) -> tuple[int, int, int, int]:
-        """Rebuild the indexes. Returns the numbers of wrong words, rules by words, blocks, rules by keys."""
+        """Repair the indexes. Returns the numbers of wrong words, rules by word, blocks of pairs, and rules by key."""
         miscounted, missing, unfolded = word_differences(self._connection)
         self._transaction.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
         self._connection.execute(
@@ -215,19 +215,16 @@ class Repair:
         return len(wrong_words) + len(missing), len(reindexed), len(blocks), len(by_keys)
 
     def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Recompute the totals.
-
-        Returns the number of wrong corpora and batches, and the changed totals of the store, each before and after.
-        """
-        corrected = sum(self._changed(statement) for statement in _RECOUNT_TOTALS)
+        """Recompute totals. Returns the number of corrected rows, and store totals as (before, after)."""
+        corrected = sum(self._execute(statement) for statement in _RECOUNT_TOTALS)
         state = self._transaction.state
         for name, number in counted_totals(self._connection).items():
             setattr(state, name, number)
         after = asdict(state)
-        # Later reads within this transaction must see them.
+        # Write the totals now, because later reads within this transaction must see them.
         self._connection.execute(update(store_state).values(**after))
         before = self._before
         return corrected, {name: (before[name], after[name]) for name in after if before[name] != after[name]}
 
-    def _changed(self, statement: str) -> int:
+    def _execute(self, statement: str) -> int:
         return self._connection.execute(text(statement)).rowcount

@@ -1,6 +1,6 @@
-"""Rows spilled to a temporary file and read back in parts, so that any number can be compared.
+"""Rows spilled to a temporary file and read back in parts, so that any number of rows can be compared.
 
-Rows that must be compared have the same slice: a number below `SLICES` derived from their key, text or id. A part is a
+Rows that must be compared have the same slice, a number below `SLICES` derived from their key, text or id. A part is a
 range of slices. Memory holds one part, and 4 kB per added batch.
 """
 
@@ -19,11 +19,10 @@ SLICES = 1 << 10
 _LENGTH = np.dtype(np.int32)
 
 Rows = NDArray[Any]
-"""An array of records, or of numbers."""
 
 
 class _Chunk(NamedTuple):
-    """Batch of spilled rows: its offset in the file, and the first row and the first text byte of each slice."""
+    """Batch of spilled rows: its offset in the file, and the first row and first text byte of each slice."""
 
     start: int
     rows: NDArray[np.uint32]
@@ -32,13 +31,13 @@ class _Chunk(NamedTuple):
 
 @contextmanager
 def open_spill(kind: np.dtype[Any], texts: int = 0) -> Iterator["Spill"]:
-    """Open temporary rows of one kind with a number of texts each, deleted at the end."""
+    """Open a temporary file for rows of one dtype, each with a number of texts. The file is deleted on exit."""
     with tempfile.TemporaryFile(prefix="hierogram-") as file:
         yield Spill(file, kind, texts)
 
 
 class Spill:
-    """Temporary rows of one kind in a file, each with the same number of texts."""
+    """Rows of one dtype in a temporary file, each with the same number of texts."""
 
     def __init__(self, file: BufferedRandom, kind: np.dtype[Any], texts: int) -> None:
         self._file = file
@@ -60,7 +59,7 @@ class Spill:
         self._chunks.append(_Chunk(start, bounds.astype(np.uint32), ends))
 
     def read(self, first: int, last: int) -> tuple[Rows, list[Blobs]]:
-        """Return the rows of slices first to last - 1 and their texts, in the order of insertion."""
+        """Return the rows of the slices `first` to `last` - 1 and their texts, in the order of insertion."""
         size = int(self.sizes[first:last].sum())
         rows = np.empty(size, self._kind)
         lengths = np.zeros((self._texts, size + 1), np.int64)
@@ -70,22 +69,22 @@ class Spill:
             begin, number = int(chunk.rows[first]), int(chunk.rows[last]) - int(chunk.rows[first])
             if not number:
                 continue
-            every, offset = int(chunk.rows[-1]), chunk.start
+            chunk_size, offset = int(chunk.rows[-1]), chunk.start
             self._read(offset + begin * self._kind.itemsize, rows[done : done + number])
-            offset += every * self._kind.itemsize
+            offset += chunk_size * self._kind.itemsize
             for k, bounds in enumerate(chunk.texts):
                 row_lengths = np.empty(number, _LENGTH)
                 self._read(offset + begin * _LENGTH.itemsize, row_lengths)
                 lengths[k, done + 1 : done + number + 1] = row_lengths
-                offset += every * _LENGTH.itemsize
+                offset += chunk_size * _LENGTH.itemsize
                 content = np.empty(int(bounds[last]) - int(bounds[first]), np.uint8)
                 self._read(offset + int(bounds[first]), content)
                 contents[k].append(content)
                 offset += int(bounds[-1])
             done += number
-        none = np.zeros(0, np.uint8)
+        empty = np.zeros(0, np.uint8)
         texts = [
-            Blobs(np.concatenate([none, *content]), np.cumsum(ends))
+            Blobs(np.concatenate([empty, *content]), np.cumsum(ends))
             for content, ends in zip(contents, lengths, strict=True)
         ]
         return rows, texts
@@ -99,7 +98,7 @@ class Spill:
 
 
 def slice_ranges(spills: Sequence[Spill], max_rows: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of slices with up to `max_rows` rows, at least one slice each."""
+    """Yield ranges of slices with up to `max_rows` rows. A larger slice is a range of its own."""
     sizes = np.sum([spill.sizes for spill in spills], axis=0).tolist()
     first = count = 0
     for number, size in enumerate(sizes):

@@ -1,4 +1,4 @@
-"""Backups: a consistent copy of an SQLite store while others write; commands for Postgres."""
+"""Backups: consistent copies of SQLite stores in use, and backup commands for Postgres."""
 
 import os
 import shlex
@@ -17,11 +17,7 @@ _PAGES_PER_STEP = 4_096
 
 
 def back_up(connection: Connection, target: Path, report: Callable[[int, int], None] | None = None) -> int:
-    """Copy the state that the connection's transaction sees to a file, atomically; returns its size in bytes.
-
-    SQLite's online backup restarts when another connection writes, but not here, because the transaction holds one
-    state.
-    """
+    """Copy the state that the connection's transaction sees to a file, atomically. Returns its size in bytes."""
     source = connection.connection.driver_connection
     if not isinstance(source, sqlite3.Connection):
         raise StoreError("only SQLite stores can be copied to a file: use pg_dump for a store on Postgres")
@@ -54,8 +50,9 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
             report(page * (total - remaining), page * total)
 
     with closing(sqlite3.connect(file, isolation_level=None)) as copy:
+        # The open transaction of `source` keeps the backup from restarting when another connection writes.
         source.backup(copy, pages=_PAGES_PER_STEP, progress=report_pages)
-        # The copy is one file, without a log and without a lease.
+        # Make the copy one file without a log. Delete the lease, because no process writes to the copy.
         copy.execute("PRAGMA journal_mode=DELETE").close()
         copy.execute("DELETE FROM leases WHERE name = 'grammar'").close()
         problems = [line for (line,) in copy.execute("PRAGMA integrity_check")]

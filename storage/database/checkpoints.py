@@ -1,7 +1,7 @@
-"""Checkpoints: an SQLite store's log is synced after a commit, and copied into the database file.
+"""Checkpoints of an SQLite store: sync the log after a commit, and copy the log into the database file.
 
-A background thread does both, so that no commit of the sampler waits for the disk or copies pages. Users may move or
-delete a log without its file, so it must not hold commits for long.
+A background thread does both, so that commits of the sampler do not wait for the disk. The log is copied soon, because
+users may move or delete the log without the database file, and would lose its commits.
 """
 
 import os
@@ -13,28 +13,28 @@ from threading import Lock, Thread, Timer
 
 from hierogram.storage.exceptions import StoreUnavailableError
 
-_ROWS = 60_000
-"""Changed rows between two copies: few enough that a commit rarely copies the log itself."""
+_MAX_ROWS = 60_000
+"""Number of changed rows between two copies, so low that commits rarely copy the log themselves."""
 
 _FIRST_ROWS = 1_000
-"""Changed rows before the first copy, doubled for each later one, up to `_ROWS`."""
+"""Number of changed rows before the first copy. The number doubles with each copy, up to `_MAX_ROWS`."""
 
 _SOON_SECONDS = 1.0
 _SOON_BYTES = 4 << 20
-"""Maximum growth of a log since the last copy for copying it soon after a commit."""
+"""Growth of the log in bytes up to which the log is copied `_SOON_SECONDS` after a commit."""
 
-_SECONDS = 30.0
-"""Seconds after which any commit is copied."""
+_MAX_SECONDS = 30.0
+"""Maximum number of seconds between a commit and its copy."""
 
-_LOG_BYTES = 32 << 20
-"""Maximum growth of the log between two copies in bytes; it grows while it cannot restart."""
+_MAX_GROWTH = 32 << 20
+"""Growth of the log in bytes above which the log is copied at once."""
 
-_COPIES = 8
-"""Maximum number of consecutive copies while others commit."""
+_MAX_COPIES = 8
+"""Maximum number of consecutive copies while other connections commit."""
 
 
 def wal_bytes(path: str) -> int:
-    """Return the size of a database file's log in bytes; 0 without a log."""
+    """Return the size of a database file's log in bytes, or 0 if the log does not exist."""
     try:
         return os.stat(f"{path}-wal").st_size
     except OSError:
@@ -42,16 +42,15 @@ def wal_bytes(path: str) -> int:
 
 
 class Checkpoints:
-    """Syncs the log of a database file and copies it into the file from time to time, driven by commits."""
+    """Background thread that syncs the log of a database file and copies the log into the file."""
 
     def __init__(self, path: str, check: Callable[[], None] = lambda: None) -> None:
         self._path = path
         self._check = check
         """Callback that raises `StoreUnavailableError` if the path is not the store's."""
-        self._copied = 0
-        """Number of copies so far."""
-        self._when = time.monotonic()
-        self._size = 0
+        self._copies = 0
+        self._copied_at = time.monotonic()
+        self._copied_size = 0
         self._lock = Lock()
         self._thread: Thread | None = None
         self._timer: Timer | None = None
@@ -60,24 +59,24 @@ class Checkpoints:
         self._must_sync = False
 
     def committed(self, driver: sqlite3.Connection, *, synced: bool) -> None:
-        """Record a commit of the connection, `synced` if it is on the disk; starts the work that is due."""
+        """Record a commit, and start the work that is due. `synced` is True if the commit is on the disk."""
         changes = driver.total_changes
         with self._lock:
             if changes < self._changes:
-                # Counters start at 0 for each connection.
+                # This is another connection, and each connection counts its changes from 0.
                 self._changes = 0
             size, now = wal_bytes(self._path), time.monotonic()
-            many_changes = changes - self._changes >= min(_FIRST_ROWS << min(self._copied, 16), _ROWS)
-            if many_changes or now - self._when >= _SECONDS or size - self._size >= _LOG_BYTES:
+            many_changes = changes - self._changes >= min(_FIRST_ROWS << min(self._copies, 16), _MAX_ROWS)
+            if many_changes or now - self._copied_at >= _MAX_SECONDS or size - self._copied_size >= _MAX_GROWTH:
                 self._must_copy = True
-                self._changes, self._when, self._size = changes, now, size
-                self._copied += 1
-            self._size = min(self._size, size)
+                self._changes, self._copied_at, self._copied_size = changes, now, size
+                self._copies += 1
+            self._copied_size = min(self._copied_size, size)
             self._must_sync |= not synced
             if self._must_copy or self._must_sync:
                 self._start_work()
             if not self._must_copy and self._timer is None:
-                self._start_timer(_SOON_SECONDS if size - self._size <= _SOON_BYTES else _SECONDS)
+                self._start_timer(_SOON_SECONDS if size - self._copied_size <= _SOON_BYTES else _MAX_SECONDS)
 
     def copy(self) -> None:
         """Copy the log into the file now, as far as readers allow."""
@@ -85,7 +84,7 @@ class Checkpoints:
         self._copy()
 
     def close(self) -> None:
-        """Wait until no work is due. Does not wait for copies that are due later."""
+        """Wait for work in progress, and cancel copies that are due later."""
         with self._lock:
             thread, timer, self._timer = self._thread, self._timer, None
         if timer is not None:
@@ -97,7 +96,7 @@ class Checkpoints:
         if self._thread is not None and self._thread.is_alive():
             return
         thread = Thread(target=self._work, name="hierogram-checkpoint")
-        # If no thread can be started, the commit is still valid; the next one retries.
+        # Ignore the error if no thread can start, because the commit is valid and the next commit retries.
         with suppress(RuntimeError):
             thread.start()
             self._thread = thread
@@ -115,7 +114,7 @@ class Checkpoints:
                 return
             self._timer = None
             self._must_copy = True
-            self._when, self._size = time.monotonic(), wal_bytes(self._path)
+            self._copied_at, self._copied_size = time.monotonic(), wal_bytes(self._path)
             self._start_work()
 
     def _work(self) -> None:
@@ -126,9 +125,9 @@ class Checkpoints:
                 if not (copy or sync):
                     self._thread = None
                     return
-            # A failure loses nothing: the next commit that syncs or copies raises the error.
+            # Ignore errors, because they lose nothing, and the next commit that syncs or copies raises them.
             with suppress(sqlite3.Error, OSError, StoreUnavailableError):
-                # Otherwise another file, or a new one, would be opened.
+                # If the file was deleted or replaced, opening its path would create or change another file.
                 self._check()
                 if copy:
                     self._copy()
@@ -136,18 +135,18 @@ class Checkpoints:
                     self._sync()
 
     def _copy(self) -> None:
-        # This syncs the log first. A log that was copied to its last page restarts with the next commit. If there is a
-        # commit during each copy, it grows until a commit copies it all.
+        # A checkpoint syncs the log first. The log can restart only if all its pages were copied, so repeat the copy
+        # if there was a commit during it.
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             before = -1
-            for _ in range(_COPIES):
+            for _ in range(_MAX_COPIES):
                 _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 if pages == before:
                     break
                 before = pages
 
     def _sync(self) -> None:
-        # SQLite locks the database file and the log's index, not the log, so closing this descriptor frees no lock.
+        # Closing a descriptor frees the process's locks on its file, but SQLite does not lock the log.
         log = os.open(f"{self._path}-wal", os.O_RDWR)
         try:
             os.fsync(log)

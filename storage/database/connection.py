@@ -1,13 +1,13 @@
 """Engines, transactions and the lock that orders writers.
 
-A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`): reported data survive a power
-failure. A writer that can repeat its work may skip that wait on SQLite (`durable`): the commit reaches the disk a
+A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`), so stored data survive a power
+failure. A writer that can repeat its work may skip this wait on SQLite (`durable=False`). Its commit reaches the disk a
 moment later, after all commits before it. Every writer takes the store's one write lock (SQLite: BEGIN IMMEDIATE,
-Postgres: the row of `store_state`), so that writers queue instead of failing half-way and see each other's results.
+Postgres: the row of `store_state`), so that writers queue instead of failing half-way, and see each other's results.
 
-On SQLite, all writers of a process share one connection. SQLite discards a connection's page cache when another
-connection has written, and new rules are inserted at random places of the indexes: with a valid cache, a commit into a
-large store is about as fast as into a small one.
+On SQLite, all writers of a process share one connection, because SQLite discards the page cache of a connection when
+another connection has written. A commit inserts rules at random places of the indexes. With a valid cache, this takes
+about the same time in a large store as in a small store.
 """
 
 import os
@@ -38,16 +38,16 @@ from hierogram.storage.database.postgres import (
 )
 from hierogram.storage.database.untrusted_sql import IMMUTABLE, sqlite_address
 from hierogram.storage.exceptions import StoreRefusedError, StoreUnavailableError, StoreUrlError, install_extra
-from hierogram.storage.schema.tables import give_postgres_options
+from hierogram.storage.schema.tables import set_postgres_options
 
 SQLITE = "sqlite"
 POSTGRES = "postgresql"
 
-CACHE = "cache_mb"
+CACHE_MB = "cache_mb"
 """Query parameter of an SQLite store's URL: size of the writing connection's page cache in megabytes."""
 
 _DURABLE = "hierogram_durable"
-"""Option of a connection that writes: whether its commits wait for the disk."""
+"""Execution option of a writing connection: True if its commits wait for the disk."""
 _WRITER = "hierogram_writer"
 _CHECKPOINTS = "hierogram_checkpoints"
 _VALUE_ERROR_STATES = ("22", "23", "54")
@@ -61,15 +61,15 @@ _READER_BUSY_SECONDS = 10
 _BUSY_SECONDS = LOCK_SECONDS
 
 _OLDEST_SQLITE = (3, 35)
-"""First SQLite version with UPDATE … FROM."""
+"""First version of SQLite with UPDATE … FROM."""
 
 _LOCK_PAUSE_SECONDS = 0.02
 _SQLITE_PRAGMAS = (
     "synchronous=FULL",
     "foreign_keys=ON",
-    # 128 MB of pages, which a commit copies into the file unless `checkpoints` did so.
+    # Copy the log during a commit only if it has 128 MB of pages, because `checkpoints` normally copies it earlier.
     "wal_autocheckpoint=32768",
-    # Size to which a log is truncated when it restarts.
+    # Truncate the log to 64 MB when it restarts, because SQLite does not shrink it otherwise.
     "journal_size_limit=67108864",
 )
 _READING_CACHE_MB = 32
@@ -91,10 +91,10 @@ def parse_url(text: str) -> URL:
         if not url.database or url.database == ":memory:":
             raise StoreUrlError(f"{text!r} has no file name: expected a URL such as sqlite:///grammar.db")
         for name in url.query:
-            if name != CACHE:
-                raise StoreUrlError(f"unknown parameter {name!r} in the URL of the store: expected {CACHE}")
+            if name != CACHE_MB:
+                raise StoreUrlError(f"unknown parameter {name!r} in the URL of the store: expected {CACHE_MB}")
         if not _cache_size(url).isdecimal() or int(_cache_size(url)) < 1:
-            raise StoreUrlError(f"{text!r}: {CACHE} must be a number of megabytes >= 1, such as ?{CACHE}=64")
+            raise StoreUrlError(f"{text!r}: {CACHE_MB} must be a number of megabytes >= 1, such as ?{CACHE_MB}=64")
         return url.set(drivername="sqlite+pysqlite")
     if backend in (POSTGRES, "postgres"):
         if find_spec("psycopg") is None:
@@ -102,26 +102,26 @@ def parse_url(text: str) -> URL:
         url = url.set(drivername="postgresql+psycopg")
         check_parameters(url)
         return url
-    shown = re.sub(r"(//[^/:@]*:)[^@]*@", r"\1***@", text)
+    redacted = re.sub(r"(//[^/:@]*:)[^@]*@", r"\1***@", text)
     raise StoreUrlError(
-        f"{shown!r} is not a store: expected sqlite:///grammar.db, postgresql://user@host/database, or a path ending "
-        "in .db"
+        f"{redacted!r} is not the URL of a store: expected sqlite:///grammar.db, postgresql://user@host/database, or a "
+        "path ending in .db"
     )
 
 
 def _cache_size(url: URL) -> str:
-    value = url.query.get(CACHE, str(_WRITING_CACHE_MB))
+    value = url.query.get(CACHE_MB, str(_WRITING_CACHE_MB))
     return value if isinstance(value, str) else ""
 
 
 def hide_password(url: URL) -> str:
-    """Return the URL as given, without passwords."""
+    """Return the URL as text, without passwords."""
     redacted = url.set(drivername=url.get_backend_name()).difference_update_query(SECRETS)
     return redacted.render_as_string(hide_password=True)
 
 
 def sqlite_file(url: URL) -> Path | None:
-    """Return the file of an SQLite store; None for Postgres."""
+    """Return the file of an SQLite store, or None for Postgres."""
     return Path(url.database) if url.get_backend_name() == SQLITE and url.database else None
 
 
@@ -130,10 +130,11 @@ def make_engine(url: URL) -> Engine:
     if url.get_backend_name() == SQLITE:
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise StoreUnavailableError(
-                f"{hide_password(url)}: SQLite >= 3.35 is required, got {sqlite3.sqlite_version}"
+                f"{hide_password(url)}: SQLite >= 3.35 is required, but this Python has {sqlite3.sqlite_version}: use "
+                "another Python"
             )
         return _make_sqlite_engine(url)
-    give_postgres_options()
+    set_postgres_options()
     arguments, settings = connection_arguments(url), transaction_settings(url)
     engine = create_engine(url, pool_pre_ping=True, connect_args=arguments)
     event.listen(engine, "begin", lambda connection: set_locally(connection, settings))
@@ -143,10 +144,8 @@ def make_engine(url: URL) -> Engine:
 class _OpenFiles:
     """Identity of the database file and log that an engine has open.
 
-    SQLite keeps writing into a file that was renamed and into a log that was deleted: such commits are lost. So every
-    transaction checks, before it begins and before and after it commits, that device and inode of both are the same as
-    for the first connection. If only the log was deleted, earlier commits are in the deleted log, which is still open:
-    the connection copies them into the database file at once, in case the process is killed.
+    SQLite keeps writing to a renamed database file and to a deleted log, and these commits are lost. So every
+    transaction checks the device and inode of both files before it begins, and before and after it commits.
     """
 
     def __init__(self, url: URL) -> None:
@@ -171,15 +170,12 @@ class _OpenFiles:
             self._open -= 1
 
     def check(self, connection: Connection | None = None) -> None:
-        """Raise `StoreUnavailableError` if a file was deleted or replaced while it was open.
-
-        If the log was deleted, it is copied into the file through `connection`, which must not be in a transaction.
-        """
+        """Raise `StoreUnavailableError` if a file was deleted or replaced. `connection` copies a deleted log."""
         with self._lock:
             if self._open == 0:
                 return
             present = list(map(_inode, self._paths))
-            # A new store has a log only after its first statement.
+            # Record files that did not exist before, because a new store has a log only after its first statement.
             self._found = [before or now for before, now in zip(self._found, present, strict=True)]
             self._found_index = self._found_index or _inode(self._index)
             expected, index = self._found, self._found_index
@@ -187,7 +183,7 @@ class _OpenFiles:
             return
         remedy = "restore the file, and start again"
         if connection is not None and present[0] == expected[0] and self._copy_deleted_log(connection, index):
-            remedy = f"and start again; the commits in it were copied into {self._paths[0]}"
+            remedy = f"and start again (the commits in the log were copied into {self._paths[0]})"
         for path, before, now in zip(self._paths, expected, present, strict=True):
             if now != before:
                 change = "was deleted" if now is None else "was replaced"
@@ -197,7 +193,8 @@ class _OpenFiles:
                 )
 
     def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
-        """Copy all of a deleted log into the file, unless another process may have written it since. True if copied."""
+        """Copy a deleted log into the file unless another process may have written since. Returns True if copied."""
+        # Commits in the deleted log, which is still open, would be lost with this process.
         if wal_bytes(self._paths[1]) or _inode(self._index) not in (index, None):
             return False
         driver = connection.connection.driver_connection
@@ -209,7 +206,6 @@ class _OpenFiles:
 
 
 def _inode(path: str) -> tuple[int, int] | None:
-    """Return device and inode of a file; None if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:
@@ -218,7 +214,7 @@ def _inode(path: str) -> tuple[int, int] | None:
 
 
 class _ReadOnlyConnection(sqlite3.Connection):
-    """Connection to a file that is opened read-only; `seen` is the state of an immutable file."""
+    """Read-only connection. `seen` is the state of the file if it was opened as immutable, else None."""
 
     seen: tuple[int, int, int] | None = None
 
@@ -229,10 +225,7 @@ def _file_stat(file: str) -> tuple[int, int, int]:
 
 
 def make_read_only_engine(url: URL) -> Engine:
-    """Return an engine for an SQLite store whose connections cannot write. Opens no connection.
-
-    A connection to an immutable file is replaced when another process has written the file, or may write it.
-    """
+    """Return an engine for an SQLite store whose connections cannot write. Opens no connection."""
     file = str(sqlite_file(url))
 
     def connect() -> sqlite3.Connection:
@@ -249,10 +242,11 @@ def make_read_only_engine(url: URL) -> Engine:
         assert isinstance(connection, _ReadOnlyConnection)
         if connection.seen is None:
             return
+        # Replace a connection that assumes an immutable file if the file has changed or may change.
         if not sqlite_address(file).endswith(IMMUTABLE) or _file_stat(file) != connection.seen:
             raise DisconnectionError(f"{file} is being written")
 
-    engine = create_engine(url.difference_update_query([CACHE]), creator=connect)
+    engine = create_engine(url.difference_update_query([CACHE_MB]), creator=connect)
     event.listen(engine, "checkout", check)
     return engine
 
@@ -272,7 +266,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
         event.listen(engine, "begin", _begin_sqlite)
         engine.update_execution_options(**{_READ_ONLY: True})
         return engine
-    plain = url.difference_update_query([CACHE])
+    plain = url.difference_update_query([CACHE_MB])
     files = _OpenFiles(url)
     reader = create_engine(plain, connect_args={"timeout": _BUSY_SECONDS})
     writer = create_engine(
@@ -284,7 +278,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
         pool_timeout=_BUSY_SECONDS,
     )
     for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_size(url)))):
-        # Connecting to a deleted file would create another one.
+        # Check first, because connecting to the path of a deleted file would create another file.
         event.listen(engine, "do_connect", lambda *_: files.check())
         event.listen(engine, "connect", partial(_prepare, megabytes, int(_cache_size(url))))
         event.listen(engine, "connect", files.opened)
@@ -302,11 +296,11 @@ def _make_sqlite_engine(url: URL) -> Engine:
     return reader
 
 
-def _prepare(megabytes: int, transaction: int, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-    # The driver's implicit BEGIN would be too late for readers, and not IMMEDIATE for writers.
+def _prepare(megabytes: int, writer_megabytes: int, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    # Begin transactions explicitly: the implicit BEGIN is too late for readers, and not IMMEDIATE for writers.
     assert isinstance(connection, sqlite3.Connection)
     connection.isolation_level = None
-    # SQLite does not wait for the lock of this pragma if several processes create a store at once.
+    # Retry, because SQLite does not wait for the lock of this pragma if several processes create a store at once.
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -316,9 +310,9 @@ def _prepare(megabytes: int, transaction: int, connection: DBAPIConnection, _ent
             if "database is locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(_LOCK_PAUSE_SECONDS)
-    # Limit for all connections of the process; beyond it, SQLite evicts the oldest pages.
-    soft = (transaction + _READERS_MB) << 20
-    for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}", f"soft_heap_limit={soft}"):
+    # Limit the memory of all connections together. Above the limit, SQLite evicts the oldest pages.
+    heap_limit = (writer_megabytes + _READERS_MB) << 20
+    for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}", f"soft_heap_limit={heap_limit}"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
@@ -330,13 +324,13 @@ def _begin_sqlite(connection: Connection) -> None:
         assert isinstance(driver, sqlite3.Connection)
         driver.execute("BEGIN").close()
         return
-    # The pragma takes effect only between transactions.
+    # Set the pragma before BEGIN, because it takes effect only between transactions.
     connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def copy_log(engine: Engine) -> None:
-    """Copy an SQLite store's log into its file; does nothing for Postgres."""
+    """Copy an SQLite store's log into its file. Does nothing for Postgres."""
     checkpoints = engine.get_execution_options().get(_CHECKPOINTS)
     if checkpoints is not None:
         with convert_errors(engine.url):
@@ -345,7 +339,7 @@ def copy_log(engine: Engine) -> None:
 
 @contextmanager
 def convert_errors(url: URL) -> Iterator[None]:
-    """Convert driver exceptions to `StoreUnavailableError`, or to `StoreRefusedError` if a value is at fault."""
+    """Convert driver errors to `StoreUnavailableError`, or to `StoreRefusedError` if a value cannot be stored."""
     try:
         yield
     except DBAPIError as error:
@@ -357,7 +351,9 @@ def convert_errors(url: URL) -> Iterator[None]:
     except OverflowError as error:
         if "SQLite INTEGER" not in str(error):
             raise
-        raise StoreRefusedError(f"{hide_password(url)}: a number exceeds the range of 64-bit integers") from error
+        raise StoreRefusedError(
+            f"{hide_password(url)}: a number exceeds the range of 64-bit integers: use a smaller number"
+        ) from error
     except Exception as error:
         if type(error).__module__.split(".")[0] == "psycopg":
             raise _convert_error(url, error) from error
@@ -397,7 +393,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
     with convert_errors(engine.url), engine.connect() as connection:
         if engine.dialect.name == POSTGRES:
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        # Always roll back: a damaged file can be read in part, but not committed to.
+        # Roll back and never commit, because a commit would fail on a damaged file that can be read in part.
         transaction = connection.begin()
         try:
             yield connection
@@ -407,7 +403,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def reading_snapshot(engine: Engine) -> Iterator[Connection]:
-    """Open a connection like `reading`, but for the current state, even if the first read is later."""
+    """Open a connection whose reads all see the current state, even if the first read is later."""
     with reading(engine) as connection:
         connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
         yield connection
@@ -415,10 +411,10 @@ def reading_snapshot(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Connection]:
-    """Open a connection in a write transaction: committed at the end, rolled back by any exception.
+    """Open a connection in a write transaction, which is committed at the end and rolled back by any exception.
 
-    Without `durable`, the commit may skip waiting for the disk on SQLite, whose machine fails together with this
-    process. A Postgres server can fail alone, and would lose data that this process considers stored.
+    Without `durable`, the commit does not wait for the disk on SQLite. A commit on Postgres always waits, because the
+    server can fail while this process runs on, and would lose data that this process considers stored.
     """
     if is_read_only(engine):
         raise StoreUnavailableError(f"{hide_password(engine.url)}: {_CANNOT_WRITE}")

@@ -1,7 +1,7 @@
 """Leases of the process that writes the grammar, and of the processes that read inputs.
 
-A claim expires by the database's clock, and at once if its process is known to have ended. The claim on the grammar is
-the *lease*: a process must hold it to commit derivations, and every commit checks it.
+A lease expires by the database's clock, or at once if its process is known to have ended. While a process holds the
+lease on the grammar, no other process can commit derivations. Every commit checks the lease.
 """
 
 import os
@@ -40,7 +40,7 @@ class Leases(StoreAccess):
         self._lease = token
 
     def renew_lease(self, seconds: float) -> None:
-        """Extend the lease to `seconds` from now. Raises `LeaseLostError` if it was lost."""
+        """Extend the lease to `seconds` from now. Raises `LeaseLostError` if the lease was lost."""
         if self._lease is None:
             return
         with writing_connection(self.engine) as connection:
@@ -54,14 +54,14 @@ class Leases(StoreAccess):
                 raise _lost_error(_stored_lease(connection))
 
     def release_lease(self) -> None:
-        """Release the lease; does nothing if it was lost."""
+        """Release the lease. Does nothing if the lease was lost."""
         token, self._lease = self._lease, None
         if token is not None:
             with writing_connection(self.engine) as connection:
                 connection.execute(delete(leases).where(leases.c.name == GRAMMAR, leases.c.token == token))
 
     def lease(self) -> Lease | None:
-        """Return the lease holder, or None."""
+        """Return the current lease on the grammar, or None if no process holds the lease."""
         with self._reading() as connection:
             return _live_lease(connection)
 
@@ -113,30 +113,30 @@ def _machine() -> str:
     """Return an identifier of this machine, boot and container, within which process ids are unique."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        numbers = os.readlink("/proc/self/ns/pid")
+        pid_namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
         return _UNKNOWN
-    return f"{boot}/{numbers}"
+    return f"{boot}/{pid_namespace}"
 
 
 def _start_ticks(pid: int) -> str | None:
-    """Return the process's start time in kernel ticks, since ids are reused; None if the process does not exist."""
+    """Return the start time of a process in kernel ticks, or None if the process has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name in parentheses may contain anything, including spaces and parentheses.
+    # Split after the last parenthesis, because the process name in parentheses may contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else fields[19]
 
 
 def process_identity() -> str:
-    """Return an identifier of this process for `has_ended`."""
+    """Return an identifier of this process for `has_ended`. Includes the start time, because ids are reused."""
     return f"{_machine()} {os.getpid()} {_start_ticks(os.getpid())}"
 
 
 def has_ended(process: str) -> bool:
-    """Check if the process is known to have ended; always False for another machine."""
+    """Check if the process is known to have ended. Always False for a process of another machine."""
     machine, _, pid_and_ticks = process.partition(" ")
     pid, _, started = pid_and_ticks.partition(" ")
     if machine == _UNKNOWN or machine != _machine() or not pid.isdigit():
@@ -145,7 +145,7 @@ def has_ended(process: str) -> bool:
 
 
 def database_time(connection: Connection) -> datetime:
-    """Return the database's time in UTC; SQLite uses this machine's clock."""
+    """Return the database's time in UTC. For SQLite, this is the time of this machine."""
     if connection.dialect.name == POSTGRES:
         time: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
         return time.replace(microsecond=0)

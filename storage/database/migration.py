@@ -19,11 +19,11 @@ from hierogram.storage.exceptions import SchemaOutdatedError, StoreError, StoreM
 from hierogram.storage.schema.tables import REVISIONS
 
 _LOCK = 0x68696572_6F677261
-"""Postgres advisory lock that keeps two processes from creating or upgrading one store at once."""
+"""Key of the Postgres advisory lock that keeps two processes from creating or upgrading a store at once."""
 
 
 def stored_revision(connection: Connection) -> str | None:
-    """Return the revision of the schema; None if there is no store."""
+    """Return the revision of the schema, or None if the database contains no store."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
@@ -55,7 +55,7 @@ def check_schema(engine: Engine) -> str:
 
 
 def migrate(connection: Connection) -> None:
-    """Migrate the schema up to this version's, within the connection's transaction."""
+    """Create or upgrade the schema within the connection's transaction."""
     from alembic import command
     from alembic.config import Config
 
@@ -76,13 +76,13 @@ def migrating(engine: Engine) -> Iterator[Connection]:
             if encoding != "UTF8":
                 raise StoreUnavailableError(
                     f"{hide_password(engine.url)}: the encoding of the database must be UTF8, got {encoding}: create "
-                    "one with ENCODING 'UTF8'"
+                    "a database with ENCODING 'UTF8'"
                 )
         yield connection
 
 
 def upgrade(url: str) -> tuple[str, str]:
-    """Upgrade the store at the URL to this version's schema; returns the revisions before and after."""
+    """Upgrade the store at the URL to the current schema. Returns the revisions before and after."""
     engine = make_engine(parse_url(url))
     try:
         try:

@@ -1,6 +1,6 @@
 """Connection parameters of a Postgres URL, and the settings of each transaction.
 
-libpq's parameters are passed on. Each transaction repeats the settings in `options`, because a connection pooler such
+Parameters of libpq are passed on. Each transaction repeats the settings in `options`, because a connection pooler such
 as PgBouncer may ignore them, and may run each transaction of a client on another connection.
 """
 
@@ -14,13 +14,11 @@ from hierogram.storage.exceptions import StoreUrlError
 
 CONNECT_SECONDS = 30
 LOCK_SECONDS = 300
-"""Seconds that a writer waits for earlier writers; a commit of millions of rules takes minutes."""
+"""Seconds that a writer waits for earlier writers. A commit of millions of rules takes minutes."""
 
 PREPARE = "prepare_threshold"
-"""URL parameter: executions of a statement before it is prepared.
-
-0, the default, disables prepared statements: poolers that share connections between transactions lose them, and no
-command was measurably faster with them.
+"""URL parameter: number of executions of a statement before it is prepared. The default 0 disables prepared statements,
+because poolers that share connections between transactions lose them, and they made no command measurably faster.
 """
 
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
@@ -28,16 +26,16 @@ SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key",
 
 _DEFAULTS = {
     "application_name": "hierogram",
-    # A server that does not answer, or a broken connection, must become an error, which loops wait out.
+    # Time out if the server does not answer or the connection breaks, so that a daemon gets an error and retries.
     "connect_timeout": str(CONNECT_SECONDS),
     "keepalives_idle": str(CONNECT_SECONDS),
     "tcp_user_timeout": str(2_000 * CONNECT_SECONDS),
 }
 _SETTINGS = {"timezone": "UTC", "jit": "off", "lock_timeout": f"{LOCK_SECONDS}s"}
 _RESERVED = {
-    "client_encoding": "is always utf8",
-    "replication": "is not supported",
-    "timezone": "is always UTC",
+    "client_encoding": "is always utf8: remove this parameter",
+    "replication": "is not supported: remove this parameter",
+    "timezone": "is always UTC: remove this parameter",
 }
 _OFF = ("0", "none")
 _WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
@@ -58,9 +56,9 @@ def check_parameters(url: URL) -> None:
             )
         if name in _RESERVED:
             raise StoreUrlError(f"URL of the store: {name} {_RESERVED[name]}")
-        # Several hosts may be listed separately.
+        # Accept repeated hosts and ports, because a URL may list several servers.
         if not isinstance(value, str) and name not in ("host", "port"):
-            raise StoreUrlError(f"parameter {name!r} is repeated {len(value)} times in the URL of the store")
+            raise StoreUrlError(f"parameter {name!r} occurs {len(value)} times in the URL of the store: give it once")
     prepare = str(url.query.get(PREPARE, "0"))
     if prepare.lower() not in _OFF and not prepare.isdecimal():
         raise StoreUrlError(
@@ -71,7 +69,7 @@ def check_parameters(url: URL) -> None:
 
 
 def connection_arguments(url: URL, **defaults: str) -> dict[str, Any]:
-    """Return the arguments of `psycopg.connect` for a valid URL, whose parameters replace the `defaults`."""
+    """Return the arguments of `psycopg.connect` for a valid URL. Parameters of the URL replace the `defaults`."""
     url_arguments = dict(url.get_dialect()().create_connect_args(url)[1])
     arguments = _DEFAULTS | defaults | url_arguments
     prepare = str(arguments.pop(PREPARE, "0")).lower()
@@ -93,10 +91,8 @@ def set_locally(connection: Connection, settings: Mapping[str, str]) -> None:
 
 
 def local_settings(settings: Mapping[str, str]) -> str:
-    """Return statements that change settings until the end of a transaction.
-
-    Does not call `set_config`, which the role of `sql_url` may not execute.
-    """
+    """Return statements that change settings until the end of a transaction."""
+    # Do not call `set_config`, because the role of `sql_url` must not execute it.
     return "; ".join(f"SET LOCAL {name} TO {_value(name, value)}" for name, value in settings.items())
 
 

@@ -1,4 +1,4 @@
-"""Settings of a store, written once when it is created. A few are learned from the first text and written with it."""
+"""Settings of a store, written once: when it is created, or with the first text if they are learned from it."""
 
 import json
 from collections.abc import Mapping
@@ -29,18 +29,17 @@ def read_settings(connection: Connection) -> Settings:
 
 _KINDS: dict[str, Any] = get_type_hints(Settings)
 
-_JSON = {
+_JSON_TYPES = {
     str: (str, "a string"),
     bool: (bool, "true or false"),
     float: (int | float, "a number"),
     int: (int, "a whole number"),
     tuple[str, ...]: (list, "a list of strings"),
 }
-"""JSON types of values, and their names."""
 
 
-def keep_learned(connection: Connection, learned: Mapping[str, tuple[str, ...]]) -> None:
-    """Write settings learned from the first text. Raises `RequestConflictError` if another input has set other ones."""
+def write_learned(connection: Connection, learned: Mapping[str, tuple[str, ...]]) -> None:
+    """Write settings learned from the first text. Raises `RequestConflictError` if they are set to other values."""
     stored = read_settings(connection)
     if not stored.orthographies:
         for name, values in learned.items():
@@ -58,10 +57,10 @@ def _value(stored: dict[str, str], name: str, kind: Any) -> Any:
         value: Any = json.loads(stored[name])
     except ValueError as error:
         raise StoreError(f"table settings: {name} is not JSON: {stored[name]!r}") from error
-    in_json, named = _JSON[kind]
-    fits = isinstance(value, in_json) and (kind is bool or not isinstance(value, bool))
+    json_type, type_name = _JSON_TYPES[kind]
+    fits = isinstance(value, json_type) and (kind is bool or not isinstance(value, bool))
     if not fits or (isinstance(value, list) and not all(isinstance(part, str) for part in value)):
-        raise StoreError(f"table settings: {name} must be {named}, got {value!r}")
+        raise StoreError(f"table settings: {name} must be {type_name}, got {value!r}")
     return tuple(value) if isinstance(value, list) else float(value) if kind is float else value
 
 

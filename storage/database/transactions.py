@@ -1,7 +1,7 @@
 """Write transactions: the store's lock, its position, its running totals, and the loading of many rows.
 
-Bulk work is set-based SQL over staging tables, written once; only the way rows get into a table differs:
-`executemany` on SQLite, COPY on Postgres.
+Bulk changes are SQL statements over staging tables, and are the same on both databases. Only the loading of rows
+differs: multi-row INSERT on SQLite, COPY on Postgres.
 """
 
 import json
@@ -103,10 +103,7 @@ staged_scores = _staged("staged_scores", **{column.name: column.type for column 
 
 
 class Loader:
-    """Loader of many rows into tables, on one connection within its transaction.
-
-    On SQLite uses multi-row statements, during which other threads of the process run.
-    """
+    """Loader of many rows into tables of SQLite, within the transaction of a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -115,14 +112,15 @@ class Loader:
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Add rows with values in the order of `columns`."""
         max_rows = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
-        together = min(_ROWS_PER_STATEMENT, max_rows)
-        # OR FAIL does not undo a partial statement, so SQLite keeps no copies of pages. The transaction ends anyway.
+        block_size = min(_ROWS_PER_STATEMENT, max_rows)
+        # Insert several rows per statement, because other threads of the process can run during a statement. With
+        # OR FAIL, SQLite keeps no copies of pages to undo a failed statement. The transaction is undone anyway.
         insert = f"INSERT OR FAIL INTO {table.name} ({', '.join(columns)}) VALUES "
         marks = f"({', '.join('?' * len(columns))})"
-        several = f"{insert}{', '.join([marks] * together)}"
+        insert_block = f"{insert}{', '.join([marks] * block_size)}"
         rows = iter(rows)
-        while len(block := list(islice(rows, together))) == together:
-            self._driver.execute(several, list(chain.from_iterable(block))).close()
+        while len(block := list(islice(rows, block_size))) == block_size:
+            self._driver.execute(insert_block, list(chain.from_iterable(block))).close()
         self._driver.executemany(f"{insert}{marks}", block).close()
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
@@ -181,7 +179,7 @@ class PostgresLoader(Loader):
 
     @contextmanager
     def _copying(self, table: Table, columns: Sequence[str]) -> Iterator[tuple[Any, list[str]]]:
-        """Open a binary COPY into the columns; yields it and the names of their types."""
+        """Open a binary COPY into the columns. Yields the COPY and the names of the columns' types."""
         kinds = [table.columns[name].type for name in columns]
         types = [next(name for kind, name in _POSTGRES_TYPES if isinstance(column, kind)) for column in kinds]
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
@@ -195,7 +193,7 @@ class PostgresLoader(Loader):
         self._staged.add(table.name)
 
     def _analyze(self, table: Table) -> None:
-        """Update the planner's statistics of the table: a wrong estimate turns a few lookups into a table scan."""
+        """Update the planner's statistics, because a wrong estimate turns a few lookups into a table scan."""
         self._connection.exec_driver_sql(f"ANALYZE {table.name}")
 
 
@@ -205,20 +203,20 @@ def read_columns(connection: Connection, statement: Executable) -> list[tuple[An
 
 
 def among(connection: Connection, parameter: str) -> str:
-    """Return the SQL that compares a column with the values of `array_value`, all passed in one parameter."""
+    """Return the SQL operator that tests if a column has one of the values of a parameter, see `array_value`."""
     array = "= ANY(:{})" if connection.dialect.name == POSTGRES else "IN (SELECT value FROM json_each(:{}))"
     return array.format(parameter)
 
 
 def array_value(connection: Connection, values: Iterable[Any]) -> object:
-    """Return values as one parameter."""
+    """Return values as the parameter of `among`."""
     return list(values) if connection.dialect.name == POSTGRES else json.dumps(list(values))
 
 
 def rows_with(
     connection: Connection, statement: Select[tuple[Any, ...]], column: ColumnElement[Any], values: Iterable[Any]
 ) -> Iterator[Any]:
-    """Yield the rows of a statement whose `column` has one of the values, in the order of the column."""
+    """Yield the rows of a statement whose `column` has one of the values, ordered by the column."""
     remaining = iter(sorted(set(values)))
     while chunk := list(islice(remaining, _VALUES_PER_QUERY)):
         yield from connection.execute(statement.where(column.in_(chunk)).order_by(column))
@@ -227,7 +225,7 @@ def rows_with(
 def read_rows(
     connection: Connection, statement: Executable | str, parameters: Mapping[str, object] | None = None
 ) -> list[tuple[Any, ...]]:
-    """Return the result rows of a statement with these parameters; the compiled form of SQL is cached."""
+    """Return the result rows of a statement. The compiled form of SQL text is cached."""
     if isinstance(statement, str):
         made, parameter_order = _compiled(statement, connection.dialect)
         values = dict(parameters or {})
@@ -242,7 +240,7 @@ def read_rows(
 
 @lru_cache(maxsize=_CACHED_STATEMENTS)
 def _compiled(statement: str, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
-    """Return the text for the driver and its parameter names in order; None if the driver takes names."""
+    """Return the driver's text of a statement and the order of its parameters, None if they are passed by name."""
     compiled = text(statement).compile(dialect=dialect)
     parameter_order = getattr(compiled, "positiontup", None)
     return str(compiled), None if parameter_order is None else tuple(parameter_order)
@@ -264,7 +262,7 @@ _POSTGRES_TYPES = (
 
 @dataclass(slots=True)
 class StoreState:
-    """The row of `store_state`: positions, last assigned ids, and running totals."""
+    """Row of `store_state`: positions, last assigned ids, and running totals."""
 
     position: int = 0
     grammar_position: int = 0
@@ -310,16 +308,16 @@ Words = dict[str, dict[str, int]]
 
 
 class RowCache:
-    """Cache of immutable rows of earlier transactions: word ids, runs of the key index by id."""
+    """Cache of committed rows that never change: ids of words, and runs of the key index by id."""
 
     _LIMIT = 1_000_000
 
     def __init__(self) -> None:
-        self.words = _no_words()
+        self.words = _empty_words()
         self.key_runs: dict[int, KeyRun] = {}
 
-    def learn(self, words: Words, key_runs: dict[int, KeyRun]) -> None:
-        """Cache committed rows."""
+    def update(self, words: Words, key_runs: dict[int, KeyRun]) -> None:
+        """Add the words of a committed transaction, and replace the runs."""
         for side, ids in words.items():
             if len(self.words[side]) + len(ids) > self._LIMIT:
                 self.words[side] = {}
@@ -327,17 +325,17 @@ class RowCache:
         self.key_runs = key_runs
 
 
-def _no_words() -> Words:
+def _empty_words() -> Words:
     return {SOURCE: {}, TARGET: {}}
 
 
 @dataclass(slots=True)
 class WriteTransaction:
-    """Transaction that holds the store's lock; at its end, `state` is written back, one position further.
+    """Transaction that holds the store's lock. At its end, `state` is written with the next position.
 
-    If `changes_grammar` is set, that position also becomes the grammar position: the content of exports may have
-    changed. `seen_words` were cached before it; `new_words` were found or assigned ids in it. `key_runs` are cached
-    runs, see `hierogram.storage.grammar.key_runs`. `watched` are the changes that `before_commit` reports at the end.
+    If `changes_grammar` is set, this position also becomes the grammar position, because the content of exports may
+    have changed. `seen_words` were cached before the transaction, `new_words` were read or added by it. `key_runs` are
+    cached runs, see `hierogram.storage.grammar.key_runs`. `watched` are the changes that `before_commit` reports.
     """
 
     connection: Connection
@@ -345,7 +343,7 @@ class WriteTransaction:
     state: StoreState
     seen_words: Words
     key_runs: dict[int, KeyRun]
-    new_words: Words = field(default_factory=_no_words)
+    new_words: Words = field(default_factory=_empty_words)
     before_commit: "Callable[[WriteTransaction], None] | None" = None
     watched: list[Any] = field(default_factory=list)
     changes_grammar: bool = False
@@ -363,7 +361,7 @@ def delete_staged(transaction: WriteTransaction, *tables: str, column: str = "pa
 
 
 class StoreAccess:
-    """Base of the parts of a store: the engine, the row cache, and the lease if this store object holds it."""
+    """Base of the parts of a store: the engine, the row cache, and the lease if this object holds the lease."""
 
     def __init__(self, engine: Engine, schema: str) -> None:
         self.engine = engine
@@ -388,7 +386,7 @@ class StoreAccess:
 
     @contextmanager
     def _writing(self, *, durable: bool = True) -> Iterator[WriteTransaction]:
-        """Open a write transaction: committed at the end, rolled back by any exception."""
+        """Open a write transaction, which is committed at the end and rolled back by any exception."""
         with writing_connection(self.engine, durable=durable) as connection:
             state = read_state(connection, lock=True)
             loader = (PostgresLoader if connection.dialect.name == POSTGRES else Loader)(connection)
@@ -400,7 +398,7 @@ class StoreAccess:
             if transaction.changes_grammar:
                 state.grammar_position = state.position
             connection.execute(update(store_state).values(**asdict(state)))
-        self._cache.learn(transaction.new_words, transaction.key_runs)
+        self._cache.update(transaction.new_words, transaction.key_runs)
 
 
 def now() -> datetime:

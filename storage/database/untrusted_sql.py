@@ -1,7 +1,7 @@
-"""Result of one untrusted SQL query, computed in a child process for `browsing.sql_runner`.
+"""Execution of one untrusted SQL query in a child process, for `browsing.sql_runner`.
 
-The module imports little, so that the child starts fast. Before it runs the query, it limits its processor time and the
-sizes and numbers of its files, in addition to its memory limit.
+The module imports little, so that the child starts fast. Before the query runs, the child limits its processor time and
+the number and size of its files. Its memory is already limited.
 """
 
 import json
@@ -19,21 +19,18 @@ from hierogram.storage.exceptions import QueryError, SlowQueryError
 from hierogram.storage.worker_process import KeepAlive, set_resource_limit
 
 MAX_VALUE_LENGTH = 10_000
-"""Maximum number of characters of a value; longer ones are truncated and end with an ellipsis."""
+"""Maximum number of characters of a value. Longer values are truncated and end with an ellipsis."""
 MEMORY_MB = 320
 """Memory limit of a query's process, including its interpreter."""
-MAX_SQLITE_VALUE_LENGTH = 8 << 20
-"""Maximum size of an SQLite value in bytes."""
+_MAX_SQLITE_VALUE_BYTES = 8 << 20
 
 FORBIDDEN_FUNCTIONS = (
     "^(pg_(try_)?advisory_.*|pg_(terminate|cancel)_backend|pg_notify|set_config|pg_export_snapshot"
     "|pg_(create|copy|drop)_.*replication_slot|pg_sync_replication_slots|pg_replication_.*|pg_logical_.*"
     "|lo_.*|loread|lowrite|pg_read_.*|pg_ls_.*|pg_stat_file)$"
 )
-"""Pattern of Postgres functions that do more than compute: locks, other sessions, settings, slots, large objects,
-files.
-
-The role for queries must not execute them; docs/pages.md has the SQL.
+"""Pattern of Postgres functions that the role for queries must not execute, see docs/pages.md: functions that change
+locks, other sessions, settings or replication, or that access large objects or files.
 """
 
 Cell = str | int | float | bool | None
@@ -43,15 +40,14 @@ _ALLOWED_PRAGMAS = frozenset({"table_info", "table_xinfo", "index_list", "index_
 
 _SQLITE_HEAP_MB = 192
 _SQLITE_CACHE_MB = 32
-_FILE_MB = 256
-"""Maximum size of a temporary file that SQLite sorts in."""
-_FILES = 20
+_MAX_FILE_MB = 256
+"""Maximum size of a temporary file, which SQLite uses for sorting."""
+_MAX_FILES = 20
 _NICENESS = 5
 _BUSY_SECONDS = 10
 _MAX_DIGITS = 4_000
-"""Maximum number of digits of a number, since Python does not convert longer ones to text."""
-_PIECE = 1 << 16
-"""Approximate number of bytes of rows per message."""
+"""Maximum number of digits of a number, because Python does not convert longer numbers to text."""
+_MESSAGE_BYTES = 1 << 16
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -59,7 +55,7 @@ _PLAIN_TYPES = frozenset({16, 20, 21, 23, 26, 700, 701, 1082, 1114, 1184, 1700})
 """Object ids of Postgres types with short values: booleans, numbers, dates and times."""
 _UNKNOWN_NAMES = ("42P01", "42703")
 """SQLSTATEs of an unknown table or view, and of an unknown column."""
-_ROLE = """
+_SELECT_ROLE = """
 SELECT rolsuper,
        (SELECT string_agg(DISTINCT proname, ', ' ORDER BY proname)
           FROM pg_proc
@@ -71,35 +67,34 @@ SELECT rolsuper,
 
 def time_limit_error(seconds: float) -> SlowQueryError:
     """Return the error of a query that exceeds its time limit."""
-    return SlowQueryError(f"the query was canceled after {seconds:g} s: select less")
+    return SlowQueryError(f"the query was canceled after {seconds:g} s: simplify it or select fewer rows")
 
 
 def allow_reading(action: int, first: str | None, _second: str | None, _database: str | None, _view: str | None) -> int:
-    """Authorize an SQLite action: reading tables and calling functions."""
-    # A pragma that only reads names its table in the second argument.
+    """SQLite authorizer: allow reading tables, calling functions, and pragmas that only read."""
     allowed = action in _ALLOWED or (action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS)
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
 def restrict(connection: sqlite3.Connection, authorize: Callable[..., int], *pragmas: str) -> None:
-    """Let a connection only read, with values of limited size."""
+    """Make a connection read-only, and limit the size of its values."""
     for pragma in ("query_only=ON", *pragmas):
         connection.execute(f"PRAGMA {pragma}").close()
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_SQLITE_VALUE_LENGTH)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_SQLITE_VALUE_BYTES)
     connection.set_authorizer(authorize)
 
 
 IMMUTABLE = "immutable=1"
-"""URI parameter: SQLite reads the file without locks and log, which it could not create in a read-only folder."""
+"""URI parameter that makes SQLite read a file without locks and log, which cannot exist in a read-only folder."""
 
 
 def sqlite_address(file: str) -> str:
-    """Return the URI by which SQLite opens a file read-only: as immutable in a read-only folder without a writer."""
+    """Return the URI that opens a file read-only, and as immutable if it is in a read-only folder without a writer."""
     address = f"file:{quote(os.path.abspath(file))}?mode=ro"
     folder = os.path.dirname(os.path.abspath(file))
     # The log and its index exist while a process that may write has the store open.
-    used = any(os.path.exists(f"{file}{suffix}") for suffix in ("-wal", "-shm"))
-    return address if used or os.access(folder, os.W_OK) else f"{address}&{IMMUTABLE}"
+    has_writer = any(os.path.exists(f"{file}{suffix}") for suffix in ("-wal", "-shm"))
+    return address if has_writer or os.access(folder, os.W_OK) else f"{address}&{IMMUTABLE}"
 
 
 def run_query(
@@ -115,10 +110,10 @@ def run_query(
 ) -> Iterator[list[str] | bytes | tuple[bool, int]]:
     """Yield the result of one statement.
 
-    First an empty list when the database is open, then the column names, blocks of rows as lines of JSON, and last
-    whether there are more rows and the number of truncated values. `file` is an SQLite file, or None for Postgres:
-    then `connect` are the arguments of `psycopg.connect`, and `settings` are statements that change settings. With
-    `own_role` the role may do more than compute. Raises `QueryError` and `SlowQueryError`.
+    Yields an empty list when the database is open, then the column names, then blocks of rows as lines of JSON, and
+    last a tuple (True if rows were omitted, number of truncated values). `file` is an SQLite file, or None for
+    Postgres. Then `connect` has the arguments of `psycopg.connect`, and `settings` the statements that change settings.
+    With `own_role`, the role may execute all functions. Raises `QueryError` and `SlowQueryError`.
     """
     _limit_process(seconds)
     try:
@@ -139,7 +134,7 @@ def run_query(
             cells = [_cell(value) for value in row]
             truncated += sum(isinstance(cell, str) and len(cell) > MAX_VALUE_LENGTH for cell in cells)
             lines += _ENCODER.encode(cells).encode("utf-8", "replace") + b"\n"
-            if len(lines) >= _PIECE:
+            if len(lines) >= _MESSAGE_BYTES:
                 yield bytes(lines)
                 lines.clear()
         yield bytes(lines)
@@ -147,9 +142,9 @@ def run_query(
     except QueryError:
         raise
     except MemoryError as error:
-        raise QueryError(f"the query exceeds {MEMORY_MB} MB of memory: select less") from error
+        raise QueryError(f"the query exceeds {MEMORY_MB} MB of memory: select fewer rows or columns") from error
     except Exception as error:
-        # Driver errors about a query are for the user who wrote it.
+        # Convert errors of the driver, because they concern the user who wrote the query.
         raise (
             time_limit_error(seconds) if getattr(error, "sqlstate", None) == "57014" else _convert_error(error)
         ) from error
@@ -158,9 +153,9 @@ def run_query(
 def _limit_process(seconds: float) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     set_resource_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + seconds) + 2)
-    set_resource_limit(resource.RLIMIT_FSIZE, _FILE_MB << 20)
-    set_resource_limit(resource.RLIMIT_NOFILE, _FILES)
-    # Queries have a lower priority than sampling.
+    set_resource_limit(resource.RLIMIT_FSIZE, _MAX_FILE_MB << 20)
+    set_resource_limit(resource.RLIMIT_NOFILE, _MAX_FILES)
+    # Lower the priority, so that queries do not slow down sampling.
     with suppress(OSError):
         os.nice(_NICENESS)
 
@@ -175,14 +170,14 @@ def _query_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
     cursor = connection.execute(statement)
     if cursor.description is None:
         raise QueryError("not a query: write a SELECT")
-    yield [str(column[0]) for column in cursor.description or ()]
+    yield [column[0] for column in cursor.description]
     yield from cursor
 
 
 def _query_postgres(
     connect: dict[str, Any], settings: str, statement: str, seconds: float, max_rows: int, own_role: bool
 ) -> Iterator[Iterable[object]]:
-    """Yield like `_query_sqlite`, through a cursor, which takes only one SELECT. The server truncates long values."""
+    """Yield the items of `_query_sqlite`. Uses a cursor, which accepts only one SELECT, and truncates long values."""
     import psycopg
 
     milliseconds = max(1, round(seconds * 1000))
@@ -194,14 +189,14 @@ def _query_postgres(
         # The second setting ends the statement if this process has ended.
         timeouts = f"SET LOCAL statement_timeout TO {milliseconds}; SET LOCAL client_connection_check_interval TO 500"
         cursor.execute(f"{settings}; {timeouts}".encode(), prepare=False)
-        superuser, functions = cursor.execute(_ROLE, (FORBIDDEN_FUNCTIONS,)).fetchone() or (True, None)
+        superuser, functions = cursor.execute(_SELECT_ROLE, (FORBIDDEN_FUNCTIONS,)).fetchone() or (True, None)
         if not own_role and (superuser or functions):
-            may = "is a superuser" if superuser else f"may execute {functions}"
+            problem = "is a superuser" if superuser else f"may execute {functions}"
             raise QueryError(
-                f"SQL queries are disabled: the role of sql_url {may}: create it as described in docs/pages.md"
+                f"SQL queries are disabled: the role of sql_url {problem}: create a role as described in docs/pages.md"
             )
         yield ()
-        # Binary results make psycopg use the extended protocol, which takes only one statement.
+        # Binary results make psycopg use the extended protocol, which accepts only one statement.
         cursor.execute(f"DECLARE result NO SCROLL CURSOR FOR {statement}", (), binary=True)
         cursor.execute("FETCH 0 FROM result")
         columns = [(str(column.name), int(column.type_code)) for column in cursor.description or ()]
@@ -222,7 +217,7 @@ def _query_postgres(
 
 
 def _cell(value: object) -> Cell:
-    """Convert a value to JSON; texts longer than `MAX_VALUE_LENGTH` are truncated."""
+    """Convert a value for JSON. Texts longer than `MAX_VALUE_LENGTH` are truncated."""
     if isinstance(value, Decimal):
         if value.adjusted() >= _MAX_DIGITS:
             value = f"{value:f}"
@@ -231,7 +226,7 @@ def _cell(value: object) -> Cell:
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
-        # JSON has no infinite numbers.
+        # Convert infinity and NaN to text, because JSON cannot represent them.
         return value if abs(value) < float("inf") else str(value)
     if isinstance(value, bytes | memoryview):
         text = f"\\x{bytes(value[: MAX_VALUE_LENGTH + 1]).hex()}"

@@ -1,6 +1,6 @@
-"""Event feed: events are appended within the transaction that causes them and read by position.
+"""Event feed: events are appended within the transaction that causes them, and are read by position.
 
-The store records the position up to which each webhook's deliveries are queued, and every delivery.
+The store also records each webhook's deliveries, and the last event for which deliveries were queued.
 """
 
 import json
@@ -19,17 +19,17 @@ _COLUMNS = ("id", "at", *_FIELDS)
 _values = attrgetter(*_FIELDS[:-1])
 
 DELIVERY_STATES = WAITING, DONE, FAILED = "waiting", "done", "failed"
-_KEPT = 1_000
-"""Number of events after which finished deliveries of a webhook are deleted."""
-_AT_ONCE = 100
-_DUE = 20
+_MAX_FINISHED = 1_000
+"""Number of finished deliveries that are kept for each webhook."""
+_EVENTS_AT_ONCE = 100
+_MAX_DUE = 20
 
 
 class Events(StoreAccess):
     """Events in order, and their deliveries."""
 
     def events(self, after: int | None = None, limit: int = 100, kinds: Collection[str] = ()) -> EventPage:
-        """Return events after an event id (None: from the oldest), optionally of some `kinds` only."""
+        """Return events after an event id, or from the oldest event. `kinds` selects kinds of events."""
         with self._reading() as connection:
             return read(connection, after, limit, kinds)
 
@@ -39,17 +39,14 @@ class Events(StoreAccess):
             append(transaction, [event])
 
     def set_event_limit(self, number: int) -> None:
-        """Keep the last `number` events from now on, and delete older ones."""
+        """Keep the last `number` events from now on, and delete older events."""
         with self._writing() as transaction:
             last, _ = _state(transaction.connection)
             transaction.connection.execute(update(event_state).values(max_events=number))
             transaction.connection.execute(delete(events).where(events.c.id <= last - number))
 
     def queue_deliveries(self, webhook: Webhook, kinds: Collection[str]) -> int:
-        """Queue events of these kinds for a webhook; returns the number of new deliveries.
-
-        A new webhook starts after the last event.
-        """
+        """Queue events for a webhook, from now on if it is new. Returns the number of new deliveries."""
         position_of = select(webhooks.c.last_event_id).where(webhooks.c.name == webhook.name)
         with self._reading() as connection:
             position = connection.scalar(position_of)
@@ -58,7 +55,7 @@ class Events(StoreAccess):
         with self._writing() as transaction:
             connection = transaction.connection
             position = connection.scalar(position_of)
-            page = read(connection, position, _AT_ONCE, kinds)
+            page = read(connection, position, _EVENTS_AT_ONCE, kinds)
             if position is None:
                 connection.execute(insert(webhooks).values(**webhook._asdict(), last_event_id=page.last))
                 return 0
@@ -69,41 +66,39 @@ class Events(StoreAccess):
                     for event in page.events
                 ]  # fmt: skip
                 connection.execute(insert(webhook_deliveries), rows)
-            reached = page.events[-1].id if len(page.events) == _AT_ONCE else page.last
+            reached = page.events[-1].id if len(page.events) == _EVENTS_AT_ONCE else page.last
             if reached != position:
                 connection.execute(
                     update(webhooks).where(webhooks.c.name == webhook.name).values(last_event_id=reached)
                 )
-                is_of_webhook, state = webhook_deliveries.c.webhook == webhook.name, webhook_deliveries.c.state
-                over = is_of_webhook & (state != WAITING)
-                newest = connection.scalar(
-                    select(webhook_deliveries.c.event_id).where(over).order_by(webhook_deliveries.c.event_id.desc())
-                    .offset(_KEPT).limit(1)
+                table = webhook_deliveries.c
+                is_finished = (table.webhook == webhook.name) & (table.state != WAITING)
+                newest_deleted = connection.scalar(
+                    select(table.event_id).where(is_finished).order_by(table.event_id.desc())
+                    .offset(_MAX_FINISHED).limit(1)
                 )  # fmt: skip
-                if newest is not None:
-                    connection.execute(delete(webhook_deliveries).where(over, webhook_deliveries.c.event_id <= newest))
+                if newest_deleted is not None:
+                    connection.execute(delete(webhook_deliveries).where(is_finished, table.event_id <= newest_deleted))
             return len(page.events)
 
     def due_deliveries(self, webhook: Webhook, moment: float, longest_pause: float) -> list[Delivery]:
-        """Return the deliveries that are due for a webhook at a time (seconds since 1970).
-
-        An attempt later than the longest pause is also due: the clock was ahead when it was recorded.
-        """
+        """Return the deliveries that are due for a webhook at a time (seconds since 1970)."""
         with self._reading() as connection:
             table = webhook_deliveries.c
             statement = (
                 select(table.webhook, table.event_id, table.attempts, table.body)
                 .where(table.state == WAITING, table.webhook == webhook.name)
+                # A retry later than the longest pause is due, because the clock was ahead when it was recorded.
                 .where((table.retry_at <= moment) | (table.retry_at > moment + longest_pause))
                 .order_by(table.retry_at, table.event_id)
-                .limit(_DUE)
+                .limit(_MAX_DUE)
             )
             return [Delivery._make(row) for row in connection.execute(statement)]
 
     def record_delivery(
         self, delivery: Delivery, status: int | None, error: str | None, retry_at: float | None
     ) -> None:
-        """Record the result of an attempt: success without an `error`, else when to retry (`retry_at`), or None."""
+        """Record an attempt. It succeeded if `error` is None, and is not repeated if `retry_at` is None."""
         with self._writing() as transaction:
             table = webhook_deliveries
             state = DONE if error is None else FAILED if retry_at is None else WAITING
@@ -117,7 +112,7 @@ class Events(StoreAccess):
 
 
 def append(transaction: WriteTransaction, new: Sequence[NewEvent]) -> None:
-    """Append events and delete the oldest ones beyond the limit."""
+    """Append events, and delete the oldest events beyond the limit."""
     if not new:
         return
     connection = transaction.connection
@@ -145,7 +140,7 @@ def _state(connection: Connection) -> tuple[int, int]:
 
 
 def read(connection: Connection, after: int | None, limit: int, kinds: Collection[str] = ()) -> EventPage:
-    """Return up to `limit` events after a position (None: from the oldest), of all kinds or some."""
+    """Return up to `limit` events after an event id, or from the oldest event. Empty `kinds` select all events."""
     last, _ = _state(connection)
     first = connection.scalar(select(func.min(events.c.id)))
     oldest = last + 1 if first is None else first

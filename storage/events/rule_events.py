@@ -1,8 +1,8 @@
-"""Events about frequent rules: changes by a transaction, reported at its end.
+"""Events about frequent rules, appended at the end of the transaction that changes the rules.
 
-A rule is reported when it becomes frequent, when it no longer is, and when its expected uses have changed since the
-last report by more than twice the error (as in the view `rule_changes`) and by a tenth. So reports add up: a slow
-change is reported step by step, and noise is not.
+A rule is reported when it becomes frequent, when it is no longer frequent, and when its expected uses have changed
+since the last report by more than twice the error (as in the view `rule_changes`) and by more than a tenth. A slow
+change is therefore reported step by step, and noise is not reported.
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from hierogram.storage.schema.tables import reported_rules
 ADDED_USES = 8
 """Minimum expected uses of a frequent rule."""
 REMOVED_USES = 4
-"""Expected uses below which a rule is no longer frequent; lower, so that rules do not oscillate."""
+"""Expected uses below which a rule is no longer frequent: less than `ADDED_USES`, so that rules do not oscillate."""
 MIN_STANDARD_ERRORS = 2.0
 MIN_RELATIVE_CHANGE = 0.1
 MAX_EVENTS = 500
-"""Maximum number of rule events of a transaction; beyond it, one event reports the number."""
+"""Maximum number of rule events of a transaction. For more rules, a single event reports their number."""
 
 Uses = NDArray[np.float64]
 
@@ -41,14 +41,14 @@ class ChangedUses:
 
 
 def watch(transaction: WriteTransaction, changed: ChangedUses) -> None:
-    """Record rules whose expected uses changed and are or were `REMOVED_USES`, to be reported at the end."""
+    """Record changed rules, so that they are reported at the end of the transaction."""
     if len(changed.ids):
         transaction.watched.append(changed)
         transaction.before_commit = _append_events
 
 
 def _last_versions(parts: list[ChangedUses]) -> ChangedUses:
-    """Return each rule's last version, ordered by id."""
+    """Return the last recorded uses of each rule, ordered by id."""
     ids = np.concatenate([part.ids for part in parts])
     sources = [source for part in parts for source in part.sources]
     targets = [target for part in parts for target in part.targets]
@@ -104,7 +104,7 @@ def _append_events(transaction: WriteTransaction) -> None:
 
 
 def _reported_uses(transaction: WriteTransaction, ids: NDArray[np.int64]) -> tuple[Uses, Uses]:
-    """Return the last reported expected uses of these rules (ascending), -1 if never reported, and variances."""
+    """Return the last reported expected uses, -1 for unreported rules, and variances. `ids` are ascending."""
     stage_ids(transaction, ids.tolist())
     reported, variances = np.full(len(ids), -1.0), np.zeros(len(ids))
     query = select(reported_rules.c.rule_id, reported_rules.c.expected_uses, reported_rules.c.expected_uses_variance)
@@ -116,12 +116,12 @@ def _reported_uses(transaction: WriteTransaction, ids: NDArray[np.int64]) -> tup
 
 
 def _save_reported(
-    transaction: WriteTransaction, changed: ChangedUses, out: NDArray[np.bool_], put: NDArray[np.bool_]
+    transaction: WriteTransaction, changed: ChangedUses, deleted: NDArray[np.bool_], inserted: NDArray[np.bool_]
 ) -> None:
-    if out.any():
-        stage_ids(transaction, changed.ids[out].tolist())
+    if deleted.any():
+        stage_ids(transaction, changed.ids[deleted].tolist())
         delete_staged(transaction, "reported_rules", column="rule_id")
-    columns = (changed.ids[put], changed.expected[put], changed.variances[put])
+    columns = (changed.ids[inserted], changed.expected[inserted], changed.variances[inserted])
     transaction.loader.insert(
         reported_rules,
         ("rule_id", "expected_uses", "expected_uses_variance"),

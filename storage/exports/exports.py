@@ -22,7 +22,6 @@ _IN_EVENT = (
 def _finish(
     transaction: WriteTransaction, export_id: int, error: str | None, version: str | None = None, **columns: float | str
 ) -> None:
-    """Set the columns of an export that has ended, and append its event."""
     state, kind = (DONE, EXPORT_DONE) if error is None else (FAILED, EXPORT_FAILED)
     is_export = exports.c.id == export_id
     changed = transaction.connection.execute(
@@ -37,12 +36,12 @@ def _finish(
 
 
 class JobRow(NamedTuple):
-    """A scheduled job: its name, its options as JSON, whether the configuration declares it, and its runs.
+    """Scheduled job. `job` are its options as JSON, and `configured` is True if the configuration declares it.
 
-    `next_run` (None: never) and `unchanged_at`, the last time that the job found nothing new, are in seconds since
-    1970. The other fields are read by `read_job_states`: `state`, `started_at` and `error` describe the last run (None:
-    no run yet). `succeeded_at`, `seconds`, `rules`, `bytes` and `path` describe the last run that wrote a version.
-    `failures` is the number of failed runs.
+    `next_run`, None if no run is planned, and `unchanged_at`, the last time that the job found nothing new, are in
+    seconds since 1970. `read_job_states` also reads the other fields: `state`, `started_at` and `error` of the last
+    run, `succeeded_at`, `seconds`, `rules`, `bytes` and `path` of the last run that wrote a version, and the number of
+    failed runs. They are None before the first such run.
     """
 
     name: str
@@ -108,8 +107,8 @@ class Exports(StoreAccess):
     ) -> None:
         """Record the end of an export, as failed if `error` is given. Raises `StoreError` if it is not recorded.
 
-        `columns` are the known values of path, rules, bytes, sha256, position, last_event_id, manifest and seconds.
-        `version` is the name of the version's folder, for the event.
+        `columns` are any of path, rules, bytes, sha256, position, last_event_id, manifest and seconds. `version` is the
+        name of the version's folder, for the event.
         """
         with self._writing() as transaction:
             _finish(transaction, export_id, error, version, **columns)

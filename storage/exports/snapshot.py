@@ -1,7 +1,7 @@
 """Consistent snapshots for reading a whole store while other processes write.
 
-Exports read blocks of a few thousand rows. The database concatenates each column of a block into one text, with one
-value a line. Reading rows as tuples would take longer in Python than the rest of an export, and would hold the GIL.
+Exports read blocks of a few thousand rows. The database concatenates each column of a block into one text with one
+value per line, because reading rows as tuples would take longer than the rest of an export, and would hold the GIL.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -46,7 +46,6 @@ _IDS_PER_BLOCK = 4_096
 """Ids per block. A block of the longest rules must stay below SQLite's limit for the size of a value."""
 
 PAIR_COLUMNS = ("source", "target", "alignment")
-"""Columns of `Snapshot.pair_blocks`."""
 
 TERM_COLUMNS = ("id", "corpus_id", "day", "source", "target", "alignment")
 """Columns of `Snapshot.pair_blocks` for terms. `day` is in days since 1970-01-01."""
@@ -68,7 +67,7 @@ class Snapshot:
         return read_state(self._connection)
 
     def last_event_id(self) -> int:
-        """Return the id of the last event, 0 if there are no events."""
+        """Return the id of the last event, or 0 before the first event."""
         return self._connection.scalar(select(event_state.c.last_event_id)) or 0
 
     def settings(self) -> Settings:
@@ -82,7 +81,7 @@ class Snapshot:
         return rule_ranges(self._connection)
 
     def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.DRAWN) -> Iterator[Block]:
-        """Yield columns of all rules in use, followed by the count."""
+        """Yield columns of all rules in use, followed by their uses in units of the kind."""
         used, number = _uses(kind)
         last = read_state(self._connection).last_rule_id
         return self._blocks("rules", (*columns, number), last, f"AND {used} > 0")
@@ -90,7 +89,7 @@ class Snapshot:
     def rules_beside(
         self, columns: Sequence[str], sides: Mapping[str, Collection[str | int]], kind: CountKind
     ) -> Iterator[Block]:
-        """Yield the blocks of `rule_blocks` for rules with one of the `source` or `target` sides, or ids."""
+        """Yield columns like `rule_blocks`, only for rules with one of the given `source`s, `target`s or `id`s."""
         used, number = _uses(kind)
         parameters: dict[str, object] = {}
         source_rows = []
@@ -98,7 +97,7 @@ class Snapshot:
             parameters[side] = array_value(self._connection, texts)
             condition = f"{side} {among(self._connection, side)}"
             if side != "id" and self._connection.dialect.name == SQLITE:
-                # SQLite's indexes by side are ordered by block.
+                # Name all blocks, because SQLite's indexes by side are ordered by block first.
                 blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)
                 parameters["blocks"] = array_value(self._connection, blocks)
                 condition = f"id >> {BLOCK_BITS} {among(self._connection, 'blocks')} AND {condition}"
@@ -113,7 +112,7 @@ class Snapshot:
             yield rows, ["\n".join(map(str, column)) for column in zip(*partition, strict=True)]
 
     def newest(self) -> tuple[int, int]:
-        """Return the ids of the newest pair with a derivation and of the newest rule, 0 if there is none."""
+        """Return the ids of the newest pair with a derivation and of the newest rule, or 0 in an empty store."""
         last = self._connection.scalar(select(func.max(derivations.c.pair_id)))
         return last or 0, read_state(self._connection).last_rule_id
 
@@ -123,7 +122,7 @@ class Snapshot:
         return self._connection.scalar(select(func.count()).select_from(rules).where(text(f"{used} > 0"))) or 0
 
     def variance_a_use(self) -> float | None:
-        """Return the sum of `expected_uses_variance` divided by the sum of expected uses; None if there are no uses."""
+        """Return the sum of `expected_uses_variance` divided by the sum of expected uses, or None without uses."""
         sums = select(func.sum(rules.c.expected_uses_variance), func.sum(rules.c.expected_uses))
         variance, uses = self._connection.execute(sums).one()
         return float(variance) / float(uses) if uses else None
@@ -137,7 +136,7 @@ class Snapshot:
         return self._blocks("sentence_pairs", selected, last, f"AND state <> 'unaligned'{only}")
 
     def pair_origins(self, pair_ids: Sequence[int]) -> dict[int, PairOrigin]:
-        """Return the origins of pairs, by id."""
+        """Return the origins of pairs by id."""
         statement = (
             select(sentence_pairs.c.id, sentence_pairs.c.external_id, corpora.c.name, ingest_batches.c.origin)
             .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
@@ -158,7 +157,7 @@ class Snapshot:
         return [(token, count) for token, count in rows]
 
     def corpus_ids(self) -> dict[str, int]:
-        """Return the ids of the corpora, by name."""
+        """Return the ids of the corpora by name."""
         return {row.name: row.id for row in self._connection.execute(select(corpora.c.id, corpora.c.name))}
 
     def iterate_derivations(
@@ -195,7 +194,7 @@ class Snapshot:
         return self._batches(LinkRow._make, statement, batch)
 
     def file_damage(self) -> list[str]:
-        """Return the damage that SQLite finds in the store's file, one line each; empty on Postgres."""
+        """Return the damage that SQLite finds in the store's file, one line each. Always empty for Postgres."""
         if self._connection.dialect.name != SQLITE:
             return []
         problems: list[str] = []
@@ -206,7 +205,7 @@ class Snapshot:
         return [f"SQLite reports a damaged file: {line}" for line in problems if line != "ok"]
 
     def table_problems(self, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
-        """Return problems between the tables of a readable database; `report` receives all rules by range of ids."""
+        """Return the inconsistencies between the tables. `report` receives all rules by range of ids."""
         from hierogram.storage.checks.integrity import table_problems
 
         return table_problems(self._connection, report)
@@ -228,14 +227,13 @@ class Snapshot:
                 yield rows, block
 
     def _batches(self, make: Callable[[Any], T], statement: Executable, batch: int) -> Iterator[list[T]]:
-        """Stream rows in lists of up to `batch`."""
         result = self._connection.execute(statement, execution_options={"yield_per": batch})
         for rows in result.partitions():
             yield list(map(make, rows))
 
 
 def _uses(kind: CountKind) -> tuple[str, str]:
-    """Return two SQL expressions: one that is > 0 for rules in use, and their uses in units of the kind."""
+    """Return two SQL expressions: a number that is > 0 for rules in use, and the uses in units of the kind."""
     if kind is CountKind.DRAWN:
         return "count", "count"
     number = f"CAST(expected_uses * {ONE_USE} AS BIGINT)"

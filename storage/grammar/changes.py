@@ -36,16 +36,11 @@ from hierogram.storage.schema.tables import rule_history, rule_words, rules
 _EXPECTED = ("expected_uses", "expected_uses_variance")
 
 Rows = NDArray[np.int64]
-"""Row numbers of deltas."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredUses:
-    """Uses of n changed rules before the change, as stored.
-
-    `ids` (0 for rules that are not stored), `counts` and `minimal` uses are int64[n]. `expected` uses
-    and `variances` are float64[n].
-    """
+    """Uses of n rules, as stored. The ids of rules that are not stored are 0."""
 
     ids: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -87,10 +82,7 @@ class NamedChanges:
 
 
 def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
-    """Apply count changes. New rules are inserted with their words; rules without uses are deleted.
-
-    Raises `StoreError` if a count would become negative, and `RuleKeyCollisionError` if a key belongs to another rule.
-    """
+    """Insert, update and delete rules. Raises `StoreError` and `RuleKeyCollisionError`."""
     deltas = changed.deltas
     before = _stored(transaction, changed)
     after = StoredUses(
@@ -117,12 +109,12 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     state.rules_stored += int(used.sum() - is_stored.sum())
     state.rule_tokens += int(deltas.count.sum())
     state.expected_tokens += float(deltas.expected_uses.sum())
-    moved_count = is_stored & (deltas.count != 0)
     today = now().strftime("%Y-%m-%d")
     if state.last_change_day != today:
         state.last_change_day, state.last_rule_id_at_day_start = today, state.last_rule_id
-    moved = (deltas.expected_uses != 0) | (deltas.expected_uses_variance != 0) | (deltas.minimal_uses != 0)
-    _set_counts(transaction, after, moved_count & used, is_stored & used & ~moved_count & moved)
+    moved = (deltas.count != 0) | (deltas.expected_uses != 0)
+    moved |= (deltas.expected_uses_variance != 0) | (deltas.minimal_uses != 0)
+    _set_counts(transaction, after, np.flatnonzero(is_stored & used & moved))
     had_words, has_words = (is_indexed_by_words(stored.counts, stored.expected) for stored in (before, after))
     _index_more_words(transaction, changed, after, np.flatnonzero(is_stored & ~had_words & has_words))
     unused_rows = np.flatnonzero(is_stored & ~used)
@@ -136,11 +128,10 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
         insert_rule_words(transaction, changed.sides(new[by_words]), new_ids[by_words])
     ids = before.ids.copy()
     ids[new] = new_ids
-    often = np.maximum(before.expected, after.expected) >= MIN_HISTORY_USES
-    recorded = np.flatnonzero((deltas.expected_uses != 0) & often)
+    most_uses = np.maximum(before.expected, after.expected)
+    recorded = np.flatnonzero((deltas.expected_uses != 0) & (most_uses >= MIN_HISTORY_USES))
     _record_history(transaction, ids[recorded], changed.sides(recorded), before.chosen(recorded))
-    used_often = np.maximum(before.expected, after.expected) >= REMOVED_USES
-    watched = np.flatnonzero((before.expected != after.expected) & used_often)
+    watched = np.flatnonzero((before.expected != after.expected) & (most_uses >= REMOVED_USES))
     sides = changed.sides(watched)
     watch(transaction, ChangedUses(ids[watched], *sides, after.expected[watched], after.variances[watched]))
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
@@ -149,12 +140,12 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
 
 def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
     """Merge the deltas of equal keys into one row each. Raises `RuleKeyCollisionError`."""
-    # Databases store keys as signed integers.
+    # View the keys as signed integers, because databases have no unsigned integers.
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
     sources, targets = deltas.source.strings(), deltas.target.strings()
-    # Usually all of these are distinct, which implies that all keys are distinct.
-    mixed = np.sort(deltas.keys[:, 0] ^ deltas.keys[:, 1])
-    if (mixed[1:] != mixed[:-1]).all():
+    # Try a faster check first: if the XORs of the key halves are distinct, all keys are distinct.
+    xors = np.sort(deltas.keys[:, 0] ^ deltas.keys[:, 1])
+    if (xors[1:] != xors[:-1]).all():
         return NamedChanges(deltas, keys, (sources, targets))
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
@@ -204,20 +195,14 @@ def _stored(transaction: WriteTransaction, named: NamedChanges) -> StoredUses:
     return stored
 
 
-def _set_counts(
-    transaction: WriteTransaction, after: StoredUses, changed: NDArray[np.bool_], uncounted: NDArray[np.bool_]
-) -> None:
-    is_staged = rules.c.id == staged_counts.c.rule_id
-    # Update rules with unchanged counts separately, because setting `count` would rewrite their index entries.
-    other_columns = (*_EXPECTED, "minimal_uses")
-    for chosen, columns in ((changed, ("count", *other_columns)), (uncounted, other_columns)):
-        rows = np.flatnonzero(chosen)
-        if len(rows):
-            rows = rows[np.argsort(after.ids[rows])]
-            values = (after.ids, after.counts, after.expected, after.variances, after.minimal)
-            transaction.loader.stage_columns(staged_counts, [column[rows] for column in values])
-            assignments = {name: staged_counts.c[name] for name in columns}
-            transaction.connection.execute(update(rules).values(assignments).where(is_staged))
+def _set_counts(transaction: WriteTransaction, after: StoredUses, rows: Rows) -> None:
+    if len(rows):
+        rows = rows[np.argsort(after.ids[rows])]
+        values = (after.ids, after.counts, after.expected, after.variances, after.minimal)
+        transaction.loader.stage_columns(staged_counts, [column[rows] for column in values])
+        assignments = {name: staged_counts.c[name] for name in ("count", *_EXPECTED, "minimal_uses")}
+        is_staged = rules.c.id == staged_counts.c.rule_id
+        transaction.connection.execute(update(rules).values(assignments).where(is_staged))
 
 
 def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows, ids: NDArray[np.int64]) -> None:
@@ -284,7 +269,7 @@ HISTORY_DAYS = 366
 def _record_history(
     transaction: WriteTransaction, ids: NDArray[np.int64], sides: tuple[list[str], list[str]], before: StoredUses
 ) -> None:
-    """Record the uses of rules at the start of the day, 0 for rules that are new today, if not recorded yet."""
+    """Record the uses of rules at the start of the day unless they are recorded. New rules had 0 uses."""
     if not len(ids):
         return
     state = transaction.state

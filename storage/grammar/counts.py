@@ -1,7 +1,7 @@
 """Bulk reads of rules as columns.
 
-On Postgres, columns are read as arrays of many rows, four times as fast as COPY, whose rows the driver receives one by
-one.
+On Postgres, columns are read as arrays of many rows. This is four times as fast as COPY, because the driver receives
+the rows of a COPY one by one.
 """
 
 import sqlite3
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 
-_COUNTED = {
+_COUNT_COLUMNS = {
     "key_high": "i8",
     "key_low": "i8",
     "count": "i8",
@@ -31,7 +31,7 @@ _COUNTED = {
 }
 """Columns in the order of `RuleCounts`, with their dtypes."""
 
-_NUMBERS = {
+_NUMBER_COLUMNS = {
     "id": "i8",
     "key_high": "i8",
     "key_low": "i8",
@@ -59,8 +59,8 @@ _IDS_PER_BLOCK = 4_096
 
 def rule_counts(connection: Connection) -> RuleCounts:
     """Return all rules with a positive count, unordered."""
-    key_high, key_low, *columns = _numbers(connection, _COUNTED, "count > 0")
-    kinds = list(_COUNTED.values())[2:]
+    key_high, key_low, *columns = _numbers(connection, _COUNT_COLUMNS, "count > 0")
+    kinds = list(_COUNT_COLUMNS.values())[2:]
     return RuleCounts(
         _keys(key_high, key_low), *(column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
     )
@@ -72,12 +72,12 @@ def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
     if connection.dialect.name == POSTGRES:
         numbers, sources, targets = _blocks_on_postgres(connection, ids, until)
     else:
-        numbers = _numbers_on_sqlite(connection, _NUMBERS, f"id > {after} AND id <= {until}")
+        numbers = _numbers_on_sqlite(connection, _NUMBER_COLUMNS, f"id > {after} AND id <= {until}")
         blocks = list(_sides_on_sqlite(connection, numbers[0], ids, until))
         sources = concatenate_texts([source for source, _ in blocks])
         targets = concatenate_texts([target for _, target in blocks])
     rule_ids, key_high, key_low, *columns = numbers
-    kinds = ("?" if name == "hiero" else kind for name, kind in list(_NUMBERS.items())[3:])
+    kinds = ("?" if name == "hiero" else kind for name, kind in list(_NUMBER_COLUMNS.items())[3:])
     typed: Iterator[Any] = (column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
     return StoredRules(rule_ids.astype(np.int64), RuleDeltas(_keys(key_high, key_low), sources, targets, *typed))
 
@@ -89,7 +89,7 @@ def rule_ranges(connection: Connection) -> Iterator[StoredRules]:
 
 
 def read_last_id(connection: Connection) -> int:
-    """Return the largest rule id in the table `rules`, which is correct even if `store_state` is wrong."""
+    """Return the largest id in the table `rules`. The table is read because `store_state` may be wrong."""
     last_id: int = connection.execute(text("SELECT coalesce(max(id), 0) FROM rules")).scalar_one()
     return last_id
 
@@ -119,11 +119,11 @@ def _sides_on_sqlite(
         first, last = np.searchsorted(rule_ids, bounds, "right").tolist()
         if first < last:
             [sides] = driver.execute(query, bounds).fetchall()
-            yield _both(connection, rule_ids[first:last], [(side + "\n").encode() for side in sides])
+            yield _split_sides(connection, rule_ids[first:last], [(side + "\n").encode() for side in sides])
 
 
-def _both(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[Texts, Texts]:
-    """Split both sides into one line for each rule. An invalid line feed within a side is replaced by a space."""
+def _split_sides(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[Texts, Texts]:
+    """Split both sides into a line for each rule. An invalid line feed within a side is replaced by a space."""
     source, target = (split_lines(side) for side in sides)
     if source.size == target.size == len(ids):
         return source, target
@@ -136,12 +136,11 @@ def _both(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[
     return join_texts([side for side, _ in texts]), join_texts([side for _, side in texts])
 
 
-# Header (dimensions, nulls, type, length, lower bound), then each element after its width.
 _ARRAY_HEADER_BYTES = 20
+"""Size of the header of a binary array: dimensions, nulls, type, length and lower bound, 4 bytes each."""
 
 
 def _binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
-    """Return a psycopg cursor that receives results in binary format."""
     import psycopg
 
     driver = connection.connection.driver_connection
@@ -150,7 +149,7 @@ def _binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
 
 
 def _array_elements(array: bytes | None, kind: str) -> NDArray[Any]:
-    """Return the elements of a Postgres array in binary format, of a dtype such as `i8`. NULL yields no elements."""
+    """Return the elements of a Postgres array in binary format, of a dtype such as `i8`. NULL has no elements."""
     if array is None:
         return np.empty(0, dtype=np.int64)
     element = np.dtype([("width", ">i4"), ("value", f">{kind}")])
@@ -178,7 +177,6 @@ def _numbers_on_postgres(connection: Connection, fields: dict[str, str], conditi
 
 
 def _numbers(connection: Connection, fields: dict[str, str], condition: str) -> list[Column]:
-    """Return numeric columns of the rules that meet a condition, unordered."""
     postgres = connection.dialect.name == POSTGRES
     return (_numbers_on_postgres if postgres else _numbers_on_sqlite)(connection, fields, condition)
 
@@ -191,18 +189,18 @@ def rule_keys(connection: Connection) -> tuple[NDArray[np.int64], NDArray[np.int
 
 def _blocks_on_postgres(connection: Connection, blocks: Sequence[int], until: int) -> tuple[list[Column], Texts, Texts]:
     # Read numbers and sides in one query, because separate queries may return rows in different orders.
-    arrays = ", ".join(f"array_agg({'hiero::int' if name == 'hiero' else name})" for name in _NUMBERS)
+    arrays = ", ".join(f"array_agg({'hiero::int' if name == 'hiero' else name})" for name in _NUMBER_COLUMNS)
     query = f"SELECT {arrays}, string_agg(source, E'\\n'), string_agg(target, E'\\n')"
-    parts: list[list[Column]] = [[] for _ in _NUMBERS]
+    parts: list[list[Column]] = [[] for _ in _NUMBER_COLUMNS]
     sides: list[tuple[Texts, Texts]] = []
     with _binary_cursor(connection) as cursor:
         for after in blocks:
-            *arrays_found, source, target = _values(cursor, query, after, min(after + _IDS_PER_BLOCK, until))
+            *values, source, target = _values(cursor, query, after, min(after + _IDS_PER_BLOCK, until))
             if source is None or target is None:
                 continue
-            for part, value, kind in zip(parts, arrays_found, _NUMBERS.values(), strict=True):
+            for part, value, kind in zip(parts, values, _NUMBER_COLUMNS.values(), strict=True):
                 part.append(_array_elements(value, kind))
-            sides.append(_both(connection, parts[0][-1], [source + b"\n", target + b"\n"]))
+            sides.append(_split_sides(connection, parts[0][-1], [source + b"\n", target + b"\n"]))
     columns = [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
     return (
         columns,

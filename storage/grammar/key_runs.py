@@ -30,7 +30,7 @@ _RUNS_PER_POSITION = 1_000
 """Run ids per store position. Run ids encode the position of the commit, so they are never reused."""
 
 _HALF = np.uint64(32)
-_PLACE = np.uint64((1 << 32) - 1)
+_INDEX_MASK = np.uint64((1 << 32) - 1)
 
 
 def key_fingerprints(keys: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uint32]:
@@ -41,15 +41,14 @@ def key_fingerprints(keys: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np
 
 def make_run(fingerprints: NDArray[np.uint32], rule_ids: NDArray[np.int64]) -> KeyRun:
     """Sort entries into a run."""
-    order = _ascending(fingerprints)
+    order = _stable_argsort(fingerprints)
     return KeyRun(fingerprints[order], rule_ids[order])
 
 
-def _ascending(fingerprints: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return a stable argsort of fingerprints."""
+def _stable_argsort(fingerprints: NDArray[np.uint32]) -> NDArray[np.int64]:
     # Pack fingerprint and index into one number, because sorting is several times as fast as argsort.
     numbers = fingerprints.astype(np.uint64) << _HALF | np.arange(len(fingerprints), dtype=np.uint64)
-    return (np.sort(numbers) & _PLACE).astype(np.int64)
+    return (np.sort(numbers) & _INDEX_MASK).astype(np.int64)
 
 
 def find_matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -65,7 +64,7 @@ def find_matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray
 
 
 def merge_runs(older: KeyRun, younger: KeyRun, *, oldest: bool) -> KeyRun:
-    """Merge two runs. Tombstones cancel entries of the older run; all are dropped if it is the `oldest` run."""
+    """Merge two runs. Tombstones cancel entries of the older run. If it is the `oldest`, no tombstones remain."""
     removed = np.flatnonzero(younger.rule_ids < 0)
     numbers, rows = find_matches(older, younger.fingerprints[removed])
     is_same_rule = older.rule_ids[rows] == -younger.rule_ids[removed[numbers]]
@@ -87,7 +86,7 @@ def encode_run(run: KeyRun) -> bytes:
 
 
 def decode_run(content: bytes) -> KeyRun:
-    """Decode a run; inverse of `encode_run`."""
+    """Decode a run. This is the inverse of `encode_run`."""
     entries = len(content) // 12
     return KeyRun(
         np.frombuffer(content, "<u4", entries).astype(np.uint32),
@@ -96,7 +95,7 @@ def decode_run(content: bytes) -> KeyRun:
 
 
 def _runs(transaction: WriteTransaction) -> dict[int, KeyRun]:
-    """Return the store's runs by id, oldest first. Runs in memory are not reread."""
+    """Return the store's runs by id, oldest first. Reads only runs that are not cached."""
     columns, cached = rule_key_runs.c, transaction.key_runs
     ids = transaction.connection.scalars(select(columns.id).order_by(columns.id)).all()
     missing = [run_id for run_id in ids if run_id not in cached]
@@ -110,20 +109,20 @@ def _runs(transaction: WriteTransaction) -> dict[int, KeyRun]:
 def find_candidates(
     transaction: WriteTransaction, keys: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (key indices, ids by rule id) of all rules with one of the keys int64[n, 2], and of some others."""
+    """Return key indices and ids of all rules with one of the keys int64[n, 2], and of some other rules."""
     fingerprints = key_fingerprints(keys)
     # Search in ascending order, because successive searches then hit the processor's cache.
-    ascending = _ascending(fingerprints)
+    ascending = _stable_argsort(fingerprints)
     fingerprints = fingerprints[ascending]
     numbers, rule_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for run in _runs(transaction).values():
         fingerprint_rows, run_rows = find_matches(run, fingerprints)
         numbers.append(ascending[fingerprint_rows])
         rule_ids.append(run.rule_ids[run_rows])
-    every_number, every_id = np.concatenate(numbers), np.concatenate(rule_ids)
-    order = np.argsort(every_id, kind="stable")
-    order = order[every_id[order] > 0]
-    return every_number[order], every_id[order]
+    key_indices, ids = np.concatenate(numbers), np.concatenate(rule_ids)
+    order = np.argsort(ids, kind="stable")
+    order = order[ids[order] > 0]
+    return key_indices[order], ids[order]
 
 
 def add_keys(transaction: WriteTransaction, keys: NDArray[np.int64], rule_ids: NDArray[np.int64]) -> None:
@@ -150,14 +149,14 @@ def rebuild(transaction: WriteTransaction) -> None:
     transaction.connection.execute(delete(rule_key_runs))
     transaction.key_runs.clear()
     rule_ids, keys = rule_keys(transaction.connection)
-    every = make_run(key_fingerprints(keys), rule_ids)
-    for first in range(0, len(every.rule_ids), _MAX_RUN):
+    entries = make_run(key_fingerprints(keys), rule_ids)
+    for first in range(0, len(entries.rule_ids), _MAX_RUN):
         last = first + _MAX_RUN
-        _write(transaction, KeyRun(every.fingerprints[first:last], every.rule_ids[first:last]))
+        _write(transaction, KeyRun(entries.fingerprints[first:last], entries.rule_ids[first:last]))
 
 
 def stored_runs(connection: Connection) -> Iterator[KeyRun]:
-    """Yield the store's runs, oldest first, holding one in memory."""
+    """Yield the store's runs, oldest first. Only one run is in memory at a time."""
     statement = select(rule_key_runs.c.content).order_by(rule_key_runs.c.id)
     for content in connection.scalars(statement, execution_options={"yield_per": 1}):
         yield decode_run(content)
@@ -168,18 +167,17 @@ def compare_runs(
 ) -> tuple[list[int], list[int]]:
     """Compare runs with the rule ids int64[n] and keys [n, 2] of the table `rules`.
 
-    `runs` yields (index of the run, run), oldest first. Returns two sorted lists of ids: rules that the runs lack or
-    have with another key, and rules that only the runs have.
+    `runs` yields (index of the run, run), oldest first. Returns two sorted lists of ids: rules whose keys are missing
+    from the runs, and rules whose entries in the runs are missing from the table.
     """
-    noted = KeyRun(np.zeros(0, np.uint32), np.zeros(0, np.int64))
+    indexed = KeyRun(np.zeros(0, np.uint32), np.zeros(0, np.int64))
     for number, run in runs:
-        noted = merge_runs(noted, run, oldest=number == 0)
+        indexed = merge_runs(indexed, run, oldest=number == 0)
     stored = make_run(key_fingerprints(keys), rule_ids)
-    return _missing(stored, noted), _missing(noted, stored)
+    return _missing_ids(stored, indexed), _missing_ids(indexed, stored)
 
 
-def _missing(run: KeyRun, other_run: KeyRun) -> list[int]:
-    """Return the sorted ids of entries that are missing in the other run."""
+def _missing_ids(run: KeyRun, other_run: KeyRun) -> list[int]:
     numbers, rows = find_matches(other_run, run.fingerprints)
     matching = numbers[other_run.rule_ids[rows] == run.rule_ids[numbers]]
     ids: list[int] = np.sort(np.delete(run.rule_ids, matching)).tolist()
@@ -189,7 +187,7 @@ def _missing(run: KeyRun, other_run: KeyRun) -> list[int]:
 def _write(transaction: WriteTransaction, run: KeyRun) -> None:
     if not len(run.rule_ids):
         return
-    # Younger runs have higher ids, even within a transaction.
+    # Give each run a higher id than all older runs, because runs are ordered by id.
     run_id = max((transaction.state.position + 1) * _RUNS_PER_POSITION, 1 + max(transaction.key_runs, default=0))
     transaction.connection.execute(
         insert(rule_key_runs).values(id=run_id, entries=len(run.rule_ids), content=encode_run(run))

@@ -1,7 +1,7 @@
 """Index of pairs by the rules in their derivations.
 
-The index records the store position at which each indexed derivation was sampled, so that only pairs that were sampled
-since are re-indexed.
+The index records the store position at which each indexed derivation was sampled, so that only pairs with newer
+derivations are re-indexed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from hierogram.storage.database.transactions import (
     staged_ids,
     staged_uses,
 )
-from hierogram.storage.pairs.pairs import is_sound, pair_rows
+from hierogram.storage.pairs.pairs import is_undamaged, pair_rows
 from hierogram.storage.records.grammar import SupportingPair
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.schema.tables import corpora, indexed_pairs, pair_positions, rule_pairs, rules, sentence_pairs
@@ -37,7 +37,7 @@ class OccurrenceIndex(StoreAccess):
     """Index of pairs by the rules in their derivations."""
 
     def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
-        """Return the store position, and sound pairs with id > `after_id` whose current derivation is not indexed."""
+        """Return the store position, and undamaged pairs above an id whose current derivation is not indexed."""
         with self._reading() as connection:
             position = read_state(connection).position
             unindexed = select(pair_positions.c.pair_id).where(
@@ -45,7 +45,7 @@ class OccurrenceIndex(StoreAccess):
             )
             statement = (
                 pair_rows()
-                .where(sentence_pairs.c.id > after_id, unindexed.exists(), is_sound(sentence_pairs.c.id))
+                .where(sentence_pairs.c.id > after_id, unindexed.exists(), is_undamaged(sentence_pairs.c.id))
                 .order_by(sentence_pairs.c.id)
                 .limit(limit)
             )
@@ -56,13 +56,11 @@ class OccurrenceIndex(StoreAccess):
         with self._reading() as connection:
             return connection.scalar(select(func.count()).select_from(pair_positions).where(~_IS_INDEXED)) or 0
 
-    def index_pairs(
-        self, pair_ids: Sequence[int], position: int, uses: Iterable[tuple[int, int, int, int]], key_salt: int
-    ) -> int:
+    def index_pairs(self, pair_ids: Sequence[int], position: int, uses: Iterable[UsedKey], key_salt: int) -> int:
         """Index pairs by the rules of their derivations at a store position. Returns the number of indexed pairs.
 
-        `uses` contains (pair id, key high, key low, uses); the keys use `key_salt`. Pairs that were sampled after the
-        position are skipped. If the store's salt has changed, all pairs are skipped.
+        The keys in `uses` were made with `key_salt`. Pairs that were sampled after the position are skipped. If the
+        store's salt has changed, all pairs are skipped.
         """
         with self._writing() as transaction:
             connection = transaction.connection

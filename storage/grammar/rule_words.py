@@ -1,8 +1,8 @@
 """Index entries of rules by word: one packed number for each word of each rule, for sorting and comparing as columns.
 
-A rule with several source words also has an anchor: a negative number, which is a hash of the two words that were added
-to the vocabulary last, and of their distance. These words are usually rare. A sentence has few word pairs, so all rules
-that match it are found by the anchors of its word pairs and by the few source sides of one word.
+A rule with several source words also has an anchor. This negative number is a hash of two of the words and their
+distance. The two words are the words that were added to the vocabulary last, because they are usually rare. A sentence
+has few word pairs, so all rules that match it are found by the anchors of its word pairs, and by its single words.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, Notation, WordSide
 
 _RULES_PER_BATCH = 50_000
-"""Rules per batch when splitting sides into words; limits memory."""
+"""Number of rules whose sides are split into words at once, to limit memory."""
 
 _NO_WORD, _NOT_SEEN = 0, -1
 
 WordIds = Callable[[str, Iterable[str]], Mapping[str, int]]
-"""Function from a side of the vocabulary and tokens to the ids of the tokens."""
+"""Function that returns the ids of tokens on a side of the vocabulary."""
 
 
 def is_indexed_by_words(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -40,7 +40,7 @@ def hash_anchors(
 ) -> NDArray[np.int64]:
     """Return the anchors, from -2²⁸ to -1, of pairs of word ids.
 
-    The first word precedes the second at the given distance in words; `_FAR` is an unknown distance or one above
+    The first word precedes the second at the given distance in words. `_FAR` is an unknown distance or a distance above
     `_FARTHEST`. Anchors may collide, so matches must be verified.
     """
     first_mixer, second_mixer, third_mixer = _MIXERS
@@ -53,7 +53,7 @@ def hash_anchors(
 
 
 def sentence_anchors(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sorted distinct anchors of a sentence of word ids (0: not in the vocabulary)."""
+    """Return the sorted distinct anchors of a sentence of word ids. Id 0 is a word missing from the vocabulary."""
     positions = np.flatnonzero(words)
     before, after = np.triu_indices(len(positions), 1)
     first, second = positions[before], positions[after]
@@ -70,10 +70,10 @@ def sentence_anchors(words: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class RuleWords:
-    """Finds the words of rules with ids up to `last_rule_id`. Caches the word ids of symbols.
+    """Index entries of rules with ids up to `last_rule_id`. Caches the word ids of symbols.
 
-    Word id and rule id are packed into one number, with the rule id in as many low bits as `last_rule_id` has. Packed
-    numbers sort by word, then by rule.
+    An entry packs a word id and a rule id into one number. The low bits hold the rule id, and their number is the bit
+    length of `last_rule_id`. Entries sort by word, then by rule.
     """
 
     def __init__(self, notation: Notation, word_ids: WordIds, last_rule_id: int) -> None:
@@ -92,7 +92,7 @@ class RuleWords:
         return ids
 
     def find(self, sides: Mapping[str, Sequence[str]], rule_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the distinct words and the anchor of each rule, packed and sorted; `sides` are texts by side name."""
+        """Return the sorted entries of the words and anchors of rules. `sides` has the texts by side name."""
         entries = [np.zeros(0, np.int64)]
         for word_side, words_by_symbol in self._places:
             texts = sides[word_side.side]
@@ -109,7 +109,7 @@ class RuleWords:
     def _symbols(
         self, word_side: WordSide, words_by_symbol: dict[str, int], texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the word id (`_NO_WORD` if not a word) and the row of each symbol of the texts."""
+        """Return the word id of each symbol of the texts, `_NO_WORD` for other symbols, and its row."""
         symbols = " ".join(texts).split(" ")
         words = np.fromiter(map(words_by_symbol.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
         uncached = np.flatnonzero(words == _NOT_SEEN).tolist()
@@ -134,12 +134,11 @@ def _side_anchors(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[
     positions = positions[np.lexsort((positions, -symbols[positions], rows[positions]))]
     same_row = np.append(rows[positions[1:]] == rows[positions[:-1]], False)
     same_word = same_row & np.append(symbols[positions[1:]] == symbols[positions[:-1]], False)
-    # The next position whose word or row differs.
     changes = np.where(same_word, len(positions), np.arange(1, len(positions) + 1))
-    following = np.minimum.accumulate(changes[::-1])[::-1]
+    next_changes = np.minimum.accumulate(changes[::-1])[::-1]
     starts = np.flatnonzero(np.append(True, ~same_row[:-1])[: len(positions)])
-    second_words = np.minimum(following[starts], len(positions) - 1)
-    differs = (following[starts] < len(positions)) & (rows[positions[second_words]] == rows[positions[starts]])
+    second_words = np.minimum(next_changes[starts], len(positions) - 1)
+    differs = (next_changes[starts] < len(positions)) & (rows[positions[second_words]] == rows[positions[starts]])
     second_words = np.where(differs, second_words, starts + 1)
     several = differs | same_word[starts]
     pairs = np.stack([positions[starts[several]], positions[second_words[several]]])
@@ -152,6 +151,6 @@ def _side_anchors(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[
 
 def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the sorted distinct numbers."""
-    # Sorting is faster than np.unique, which uses a hash table.
+    # Sort, because np.unique is slower: it uses a hash table.
     ordered: NDArray[np.int64] = np.sort(numbers)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)].astype(np.bool_)]

@@ -71,10 +71,7 @@ class StoredGrammar(Leases):
                 transaction.connection.execute(update(learning_runs).where(is_run).values(values))
 
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
-        """Replace the keys of all rules, given as (id, high, low), and their salt, atomically.
-
-        Raises `StoreError` unless rules and keys match one to one, `StoreHeldError` and `LeaseLostError`.
-        """
+        """Replace the keys of all rules, given as (id, high, low), and their salt. Raises the errors of `commit`."""
         from hierogram.storage.grammar.commits import rekey
 
         with self._committing() as transaction:
@@ -102,8 +99,8 @@ class StoredGrammar(Leases):
         """Return rules that meet all conditions, most frequent first.
 
         Rules are ordered by expected uses, or by uses in the current derivations if `current_sample`. `source` and
-        `target` are complete rule sides; each of `words` must occur on one of the sides. `after` is (uses, source,
-        target) of the last rule of the previous page. With `respelled`, words match words that differ in accents or
+        `target` are complete rule sides. Each of `words` must occur on one of the sides. `after` is (uses, source,
+        target) of the last rule of the previous page. With `respelled`, words match words with other accents or
         capital letters.
         """
         rule_filter = RuleFilter(source, target, words, after, current_sample)
@@ -142,7 +139,7 @@ class StoredGrammar(Leases):
             return LearningRun(new_id(added), sweeps)
 
     def finish_run(self) -> None:
-        """Mark the last learning run as finished, after its end was reported to the caller."""
+        """Mark the last learning run as finished. Call this after the end of the run was reported."""
         with self._writing() as transaction:
             last = select(func.max(learning_runs.c.id)).scalar_subquery()
             transaction.connection.execute(
@@ -154,10 +151,7 @@ class StoredGrammar(Leases):
 
 @dataclass(frozen=True, slots=True)
 class RuleFilter:
-    """Conditions of a rule query: complete sides, words on either side, and a page start (uses, source, target).
-
-    Uses are expected uses, or uses in the current derivations if `current_sample`.
-    """
+    """Conditions of a rule query. `after` is (uses, source, target) of the last rule of the previous page."""
 
     source: str | None
     target: str | None
@@ -187,12 +181,12 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
             return []
         ranked.append((sum(count for _, count in rows), [word_id for word_id, _ in rows]))
     for n, (_, ids) in enumerate(sorted(ranked)):
-        held = select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids))
+        containing = select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids))
         if n == 0 and source is None and target is None:
-            # The first word is the rarest: it selects the rules, and the other words filter them.
-            query = query.where(rules.c.id.in_(held))
+            # Look up the rules of the rarest word, which is first, and filter them by the other words.
+            query = query.where(rules.c.id.in_(containing))
         else:
-            query = query.where(held.where(rule_words.c.rule_id == rules.c.id).exists())
+            query = query.where(containing.where(rule_words.c.rule_id == rules.c.id).exists())
     best = query.order_by(uses.desc(), rules.c.source, rules.c.target).limit(limit).subquery("best")
     used = best.c[uses.name]
     totals = []
@@ -209,7 +203,7 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
 
 
 def respell_filter(connection: Connection, conditions: RuleFilter) -> list[RuleFilter]:
-    """Return the conditions with words respelled in accents or capital letters, likeliest first."""
+    """Return the conditions with other accents and capital letters in the words, likeliest first."""
     two_sides = TWO_SIDES in find_notation(read_settings(connection).grammar).capabilities
     texts = {SOURCE: conditions.source, TARGET: conditions.target}
     symbols = {side: text.split(" ") if two_sides and text else [] for side, text in texts.items()}
@@ -244,7 +238,7 @@ _TOTALS = (
 
 
 def read_status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
-    """Return the status of the store, in time independent of its number of pairs and rules."""
+    """Return the status of the store, in constant time."""
     state = read_state(connection)
     last = connection.scalar(
         select(sweeps.c.log_likelihood)

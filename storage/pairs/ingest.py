@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.leases import lease_batch, release_batch, renew_batch
-from hierogram.storage.database.settings import keep_learned, read_notation
+from hierogram.storage.database.settings import read_notation, write_learned
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, staged_digests
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import RequestConflictError, StoreError
@@ -26,7 +26,7 @@ from hierogram.storage.records.pairs import (
     IngestTotals,
     NewPairs,
     RejectedLine,
-    in_runs,
+    join_runs,
 )
 from hierogram.storage.schema.tables import (
     corpora,
@@ -43,7 +43,7 @@ RUNNING, DONE, FAILED = "running", "done", "failed"
 
 MAX_TOKEN_BYTES = 1024
 """Maximum length of a token or external id in bytes of UTF-8. Postgres cannot index all longer texts."""
-_SURELY_SHORT = MAX_TOKEN_BYTES // 4
+_MAX_SHORT_TEXT = MAX_TOKEN_BYTES // 4
 
 _PAIR_COLUMNS = (
     "id", "corpus_id", "batch_id", "external_id", "identity", "source", "target", "alignment", "aligned_by",
@@ -51,18 +51,17 @@ _PAIR_COLUMNS = (
 )  # fmt: skip
 
 MAX_KEY_LENGTH = 255
-"""Maximum length of a request key in characters."""
 _REQUEST_COLUMNS: Sequence[str] = ("key", "corpus", "lines", "digest", "done", "response")
 
 Receipt = tuple[RequestRow, int | None]
-"""State of a request to record, and its number of lines recorded before (None: new request)."""
+"""State of a request to record, and its last recorded number of lines, or None for a new request."""
 
 
 class Ingest(StoreAccess):
     """Ingest of pairs, in a batch for each input, and idempotent requests."""
 
     def begin_ingest(self, corpus: str, origin: str, format: str) -> int:
-        """Open a batch for the input `origin`, creating the corpus if needed. Returns the batch id."""
+        """Open a batch for the input `origin`, and create the corpus if needed. Returns the batch id."""
         with self._writing() as transaction:
             connection = transaction.connection
             corpus_id = connection.scalar(select(corpora.c.id).where(corpora.c.name == corpus))
@@ -86,7 +85,7 @@ class Ingest(StoreAccess):
             return batch_id
 
     def record_failed_file(self, file: str, corpus: str, reason: str, move: Callable[[], str]) -> None:
-        """Record a spool input that cannot be read; `move` moves its files and returns the first one's new path."""
+        """Record a spool input that cannot be read. `move` moves its files, and returns the first file's new path."""
         with self._writing() as transaction:
             path = move()
             row = {"file": file, "corpus": corpus, "path": path, "reason": reason}
@@ -111,7 +110,7 @@ class Ingest(StoreAccess):
         """
         with self._writing() as transaction:
             if learned:
-                keep_learned(transaction.connection, learned)
+                write_learned(transaction.connection, learned)
             batch = _open_batch(transaction.connection, batch_id)
             renew_batch(transaction.connection, batch_id)
             corpus_id, corpus, origin = batch
@@ -123,7 +122,7 @@ class Ingest(StoreAccess):
             first_id = transaction.state.last_pair_id + 1
             _insert_pairs(transaction, (corpus_id, batch_id), identities, new_pairs)
             insert_links(transaction, range(first_id, first_id + len(new_pairs)), new_pairs, origin)
-            rejected_runs = in_runs([*rejected, *refused])
+            rejected_runs = join_runs([*rejected, *refused])
             save_rejected(transaction, batch_id, corpus, origin, rejected_runs)
             totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in rejected_runs))
             transaction.connection.execute(
@@ -145,10 +144,7 @@ class Ingest(StoreAccess):
     def finish_ingest(
         self, batch_id: int, error: str | None = None, receipt: Receipt | None = None, notes: Sequence[str] = ()
     ) -> None:
-        """Close a batch as done, or as failed if `error` is given. `notes` are stored with the batch.
-
-        `receipt` is the state of the request to record. Raises the errors of `add_pairs`.
-        """
+        """Close a batch as done, or as failed if `error` is given. Raises the errors of `add_pairs`."""
         with self._writing() as transaction:
             _open_batch(transaction.connection, batch_id)
             release_batch(transaction.connection, batch_id)
@@ -184,7 +180,7 @@ class Ingest(StoreAccess):
 def save_rejected(
     transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> None:
-    """Store runs of `in_runs`. Lines that this or an earlier ingest of the input has stored are not stored twice."""
+    """Store runs of rejected lines. Lines that an ingest of the same input has already stored are not stored again."""
     first: dict[str, RejectedLine] = {}
     numbers = Counter[str]()
     while lines:
@@ -216,10 +212,7 @@ def save_rejected(
 def _save_runs(
     transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
-    """Store runs of lines. Returns (remainders, stored runs with their numbers of new lines).
-
-    A remainder is the part of a run that follows the lines that an earlier batch stored. It needs its own row.
-    """
+    """Store runs. Returns the parts of runs after lines of earlier batches, and the stored runs with sizes."""
     offered: dict[bytes, RejectedLine] = {}
     for line in lines:
         head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line.first_line}:"
@@ -273,7 +266,7 @@ def _insert_pairs(
     alignments = pairs.alignments
     notation = read_notation(transaction.connection)
     if not notation.needs_links:
-        # Pairs of this notation need no word alignment.
+        # Replace missing alignments by empty alignments, because pairs of this notation need no alignment.
         alignments = [alignment or "" for alignment in alignments]
     raw = sum(alignment is None for alignment in alignments)
     with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
@@ -302,7 +295,7 @@ def _insert_pairs(
             ),
         )
         count_words(transaction, words.result())
-    # Import numpy only when writing.
+    # Import the module only here, because it loads numpy, which reads do not need.
     from hierogram.storage.pairs.pair_words import index_pairs
 
     first = transaction.state.last_pair_id + 1
@@ -319,9 +312,9 @@ def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
         .where(ingest_batches.c.id == batch_id)
     ).one_or_none()
     if row is None:
-        raise StoreError(f"ingest batch {batch_id} not found: begin one first")
+        raise StoreError(f"ingest batch {batch_id} not found: call begin_ingest first")
     if row.state != RUNNING:
-        raise StoreError(f"ingest batch {batch_id} is already {row.state}: begin another one")
+        raise StoreError(f"ingest batch {batch_id} is already {row.state}: begin another batch")
     return row.id, row.name, row.origin
 
 
@@ -382,7 +375,7 @@ _CONTENTS_ON_POSTGRES = text(
 def _stored_contents(
     transaction: WriteTransaction, identities: list[bytes]
 ) -> dict[bytes, tuple[str, str, str | None]]:
-    """Return source, target and given alignment (None: not given) of stored pairs, by identity."""
+    """Return source, target and input alignment (or None) of the stored pairs with these identities."""
     if transaction.connection.dialect.name == POSTGRES:
         rows = transaction.connection.execute(_CONTENTS_ON_POSTGRES, {"identities": identities})
     else:
@@ -395,10 +388,10 @@ def _stored_contents(
 
 
 def _has_long_token(texts: Iterable[str]) -> bool:
-    # A character has up to four bytes, so only very long words must be encoded to count their bytes.
+    # Encode only long words to count their bytes, because a character has up to four bytes.
     return any(
-        len(text) > _SURELY_SHORT
-        and max(map(len, text.split(" "))) > _SURELY_SHORT
+        len(text) > _MAX_SHORT_TEXT
+        and max(map(len, text.split(" "))) > _MAX_SHORT_TEXT
         and any(len(token.encode()) > MAX_TOKEN_BYTES for token in text.split(" "))
         for text in texts
     )
@@ -411,10 +404,7 @@ def _rejected_line(pairs: NewPairs, k: int, reason: str, message: str) -> Reject
 
 
 def save_request(transaction: WriteTransaction, request: RequestRow, since: int | None) -> None:
-    """Record the state of a request. `since` is its last recorded number of lines, None for a new request.
-
-    Raises `RequestConflictError` if another process has recorded the request since.
-    """
+    """Record a request. Raises `RequestConflictError` unless `since` is its last recorded number of lines."""
     values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"updated_at": now()}
     is_request, connection = http_requests.c.key == request.key, transaction.connection
     if since is None:
@@ -434,9 +424,9 @@ IDENTITY_BYTES = 16
 def pair_identities(corpus: str, pairs: NewPairs) -> list[bytes]:
     """Return the identity of each pair, a BLAKE2b-128 digest.
 
-    It is the digest of corpus and external id, or, without an external id, of corpus, content and occurrence. The same
-    texts with and without an alignment are different content. Each text is prefixed with its length, so that different
-    lists of texts have different encodings.
+    The digest covers the corpus and the external id. If a pair has no external id, the digest covers the corpus, the
+    content and the occurrence. The same texts with and without an alignment are different content. Each text is
+    prefixed with its length, so that different lists of texts have different encodings.
     """
     base = _corpus_prefix(corpus)
     identities = []
@@ -463,9 +453,9 @@ def _content(source: str, target: str, alignment: str | None) -> str:
     return f"c{len(source)}:{source}{len(target)}:{target}{len(alignment)}:{alignment}"
 
 
-_FIRST_TRIED = 16
-"""Occurrences to try for each pair individually."""
-_WITHDRAWN_TRIED = 10
+_FIRST_OCCURRENCES = 16
+"""Number of occurrences to try for each pair individually."""
+_TRIES_PER_WITHDRAWAL = 10
 
 _ALL_CONTENTS = text(
     "SELECT p.id, p.identity, p.corpus_id, p.external_id, p.source, p.target, p.alignment, p.aligned_by,"
@@ -476,19 +466,20 @@ _ALL_CONTENTS = text(
 def wrong_identities(connection: Connection) -> list[int]:
     """Return the sorted ids of pairs whose identity does not match their external id or content.
 
-    Occurrences are not stored, so candidates are tried. Lower occurrences belong to stored or withdrawn pairs.
+    Occurrences are not stored, so possible occurrences are tried. The occurrence of a pair is at most the number of
+    other stored or withdrawn pairs with the same content.
     """
     linked = read_notation(connection).needs_links
     bases = {row.id: _corpus_prefix(row.name) for row in connection.execute(select(corpora.c.id, corpora.c.name))}
     wrong: list[int] = []
-    often: dict[tuple[int, tuple[str, ...]], dict[bytes, int]] = {}
-    """Pairs with frequent content: by corpus and content, then pair id by identity."""
+    # Try higher occurrences later, for all pairs with the same corpus and content together.
+    frequent: dict[tuple[int, tuple[str, ...]], dict[bytes, int]] = {}
     for pair_id, identity, corpus_id, external_id, *sides, alignment, aligned_by, input_alignment in connection.execute(
         _ALL_CONTENTS
     ):
         base = bases.get(corpus_id)
         if base is None:
-            # Missing corpora are reported separately.
+            # Skip the pair, because missing corpora are reported separately.
             continue
         if external_id is not None:
             if not _occurs(base, (f"x{len(external_id)}:{external_id}",), ("",), {identity}):
@@ -497,20 +488,20 @@ def wrong_identities(connection: Connection) -> list[int]:
         source, target = sides
         contents: tuple[str, ...] = ()
         if aligned_by == GIVEN:
-            # Human links change the alignment.
+            # Use the alignment from the input, because human links change the alignment of the pair.
             contents = (_content(source, target, alignment if input_alignment is None else input_alignment),)
         if aligned_by != GIVEN or not linked:
             contents += (_content(source, target, None),)
-        if not _occurs(base, contents, range(_FIRST_TRIED), {identity}):
-            often.setdefault((corpus_id, contents), {})[identity] = pair_id
+        if not _occurs(base, contents, range(_FIRST_OCCURRENCES), {identity}):
+            frequent.setdefault((corpus_id, contents), {})[identity] = pair_id
     withdrawn = connection.execute(text("SELECT count(*) FROM withdrawals WHERE done_at IS NOT NULL")).scalar_one()
-    spare = _WITHDRAWN_TRIED * withdrawn
-    for (corpus_id, contents), pairs in often.items():
-        sure = _FIRST_TRIED + len(pairs)
-        tried = range(_FIRST_TRIED, sure + min(withdrawn, spare))
+    spare_tries = _TRIES_PER_WITHDRAWAL * withdrawn
+    for (corpus_id, contents), pairs in frequent.items():
+        extra = min(withdrawn, spare_tries)
+        tried = range(_FIRST_OCCURRENCES, _FIRST_OCCURRENCES + len(pairs) + extra)
         remaining = set(pairs)
         if not _occurs(bases[corpus_id], contents, tried, remaining):
-            spare -= min(withdrawn, spare)
+            spare_tries -= extra
         wrong += [pairs[identity] for identity in remaining]
     return sorted(wrong)
 

@@ -1,6 +1,6 @@
 """Inverted index of pairs by source word: for each block of pairs and each word in it, the positions of the pairs.
 
-Pair ids are ascending, so new pairs change only rows of the last block and add blocks.
+Ids of new pairs are higher than all earlier ids, so new pairs change only the last block and add blocks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,15 +18,15 @@ from hierogram.storage.pairs.vocabulary import known_words, word_ids
 from hierogram.storage.schema.tables import pair_words
 
 BLOCK_BITS = 14
-"""Low bits of a pair id within a block; a block has 2^`BLOCK_BITS` ids."""
+"""Number of low bits of a pair id that differ within a block. A block has 2^`BLOCK_BITS` ids."""
 
 _POSITION_MASK = (1 << BLOCK_BITS) - 1
 
 WordIds = Callable[[Iterable[str]], Mapping[str, int]]
-"""Function from distinct words to their ids."""
+"""Function that returns the ids of words."""
 
 Posting = tuple[int, int, bytes]
-"""Block, word id, and the encoded positions in the block of the pairs that contain the word."""
+"""Block, word id, and the encoded positions of the pairs in the block that contain the word."""
 
 
 def decode_pairs(block: int, content: bytes) -> NDArray[np.int64]:
@@ -44,7 +44,7 @@ def make_postings(pair_ids: Sequence[int], sources: Sequence[str], find_ids: Wor
     lengths = np.fromiter((source.count(" ") + 1 for source in sources), np.int64, len(sources))
     numbers = np.repeat(np.array(pair_ids, np.int64), lengths)
     bits = int(words.max()).bit_length()
-    # Pack block, word and position into one number.
+    # Pack block, word and position into one number, so that one sort orders all three.
     packed = np.sort((numbers >> BLOCK_BITS << bits | words) << BLOCK_BITS | numbers & _POSITION_MASK)
     packed = packed[np.append(True, packed[1:] != packed[:-1])]
     keys = packed >> BLOCK_BITS
@@ -68,7 +68,7 @@ def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources:
     if not pair_ids or read_notation(transaction.connection).input_kind != PAIRS:
         return
     postings = list(make_postings(pair_ids, sources, partial(word_ids, transaction, SOURCE)))
-    # Only the first block may already have rows.
+    # Append to stored rows only in the first block, because the other blocks are new.
     started = pair_ids[0] >> BLOCK_BITS
     started_blocks = [row for row in postings if row[0] == started] if pair_ids[0] & _POSITION_MASK else []
     transaction.loader.insert(pair_words, ("block", "word_id", "pairs"), postings[len(started_blocks) :])
@@ -77,7 +77,7 @@ def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources:
     transaction.loader.stage(staged_pair_words, started_blocks)
     concatenated = "pair_words.pairs || excluded.pairs"
     if transaction.connection.dialect.name != POSTGRES:
-        # SQLite's || returns text.
+        # Convert the result, because || returns text in SQLite.
         concatenated = f"CAST({concatenated} AS BLOB)"
     transaction.connection.execute(
         text(
@@ -148,7 +148,7 @@ def wrong_blocks(connection: Connection) -> list[int]:
         try:
             matches = stored_postings == _recount_block(connection, block, partial(_known_ids, connection))
         except KeyError:
-            # A word is missing from the vocabulary. The check of the vocabulary reports it.
+            # The block is wrong, because it has a word that is missing from the vocabulary.
             matches = False
         if not matches:
             wrong.append(block)
@@ -156,7 +156,6 @@ def wrong_blocks(connection: Connection) -> list[int]:
 
 
 def _recount_block(connection: Connection, block: int, find_ids: WordIds) -> list[Posting]:
-    """Compute the rows of a block from the pairs' texts."""
     rows = connection.execute(
         text("SELECT id, source FROM sentence_pairs WHERE id >= :first AND id <= :last ORDER BY id"),
         {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _POSITION_MASK},

@@ -58,23 +58,20 @@ _TREEBANK = "treebank"
 
 
 class StoredPairs(StoreAccess):
-    """Sentence pairs, their scores, damaged pairs, and the treebank settings.
-
-    Damaged pairs are excluded from sampling, withdrawal and alignment until `hierogram repair` has rebuilt them.
-    """
+    """Sentence pairs, their scores, damaged pairs, and the treebank settings."""
 
     def pairs(
         self,
         after_id: int = 0,
         limit: int | None = None,
         states: Sequence[str] | None = None,
-        sound: bool = False,
+        undamaged: bool = False,
     ) -> list[PairRow]:
-        """Return up to `limit` pairs with id > `after_id`, in id order; with `sound`, without damaged pairs."""
+        """Return up to `limit` pairs with id > `after_id`, in id order. `undamaged` omits damaged pairs."""
         with self._reading() as connection:
             ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
-            if sound:
-                ordered = ordered.where(is_sound(sentence_pairs.c.id))
+            if undamaged:
+                ordered = ordered.where(is_undamaged(sentence_pairs.c.id))
             if states is None:
                 return list(map(PairRow._make, connection.execute(ordered)))
             # Query each state separately, because the index has id order only within a state.
@@ -104,7 +101,7 @@ class StoredPairs(StoreAccess):
             statement = (
                 pair_rows()
                 .join(pair_positions, pair_positions.c.pair_id == sentence_pairs.c.id)
-                .where(sentence_pairs.c.state.not_in(unsettled), is_sound(sentence_pairs.c.id))
+                .where(sentence_pairs.c.state.not_in(unsettled), is_undamaged(sentence_pairs.c.id))
                 .order_by(pair_positions.c.position, pair_positions.c.pair_id)
                 .limit(limit)
             )
@@ -123,7 +120,7 @@ class StoredPairs(StoreAccess):
         with self._reading() as connection:
             totals = read_state(connection)
             damaged_by_state: Counter[str] = Counter()
-            # Usually no pair is damaged. Without statistics, the join would scan all pairs.
+            # Check if any pair is damaged first, because without statistics, the join would scan all pairs.
             if connection.scalars(select(damaged_pairs.c.pair_id).limit(1)).first() is not None:
                 damaged = sentence_pairs.c.id.in_(select(damaged_pairs.c.pair_id))
                 damaged_by_state.update(connection.scalars(select(sentence_pairs.c.state).where(damaged)))
@@ -132,7 +129,7 @@ class StoredPairs(StoreAccess):
                 for state in UNSETTLED
                 for added_at in connection.scalars(
                     select(sentence_pairs.c.added_at)
-                    .where(sentence_pairs.c.state == state, is_sound(sentence_pairs.c.id))
+                    .where(sentence_pairs.c.state == state, is_undamaged(sentence_pairs.c.id))
                     .order_by(sentence_pairs.c.id)
                     .limit(1)
                 )
@@ -149,8 +146,8 @@ class StoredPairs(StoreAccess):
         """Insert or replace scores. Scores of deleted pairs are ignored."""
         with self._writing() as transaction:
             moment = transaction.loader.moment
-            # Keep the last score of each pair, in id order.
-            by_pair = {row.pair_id: _values_of(row, moment(row.scored_at)) for row in rows}
+            # Keep only the last score of each pair, because a statement cannot update a row twice.
+            by_pair = {row.pair_id: _score_values(row, moment(row.scored_at)) for row in rows}
             transaction.loader.stage(staged_scores, (by_pair[pair_id] for pair_id in sorted(by_pair)))
             columns = ", ".join(_SCORE_COLUMNS)
             changes = ", ".join(f"{name} = excluded.{name}" for name in _SCORE_COLUMNS[1:])
@@ -185,7 +182,7 @@ class StoredPairs(StoreAccess):
         return state.source_types, state.target_types
 
     def word_counts(self, words: Iterable[str]) -> dict[str, dict[str, int]]:
-        """Return the counts of words by side, then by word, without words that do not occur."""
+        """Return the counts of words by side, then by word. Words that do not occur are omitted."""
         with self._reading() as connection:
             known = known_words(connection, words)
         return {side: {token: word.count for token, word in of_side.items()} for side, of_side in known.items()}
@@ -198,7 +195,7 @@ class StoredPairs(StoreAccess):
             return [(row.id, row.source, row.target) for row in connection.execute(statement)]
 
     def treebank(self) -> dict[str, object] | None:
-        """Return the tree transformations and known words of a tree grammar, None before the first tree."""
+        """Return the tree transformations and known words of a tree grammar, or None before the first tree."""
         with self._reading() as connection:
             return _treebank(connection)
 
@@ -239,7 +236,7 @@ def pair_rows() -> Select[tuple[object, ...]]:
     pair = sentence_pairs.c
     return select(
         pair.id, pair.source, pair.target, pair.alignment, pair.state, pair.stage, pair.sweep,
-        # A damaged SQLite file can hold values of another type.
+        # Cast the values, because a damaged SQLite file can contain values of another type.
         cast(derivations.c.current, LargeBinary), cast(derivations.c.averages, LargeBinary), pair.aligned_by,
         func.coalesce(schedule_restarts.c.restarts, 0), derivations.c.checksum, pair.link_probabilities,
     ).select_from(
@@ -251,7 +248,7 @@ def pair_rows() -> Select[tuple[object, ...]]:
 
 def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     """Return the pairs with the given ids, in id order. Unknown ids are skipped."""
-    # Other ids do not exist, and the database would refuse them.
+    # Skip ids out of range, because the database would raise an error.
     valid_ids = (pair_id for pair_id in ids if 0 < pair_id <= MAX_NUMBER)
     return list(map(PairRow._make, rows_with(connection, pair_rows(), sentence_pairs.c.id, valid_ids)))
 
@@ -274,10 +271,10 @@ def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
 def _scores(connection: Connection, condition: ColumnElement[bool], limit: int | None = None) -> list[ScoreRow]:
     columns = (pair_scores.c[name] for name in _SCORE_COLUMNS)
     rows = connection.execute(select(*columns).where(condition).order_by(pair_scores.c.pair_id).limit(limit))
-    return [_score_of(*row) for row in rows]
+    return [_make_score(*row) for row in rows]
 
 
-def _values_of(row: ScoreRow, moment: object) -> tuple[object, ...]:
+def _score_values(row: ScoreRow, moment: object) -> tuple[object, ...]:
     """Return a score in the order of `_SCORE_COLUMNS`. Links are text, such as `0-0:0.980 1-2:0.750`."""
     score = row.score
     side_misfits = score.source_misfit, score.target_misfit
@@ -289,7 +286,7 @@ def _values_of(row: ScoreRow, moment: object) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _score_of(pair_id: int, position: int, scored_at: datetime, *values: Any) -> ScoreRow:
+def _make_score(pair_id: int, position: int, scored_at: datetime, *values: Any) -> ScoreRow:
     *numbers, source_log_odds, source_position, target_log_odds, target_position, links, log_probability = values
     source_misfit = None if source_log_odds is None else Misfit(source_position, source_log_odds)
     target_misfit = None if target_log_odds is None else Misfit(target_position, target_log_odds)
@@ -307,6 +304,6 @@ def _treebank(connection: Connection) -> dict[str, object] | None:
     return None if value is None else json.loads(value)
 
 
-def is_sound(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
-    """Return the condition that a pair is not set aside."""
+def is_undamaged(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the SQL condition that a pair is not damaged."""
     return ~select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == pair_id).exists()

@@ -47,17 +47,17 @@ def count_words(transaction: WriteTransaction, words: WordCounts, sign: int = 1)
         _add_words(transaction, side, {token: -count for count, token in new})
     transaction.loader.stage(staged_increments, sorted(increments))
     all_in_use = transaction.state.source_types + transaction.state.target_types == transaction.state.last_word_id
-    unused = _unused(transaction) if sign > 0 and not all_in_use else {}
+    unused = _count_unused(transaction) if sign > 0 and not all_in_use else {}
     transaction.connection.execute(
         update(vocabulary)
         .values(count=vocabulary.c.count + staged_increments.c.count)
         .where(vocabulary.c.id == staged_increments.c.word_id)
     )
-    for side, number in (unused if sign > 0 else _unused(transaction)).items():
+    for side, number in (unused if sign > 0 else _count_unused(transaction)).items():
         _count_types(transaction, side, sign * number)
 
 
-def _unused(transaction: WriteTransaction) -> dict[str, int]:
+def _count_unused(transaction: WriteTransaction) -> dict[str, int]:
     """Return the number of words in `staged_increments` with count 0, by side."""
     rows = transaction.connection.execute(
         select(vocabulary.c.side, func.count().label("number"))
@@ -83,7 +83,7 @@ def word_ids(transaction: WriteTransaction, side: str, tokens: Iterable[str]) ->
 
 
 def _known_ids(transaction: WriteTransaction, side: str, tokens: Sequence[str]) -> dict[str, int]:
-    """Return the ids of words in the vocabulary, using the ids cached by this and earlier transactions."""
+    """Return the ids of the words in the vocabulary. Uses the ids cached by this and earlier transactions."""
     ids: dict[str, int] = {}
     for cached in (transaction.seen_words[side], transaction.new_words[side]):
         found_here = zip(tokens, map(cached.get, tokens), strict=True)
@@ -91,7 +91,7 @@ def _known_ids(transaction: WriteTransaction, side: str, tokens: Sequence[str]) 
     in_memory = sum(
         len(words[side]) for words in (transaction.seen_words, transaction.new_words) for side in (SOURCE, TARGET)
     )
-    # If all words of the store are cached, other words are new.
+    # Skip the query if all words of the store are cached, because then all other words are new.
     if len(ids) < len(tokens) and in_memory < transaction.state.last_word_id:
         uncached = [token for token in tokens if token not in ids]
         transaction.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(uncached)))
@@ -135,7 +135,6 @@ _MAX_READ_PER_PREFIX = 4_000
 _MIN_STEM_LENGTH = 2
 _MIN_SIMILARITY = 0.75
 MAX_SIMILAR = 8
-"""Maximum number of similar words that are suggested."""
 _KEPT_MARKS = frozenset({0, 7, 8, 9})
 """Canonical combining classes that are not accents: vowel signs, nuktas, kana marks, viramas."""
 
@@ -143,8 +142,8 @@ _KEPT_MARKS = frozenset({0, 7, 8, 9})
 def fold(token: str) -> str:
     """Return the word case-folded and without accents, in NFC. Empty only if the word is empty.
 
-    Accents are removed after a compatibility decomposition [Unicode Standard Annex 15], and case by case folding
-    [Unicode Standard, section 3.13]: `Λόγος`, `λογος` and a decomposed `λόγος` have the same form.
+    Accents are removed after a compatibility decomposition [Unicode Standard Annex 15]. Case is removed by case folding
+    [Unicode Standard, section 3.13]. `Λόγος`, `λογος` and a decomposed `λόγος` have the same form.
     """
     if token.isascii():
         return token[:MAX_FOLDED_LENGTH].lower()
@@ -156,7 +155,7 @@ def fold(token: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KnownWord:
-    """A word of the vocabulary with its id and its count in stored pairs."""
+    """Word of the vocabulary with its id and its count in stored pairs."""
 
     token: str
     id: int
@@ -174,10 +173,7 @@ def known_words(connection: Connection, tokens: Iterable[str]) -> dict[str, dict
 
 
 def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
-    """Return the words of a side that equal the word except for accents and case, most frequent first.
-
-    The word itself comes first if it is in the vocabulary. Words with count 0 are omitted.
-    """
+    """Return words equal except for accents and case: the word itself, then the most frequent first."""
     words = _words(connection, side, vocabulary.c.folded == fold(token), _MAX_READ_PER_FORM)
     return sorted(words, key=lambda word: (word.token != token, -word.count, word.token))[:_MAX_SPELLINGS]
 
@@ -199,10 +195,7 @@ def readings(choices: Mapping[Word, Sequence[str]]) -> list[dict[Word, str]]:
 
 
 def similar_words(connection: Connection, side: str, token: str) -> list[str]:
-    """Return up to `MAX_SIMILAR` other words: words that look alike, with this prefix, then with similar spellings.
-
-    Up to `_MAX_READ_PER_PREFIX` words are read for a prefix. Similar spellings share their first letters with the word.
-    """
+    """Return up to `MAX_SIMILAR` other words: other spellings, then words with this prefix, then similar words."""
     form = fold(token)
     words: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
     beginning = _words_with_prefix(connection, side, form)
@@ -219,7 +212,7 @@ def similar_words(connection: Connection, side: str, token: str) -> list[str]:
 
 
 def _words_with_prefix(connection: Connection, side: str, form: str) -> list[KnownWord]:
-    """Return words whose folded form has a prefix. Texts compare by bytes, and U+10FFFF sorts after all letters."""
+    """Return words whose folded form has the prefix `form`. U+10FFFF sorts after all letters."""
     column = vocabulary.c.folded
     return _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _MAX_READ_PER_PREFIX)
 
@@ -241,12 +234,9 @@ _WIDTH = 8
 
 
 def count_tokens(texts: Sequence[str]) -> dict[str, int]:
-    """Count the tokens of texts. Tokens are separated by one or more spaces.
-
-    A token of up to eight bytes of UTF-8 is packed into an integer, because numpy sorts integers several times as fast
-    as a dictionary counts strings.
-    """
-    # Import numpy only here, because reads do not need it.
+    """Count the tokens of texts. Tokens are separated by one or more spaces."""
+    # Pack tokens of up to eight bytes into integers, because numpy sorts integers several times as fast as a
+    # dictionary counts strings. Import numpy only here, because reads do not need it.
     import numpy as np
 
     content = " ".join(texts).encode()

@@ -14,7 +14,7 @@ from hierogram.storage.database.transactions import (
     staged_ids,
 )
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.pairs.pairs import is_sound
+from hierogram.storage.pairs.pairs import is_undamaged
 from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
@@ -29,12 +29,12 @@ class Withdrawals(StoreAccess):
             return request(transaction, pair_ids)
 
     def pending_withdrawals(self, limit: int) -> list[int]:
-        """Return up to `limit` ids of sound pairs with a pending withdrawal, sorted."""
+        """Return up to `limit` ids of undamaged pairs with a pending withdrawal, sorted."""
         with self._reading() as connection:
             return list(
                 connection.scalars(
                     select(withdrawals.c.pair_id)
-                    .where(withdrawals.c.done_at.is_(None), is_sound(withdrawals.c.pair_id))
+                    .where(withdrawals.c.done_at.is_(None), is_undamaged(withdrawals.c.pair_id))
                     .order_by(withdrawals.c.pair_id)
                     .limit(limit)
                 )
@@ -43,7 +43,7 @@ class Withdrawals(StoreAccess):
     def select_pairs(
         self, *, corpus: str | None = None, origin: str | None = None, external_ids: Sequence[str] = ()
     ) -> list[int]:
-        """Return the sorted ids of the pairs that meet all given conditions."""
+        """Return the sorted ids of the pairs that satisfy all given conditions."""
         with self._reading() as connection:
             query = select(sentence_pairs.c.id).order_by(sentence_pairs.c.id)
             if corpus is not None:
@@ -85,7 +85,7 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
     sweeps = {row.id: row.sweep for row in stored}
     for row in rows:
         if sweeps.get(row.id) != row.sweep:
-            raise StoreError(f"pair {row.id} was sampled or withdrawn by another process since it was read")
+            raise StoreError(f"pair {row.id} was sampled or withdrawn by another process since it was read: try again")
         transaction.state.count_pairs(row.state, -1)
     for corpus_id, number in connection.execute(
         select(sentence_pairs.c.corpus_id, func.count())
@@ -102,7 +102,7 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
         text("UPDATE withdrawals SET done_at = :moment WHERE pair_id IN (SELECT id FROM staged_ids)"),
         {"moment": transaction.loader.moment(now())},
     )
-    # Import numpy only when writing.
+    # Import the module only here, because it loads numpy, which reads do not need.
     from hierogram.storage.pairs.pair_words import unindex_pairs
 
     unindex_pairs(transaction, [row.id for row in rows], [row.source for row in rows])

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class PairAlignment(NamedTuple):
-    """A canonical Pharaoh line, and the probability of each link, separated by spaces (None: not by the aligner)."""
+    """Alignment as a canonical Pharaoh line. Alignments by the aligner have link probabilities."""
 
     id: int
     alignment: str
@@ -20,8 +20,8 @@ class PairAlignment(NamedTuple):
 class PairLinks(NamedTuple):
     """Links of a pair in both directions, int16 each, and the number of aligner sweeps over the pair.
 
-    `sweep` is 0 if the links come from a given alignment. `since` is the sweep of the links that were read (None: no
-    links), by which the store checks that no other process has aligned the pair since.
+    `sweep` is 0 if the links are from the input. `since` is the `sweep` of the pair when it was read, or None if it had
+    no links, so that the store can check that no other process has aligned the pair since.
     """
 
     id: int
@@ -32,7 +32,7 @@ class PairLinks(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """A stored pair with its aligner links (None: not aligned yet)."""
+    """Stored pair with its aligner links, which are None before the pair is aligned."""
 
     id: int
     source: str
@@ -46,7 +46,7 @@ class LinkRow(NamedTuple):
 
 
 class PairSize(NamedTuple):
-    """Size of a pair: the product of both sides' lengths in words, and the number of aligner sweeps over it."""
+    """Size of a pair: the product of its side lengths in words, and the number of aligner sweeps over the pair."""
 
     id: int
     cells: int
@@ -54,7 +54,7 @@ class PairSize(NamedTuple):
 
 
 class WordCounts(NamedTuple):
-    """Fertility counts of a word (empty: the null word): its total links, and its tokens by number of links."""
+    """Fertility counts of a word: its links, and its tokens by number of links. The null word is empty."""
 
     side: str
     word: str
@@ -70,11 +70,7 @@ class WordCounts(NamedTuple):
 
 
 class TextAlignerCounts(NamedTuple):
-    """Counts for aligning texts that are not stored, as of a store position.
-
-    `counts` are the aligner counts of the texts' words, `vocabulary` the numbers of source and target words in the
-    store, `known` the human links of stored pairs with the same texts.
-    """
+    """Counts at a store position for aligning texts, and human links of stored pairs with these texts."""
 
     position: int
     counts: AlignerCounts
@@ -83,7 +79,7 @@ class TextAlignerCounts(NamedTuple):
 
 
 class LinkCorrection(NamedTuple):
-    """A pair whose human links changed `version` times, to be re-aligned. `input_alignment`: None if not given."""
+    """Pair to be re-aligned because its human links have changed for the `version`-th time."""
 
     id: int
     version: int
@@ -94,9 +90,9 @@ class LinkCorrection(NamedTuple):
 class AlignerChange:
     """New links and alignments of pairs, and the changes of the aligner's counts.
 
-    `lexicon` holds (source, target, forward, backward), `jumps` (direction, width, count), each key once. Links of
-    `withdrawn` pairs are deleted. `corrected_inputs` holds human corrections of alignments that came with the input.
-    `corrected` holds (pair id, number of human link changes that the new alignment includes).
+    `lexicon` contains (source, target, forward, backward), `jumps` (direction, width, count), each key once. Links of
+    `withdrawn` pairs are deleted. `corrected_inputs` are human corrections of alignments from the input. `corrected`
+    contains (pair id, number of human link changes that the new alignment includes).
     """
 
     alignments: list[PairAlignment] = field(default_factory=list)

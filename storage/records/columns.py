@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hierogram.storage.records.pairs import checksum_of
+from hierogram.storage.records.pairs import compute_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +23,7 @@ NUMBERS = (
 """Numeric columns of `RuleDeltas` and of the table `rules`, in order."""
 
 SIDES = ("source", "target")
-"""Text columns."""
 _CHANGES = ("count", "expected_uses", "expected_uses_variance", "minimal_uses")
-"""Columns of count changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class RuleDeltas:
     `target_terminals` are int32[n], `hiero` is bool[n]. `count` int64[n], `expected_uses` float64[n] and
     `expected_uses_variance` float64[n] are the changes of counts, of expected uses (multiples of 1/`ONE_USE`) and of
     the variances of their errors (multiples of 1/`ONE_SQUARE`). `minimal_uses` int64[n] are the changes of uses in
-    minimal derivations. New rules are stored in the given order; sort them by source, so that rules that are looked up
+    minimal derivations. New rules are stored in the given order. Sort them by source, so that rules that are read
     together are stored together.
     """
 
@@ -60,7 +58,7 @@ class RuleDeltas:
         return len(self.keys)
 
     def added_up(self, groups: NDArray[np.int64]) -> RuleDeltas:
-        """Sum the changes by group: row g gets the sum over the rows k with `groups[k]` = g, or 0."""
+        """Sum the changes by group: row g is the sum of the rows k with `groups[k]` = g, or 0."""
         import numpy as np
 
         changes = {name: np.zeros_like(getattr(self, name)) for name in _CHANGES}
@@ -74,7 +72,7 @@ class RuleDeltas:
         return RuleDeltas(self.keys[rows], sources, targets, **numbers)
 
     def shown(self, row: int) -> str:
-        """Return a rule for display, as `source ||| target`."""
+        """Return a rule as text for messages: `source ||| target`."""
         return f"{self.source.string(row)} ||| {self.target.string(row)}"
 
 
@@ -95,10 +93,10 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
 class PairUpdates:
     """New derivations of pairs, and the progress of the pairs.
 
-    `ids` int64[n]; `states` are the variables of each pair's forest and `averages` its averages, as bytes; `burned_in`
-    bool[n] is true if the pair has completed every stage; `stages` and `sweeps` are int64[n]. `since` int64[n] is the
-    sweep of the pair when its derivation was read. Count changes are relative to that derivation, so the store checks
-    that no other process has sampled the pair since; -1 skips the check.
+    `ids`, `stages` and `sweeps` are int64[n]. `states` are the variables of each pair's forest and `averages` its
+    averages, as bytes. `burned_in` bool[n] is True for pairs that have completed every stage. `since` int64[n] is the
+    sweep of a pair when its derivation was read. Count changes are relative to this derivation, so the store checks
+    that no other process has sampled the pair since. -1 skips the check.
     """
 
     ids: NDArray[np.int64]
@@ -117,7 +115,7 @@ class PairUpdates:
         """Return the checksum of each pair's derivation and averages."""
         from hierogram.samplers.grammar.columns import split_blobs
 
-        return list(map(checksum_of, self.ids.tolist(), split_blobs(self.states), split_blobs(self.averages)))
+        return list(map(compute_checksum, self.ids.tolist(), split_blobs(self.states), split_blobs(self.averages)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +128,7 @@ class StoredRules:
 
 @dataclass(frozen=True, slots=True)
 class RuleCounts:
-    """Positive rule counts of a store, for the samplers; row i of all arrays belongs to the same rule.
-
-    `keys` uint64[n, 2] (high, low), `counts` int64[n], `lengths`, `source_terminals` and `target_terminals` int32[n].
-    """
+    """Positive rule counts, for the samplers. Row i of all arrays belongs to the same rule."""
 
     keys: NDArray[np.uint64]
     counts: NDArray[np.int64]
@@ -143,10 +138,7 @@ class RuleCounts:
 
 
 class KeyRun(NamedTuple):
-    """Sorted run of the index of rules by key, see `hierogram.storage.grammar.key_runs`.
-
-    Entries are sorted by `fingerprints` uint32[n]. `rule_ids` int64[n] are negative for deleted rules.
-    """
+    """Entries of the key index, sorted by fingerprint. Deleted rules have negative ids."""
 
     fingerprints: NDArray[np.uint32]
     rule_ids: NDArray[np.int64]

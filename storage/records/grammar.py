@@ -20,9 +20,8 @@ class LabelRow(NamedTuple):
 class LearningRun(NamedTuple):
     """Progress of a learning run, which sweeps `sweeps` times over every pair after the schedule.
 
-    Pairs are swept in batches by id, in rounds of several sweeps. Every pair has had `sweeps_done` sweeps. Pairs up
-    to `after_pair_id` have also completed the current round, and the next batch has had `sweeps_in_round` sweeps of
-    that round.
+    Batches of pairs are swept in rounds of several sweeps. Every pair has completed `sweeps_done` sweeps. Pairs up to
+    `after_pair_id` have also completed the current round, and the next batch `sweeps_in_round` sweeps of this round.
     """
 
     id: int
@@ -38,7 +37,7 @@ class LearningRun(NamedTuple):
 
 
 class SupportingPair(NamedTuple):
-    """A pair whose derivation uses a rule `uses` times."""
+    """Pair whose derivation uses a rule `uses` times."""
 
     id: int
     corpus: str
@@ -51,9 +50,8 @@ class SupportingPair(NamedTuple):
 class SweepRecord(NamedTuple):
     """One sweep over a batch of pairs: its stage, the numbers of sampled and changed variables, and the likelihood.
 
-    `log_likelihood` is the natural log-likelihood of all rule counts after the sweep, None if not computed.
-    `log_likelihood_before` is the natural log-likelihood of the counts before the sweep; at the start of a run, these
-    counts include new pairs in their initial state.
+    Log-likelihoods are natural logarithms of all rule counts after and before the sweep, None if not computed. At the
+    start of a run, the counts before the sweep include new pairs in their initial state.
     """
 
     stage: int
@@ -68,7 +66,7 @@ class SweepRecord(NamedTuple):
 
 
 class CountKind(StrEnum):
-    """The meaning of a rule's count: weight for translation, expected uses, or uses in one draw."""
+    """Meaning of a rule's count: weight for translation, expected uses, or uses in one draw."""
 
     TRANSLATION = "translation"
     MEANS = "means"
@@ -76,13 +74,13 @@ class CountKind(StrEnum):
 
     @property
     def unit(self) -> int:
-        """Counts are integers in units of 1/`unit` of a use."""
+        """Number of units per use. Counts are whole numbers of units."""
         return 1 if self is CountKind.DRAWN else ONE_USE
 
 
 @dataclass(slots=True)
 class RuleRow:
-    """A rule with its uses and relative frequencies, for queries and exports.
+    """Rule with its uses and relative frequencies, for queries and exports.
 
     `expected_uses_error` is the Monte-Carlo standard error of the expected uses, `count` the number of uses in the
     current derivations. Probabilities are relative frequencies of expected uses, or of counts in queries for drawn

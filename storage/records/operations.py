@@ -13,11 +13,10 @@ from hierogram.storage.records.pairs import UNSETTLED
 class StoreStatus:
     """Size of a store, and progress of sampling.
 
-    `rules_in_use`: rules in the current derivations. `rules_expected`: rules with expected uses. `rules_stored`: all
-    rules, including rules that occur only in minimal derivations. `rule_tokens`: uses of rules in the current
-    derivations. `expected_tokens`: expected uses of all rules. `failed_files`: spool inputs that could not be read.
-    `deliveries`: recent webhook deliveries, by state. `damaged_pairs`: pairs set aside until they are repaired.
-    `wal_bytes`: size of the write-ahead log of an SQLite store in bytes, None on Postgres.
+    `rules_in_use` counts the rules of the current derivations, `rules_expected` the rules with expected uses, and
+    `rules_stored` also the rules that occur only in minimal derivations. `rule_tokens` is the number of rule uses in
+    the current derivations, `expected_tokens` the sum of expected uses. `deliveries` counts recent webhook deliveries
+    by state. `wal_bytes` is the size of the write-ahead log of an SQLite store, None for Postgres.
     """
 
     url: str
@@ -45,7 +44,7 @@ class StoreStatus:
 
 
 class Lease(NamedTuple):
-    """A lease with its holder and expiry. `process` identifies the holder; `host` and `pid` are for display."""
+    """Lease with its holder and expiry. `process` identifies the holder. `host` and `pid` are for messages."""
 
     name: str
     token: str
@@ -58,10 +57,7 @@ class Lease(NamedTuple):
 
 
 class RequestRow(NamedTuple):
-    """An idempotent request, which its client may repeat under the same key: its progress and response.
-
-    `lines` is the number of stored lines, `digest` their digest. `response` is JSON, final if the request is `done`.
-    """
+    """Idempotent request: number and digest of its stored lines, and its response as JSON."""
 
     key: str
     corpus: str
@@ -83,7 +79,7 @@ EVENT_KINDS = {
     RULE_ADDED: "a rule reached eight expected uses",
     RULE_REMOVED: "a reported rule fell below four expected uses",
     RULE_UPDATED: "the expected uses of a reported rule changed by more than 10 % and twice their error",
-    RULES_CHANGED: "number of changed rules in a commit with too many to list",
+    RULES_CHANGED: "a commit changed too many rules to list each of them",
     PAIRS_REJECTED: "lines of an input were rejected",
     PAIRS_DAMAGED: "pairs are damaged in the store, and were set aside until they are repaired",
     FILE_FAILED: "a spool file could not be ingested and was moved to `failed/`",
@@ -95,7 +91,7 @@ EVENT_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """A change of the store. Fields that do not apply to the kind are None.
+    """Change of the store. Fields that do not apply to the kind are None.
 
     `standard_error` is the Monte Carlo standard error of the difference of a rule's expected uses. `count` is a number
     of pairs, lines or rules. `detail` contains the other values by name.
@@ -114,7 +110,7 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event(NewEvent):
-    """A stored change. `id` increases in commit order."""
+    """Stored event. `id` increases in commit order."""
 
     id: int
     at: datetime
@@ -126,7 +122,7 @@ class Event(NewEvent):
 
 
 class EventPage(NamedTuple):
-    """A page of events, in order.
+    """Page of events, in order.
 
     `oldest` is the id of the first stored event (`last` + 1 if no event is stored), `last` the id of the last event.
     `missed` is the number of events after the requested id that have been deleted.
@@ -139,7 +135,7 @@ class EventPage(NamedTuple):
 
 
 class Webhook(NamedTuple):
-    """Webhook: a name that stands for its secret URL, and the origin of the URL (scheme, host and port)."""
+    """Webhook: a name that replaces its secret URL, and the origin of the URL (scheme, host and port)."""
 
     name: str
     origin: str

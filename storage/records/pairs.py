@@ -39,9 +39,9 @@ class NewPairs:
 
     `sources` and `targets` are texts, `source_lengths` and `target_lengths` their lengths in tokens. `alignments` are
     None for pairs to be aligned. `lines` are line numbers in the input, from 1. `occurrences` number the repeats of the
-    same content within one input, from 0, so that repeats in a corpus are kept but an input that is added twice is
-    stored once. A pair with an external id (not None) is identified by that id within its corpus instead. `known` are
-    human links, fixed or forbidden, by index of the pair.
+    same content within one input, from 0, so that repeats in a corpus are kept, but an input that is added twice is
+    stored once. A pair with an external id is identified by its corpus and this id instead. `known` are human links,
+    fixed or forbidden, by index of the pair.
     """
 
     sources: Sequence[str]
@@ -78,11 +78,11 @@ def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
 
 
 class RejectedLine(NamedTuple):
-    """A rejected line, or a run of consecutive lines that were rejected for the same reason.
+    """Rejected line, or a run of consecutive lines that were rejected for the same reason.
 
     `line` is the number of the first line, `lines` the number of lines. `reason` is a short code, `message` a sentence
-    for users, `content` the bytes of the line, truncated. If the run continues a run of an earlier chunk of the input,
-    `earlier` is the number of its lines before `line`. Message and content belong to the first line of the whole run.
+    for users, `content` the truncated bytes of the line. If the run continues a run of an earlier chunk of the input,
+    `earlier` is the number of lines before `line`. Message and content belong to the first line of the whole run.
     """
 
     line: int
@@ -103,8 +103,8 @@ class RejectedLine(NamedTuple):
         return self.line - self.earlier
 
 
-def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
-    """Sort rejected lines and merge consecutive lines with the same reason. Keeps the first message and content."""
+def join_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
+    """Sort rejected lines, and merge consecutive lines with the same reason. Keeps the first message and content."""
     runs: list[RejectedLine] = []
     for line in sorted(lines, key=lambda line: line.line):
         if runs and runs[-1].reason == line.reason and runs[-1].last_line + 1 == line.line:
@@ -128,12 +128,12 @@ class IngestTotals:
         return IngestTotals(self.accepted + other.accepted, self.duplicates + other.duplicates, rejected)
 
 
-_SPREAD, _CRC = 0x9E3779B1, 0xFFFFFFFF
+_ID_MULTIPLIER, _CRC_MASK = 0x9E3779B1, 0xFFFFFFFF
 
 
-def checksum_of(pair_id: int, current: bytes, averages: bytes) -> int:
-    """Return the checksum of a pair's derivation and averages. The id is included, so exchanged rows are noticed."""
-    return crc32(current, crc32(averages, (pair_id * _SPREAD + len(averages)) & _CRC))
+def compute_checksum(pair_id: int, current: bytes, averages: bytes) -> int:
+    """Return the checksum of a pair's derivation and averages. Includes the id, so exchanged rows are detected."""
+    return crc32(current, crc32(averages, (pair_id * _ID_MULTIPLIER + len(averages)) & _CRC_MASK))
 
 
 class DamagedPair(NamedTuple):
@@ -149,12 +149,12 @@ def parse_links(alignment: str) -> list[tuple[int, int]]:
 
 
 class PairRow(NamedTuple):
-    """A stored pair with its derivation, for sampling.
+    """Stored pair with its derivation, for sampling.
 
-    `current` encodes all variables of the pair's forest, `averages` its contribution to the expected uses of rules
-    (both by `hierogram.samplers.forests.derivations`); both are None until the pair is initialized. `alignment` is
-    empty while `aligned_by` is `NO_ALIGNMENT`. `restarts` is the number of restarts of the pair's schedule. `checksum`
-    is of `current` and `averages`, None if the pair was not read from a store.
+    `current` encodes all variables of the pair's forest, `averages` its contribution to the expected uses of rules, see
+    `hierogram.samplers.forests.derivations`. Both are None until the pair is initialized. `alignment` is empty while
+    `aligned_by` is `NO_ALIGNMENT`. `restarts` is the number of restarts of the pair's schedule. `checksum` is the
+    checksum of `current` and `averages`, or None if the pair was not read from a store.
     """
 
     id: int
@@ -175,12 +175,12 @@ class PairRow(NamedTuple):
         """Check if the derivation and the averages match their checksum."""
         if self.current is None or self.averages is None:
             return self.state not in DERIVED
-        return self.checksum in (None, checksum_of(self.id, self.current, self.averages))
+        return self.checksum in (None, compute_checksum(self.id, self.current, self.averages))
 
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """Numbers of unsettled pairs, in total and by state, and the age of the oldest (None: all pairs are settled)."""
+    """Numbers of unsettled pairs, in total and by state, and the age of the oldest of these pairs, if any."""
 
     pairs: int
     oldest_seconds: float | None
@@ -188,7 +188,7 @@ class LagRow:
 
 
 class PairOrigin(NamedTuple):
-    """Origin of a pair: its external id (None: it has no id), its corpus, and the input."""
+    """Origin of a pair: its external id or None, its corpus, and its input."""
 
     external_id: str | None
     corpus: str
@@ -197,7 +197,7 @@ class PairOrigin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairRecord:
-    """A stored pair. `link_probabilities` has a number for each link of `alignment` (None: not by the aligner)."""
+    """Stored pair. `link_probabilities` has a number for each link, or is None if the links are not the aligner's."""
 
     id: int
     corpus: str
@@ -214,7 +214,7 @@ class PairRecord:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Link of two words by position, with the probability that one rule emits both."""
+    """Link of two words by position, and the probability that one rule emits both words."""
 
     source: int
     target: int
@@ -233,12 +233,12 @@ class Misfit:
 class PairScore:
     """Score of a pair under the learned grammar.
 
-    `doubt` summarizes the other numbers; higher is worse. `log_probability` is the natural logarithm of the pair's
-    probability, per token of both sides. `evidence` is its excess over the log-probability of the same words without
-    rules for both sides, per token. `unseen` is the expected share of words emitted by the base distribution.
-    `pieces` is the number of pieces of a long pair. If `exact` is False, derivations across the cuts are missing and
-    the probability is a lower bound. `source_misfit` and `target_misfit` are the words that fit least, or None in a
-    small store. `links` are words that one rule emits, for each source word in order of probability.
+    `doubt` summarizes the other numbers. Higher values are worse. `log_probability` is the natural logarithm of the
+    pair's probability, per token of both sides. `evidence` is the excess of `log_probability` over the log-probability
+    of the same words without rules for both sides. `unseen` is the expected share of words emitted by the base
+    distribution. `pieces` is the number of pieces of a long pair. If `exact` is False, derivations across the cuts are
+    missing, and the probability is a lower bound. `source_misfit` and `target_misfit` are the words that fit least, or
+    None in a small store. `links` are pairs of words that one rule emits, for each source word in order of probability.
     """
 
     tokens: int
@@ -254,11 +254,7 @@ class PairScore:
 
 
 class ScoreRow(NamedTuple):
-    """Stored score of a pair, as of a store position.
-
-    `derivation` is the mean natural log-probability of the rules of the pair's derivation, for detecting changed
-    probabilities; None if the pair had no derivation.
-    """
+    """Stored score of a pair, and the mean natural log-probability of the rules in its derivation, if any."""
 
     pair_id: int
     position: int

@@ -29,7 +29,7 @@ def are_joined(before: str, token: str) -> bool:
 
 
 def join_parts(tokens: str) -> str:
-    """Join a line of parts into words. A mark that joins nothing is removed."""
+    """Join the parts of a line into words. Removes a mark without a part to join."""
     if PART_MARK not in tokens:
         return tokens
     if f"{PART_MARK} " in tokens or tokens.endswith(PART_MARK):
@@ -52,7 +52,7 @@ def _join_compounds(tokens: Sequence[str]) -> str:
 
 
 def _compound(modifiers: str, head: str) -> str:
-    """Join a compound's modifiers and head to a word, which is capitalized if the head is."""
+    """Join a compound's modifiers and head. The word is capitalized if the head is capitalized."""
     lower = head.lower()
     if head == lower or head != lower[:1].upper() + lower[1:]:
         return modifiers + head

@@ -1,4 +1,4 @@
-"""The settings of a store."""
+"""Settings of a store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ INFINITY = float("inf")
 
 KEPT, LOWERED = "kept", "lowered"
 CASES = (KEPT, LOWERED)
-"""Treatment of capital letters on ingest."""
 LEARNED = ("orthographies", "word_parts")
 """Settings that a store learns from its first text."""
 
@@ -38,7 +37,7 @@ class Settings:
     """Model and schedule of a store, fixed at creation [CFGŠ14 §5.2-5.4].
 
     Fields without an `Option` are constants, which `hierogram init` does not set. They are stored, so that a store
-    keeps its values; the experiments in `tools` vary them.
+    keeps its values. The experiments in `tools` vary them.
 
     `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `round_sweeps` the number
     of sweeps in a round over pairs that have burned in, `key_salt` the salt of the rule keys.
@@ -49,10 +48,10 @@ class Settings:
     to synchronous grammars.
 
     `languages` are the source and target languages, () if unknown. If `tokenize` is set, pairs without links are
-    tokenized by the rules of these languages. The first text that is tokenized sets `word_parts` and `orthographies`
-    for good. `word_parts` define how the words of source and target are split, () if all words are whole, see
-    `hierogram.daemon.text.segments`. `orthographies` are the orthographies of source and target as JSON, see
-    `hierogram.daemon.text.orthography`: () before the first text. A side with too little text has an empty one.
+    tokenized by the rules of these languages. The first tokenized text sets `word_parts` and `orthographies`
+    permanently. `word_parts` define how the words of source and target are split, () if all words are whole, see
+    `hierogram.daemon.text.segments`. `orthographies` are the orthographies of source and target as JSON, () before the
+    first text, see `hierogram.daemon.text.orthography`. The orthography of a side with too little text is empty.
     """
 
     model: Annotated[str, Option("Rule model", values={PITMAN_YOR: "one process per rule length", DIRICHLET: ""})] = (
@@ -61,7 +60,7 @@ class Settings:
     discount: Annotated[float, Option("Pitman-Yor discount d.", min=0, below=1)] = 0.5
     strength: Annotated[float, Option("Strength α of the prior.", above=0, below=INFINITY)] = 5.0
     rate: float = 2.0
-    span_limit: Annotated[int, Option("Always cut phrases of more than N words; 0: no limit.", min=0)] = 7
+    span_limit: Annotated[int, Option("Always cut phrases of more than N words. 0 means no limit.", min=0)] = 7
     seed: Annotated[int, Option("Random seed.", min=0, max=MAX_SEED)] = 1
     round_sweeps: int = 10
     schedule: Annotated[str, Option("Schedule of a new pair", values=SCHEDULES)] = STRATIFIED
@@ -79,7 +78,7 @@ class Settings:
         ),
     ] = 0
     max_tokens: Annotated[
-        int, Option("Maximum number of tokens per side; longer pairs are rejected.", min=1, max=MAX_SIDE_LENGTH)
+        int, Option("Maximum number of tokens per side. Longer pairs are rejected.", min=1, max=MAX_SIDE_LENGTH)
     ] = 200
     key_salt: int = 0
     grammar: Annotated[str, Option("Kind of grammar", values=NOTATIONS.keys(), flags=("--kind",))] = SYNCHRONOUS

@@ -9,16 +9,16 @@ the pairs changed in groups of G uses. docs/model.md has the measurement of a, b
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # Opening a store does not import numpy.
+    # Opening a store must not import numpy, which loads slowly.
     import numpy as np
     from numpy.typing import NDArray
 
 GROUP_VARIANCE = 0.018
-"""Squared relative error of expected uses that are far fewer than `GROUP_USES`: a."""
+"""Coefficient a: squared relative error of expected uses that are far fewer than `GROUP_USES`."""
 GROUP_CORRELATION = 0.2
-"""Group variance over the squared variance of the pairs, for far fewer uses than `GROUP_USES`: b."""
+"""Coefficient b: group variance divided by the squared variance of the pairs, for far fewer uses than `GROUP_USES`."""
 GROUP_USES = 15.0
-"""Expected uses that change together: G."""
+"""Coefficient G: number of expected uses that change together."""
 
 
 def squared_error_sql(uses: str, variance: str) -> str:

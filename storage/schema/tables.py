@@ -1,8 +1,8 @@
 """Tables and indexes of the store.
 
-Texts compare and sort by their UTF-8 bytes on both databases. The ids of pairs, rules and words are allocated from
-`store_state`, not from database sequences, so that the same input gets the same ids everywhere and ids are never
-reused.
+`catalog.toml` describes the tables and columns. Texts compare and sort by their UTF-8 bytes on both databases. The ids
+of pairs, rules and words are allocated from `store_state` and not from database sequences, so that the same input gets
+the same ids everywhere, and ids are never reused.
 """
 
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ _MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
 class Moment(TypeDecorator[datetime]):
-    """Time in UTC, in whole seconds: a text for SQLite's date functions, a timestamp on Postgres."""
+    """Time in UTC in whole seconds. SQLite stores a text for its date functions, Postgres a timestamp."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -66,31 +66,29 @@ MOMENT = Moment()
 
 Item = TypeVar("Item", Table, Index)
 
-# SQLAlchemy imports a dialect when one of its options is set, and the Postgres dialect imports the support of all its
-# drivers. Postgres options are therefore deferred until an engine for Postgres is created.
-_waiting: list[tuple[Table | Index, str, object]] = []
+# Postgres options are set only when an engine for Postgres is created, because SQLAlchemy imports the Postgres dialect
+# with the support of all drivers when the first option is set.
+_deferred_options: list[tuple[Table | Index, str, object]] = []
 
 
 def on_postgres(item: Item, option: str, value: object) -> Item:
     """Return the item, and set its Postgres option when an engine for Postgres is created."""
-    _waiting.append((item, f"postgresql_{option}", value))
+    _deferred_options.append((item, f"postgresql_{option}", value))
     return item
 
 
-def give_postgres_options() -> None:
+def set_postgres_options() -> None:
     """Set the deferred options of tables and indexes. Call this before creating an engine for Postgres."""
-    while _waiting:
-        item, option, value = _waiting.pop()
+    while _deferred_options:
+        item, option, value = _deferred_options.pop()
         item.dialect_kwargs[option] = value
 
 
-def _only_where(name: str, condition: ColumnElement[bool], *columns: Column[Any]) -> None:
-    """Create a partial index of the rows that satisfy the condition."""
+def _partial_index(name: str, condition: ColumnElement[bool], *columns: Column[Any]) -> None:
     on_postgres(Index(name, *columns, sqlite_where=condition), "where", condition)
 
 
 metadata = MetaData()
-"""All tables of a store."""
 
 
 def _table(name: str, *items: SchemaItem, sqlite_with_rowid: bool = True) -> Table:
@@ -114,7 +112,7 @@ REVISIONS = ("0001",)
 """Schema revisions that this version supports, oldest first. The last one is current."""
 
 BLOCK_BITS = 17
-"""Low bits of a rule id within a block. SQLite's indexes by side are ordered by block first."""
+"""Number of low bits of a rule id that differ within a block. SQLite's indexes by side are ordered by block first."""
 
 
 settings = _table(
@@ -123,8 +121,7 @@ settings = _table(
     Column("value", TEXT, nullable=False),
 )
 
-# One row. `position` is the number of write transactions, `grammar_position` the position of the last transaction that
-# changed pairs or the grammar. The totals make `status` take constant time.
+# The totals are stored so that `status` takes constant time.
 store_state = _table(
     "store_state",
     Column("id", Integer, primary_key=True, autoincrement=False),
@@ -133,7 +130,7 @@ store_state = _table(
     *_required(WHOLE, "rules_in_use", "rules_expected", "rules_stored", "rule_tokens"),
     Column("expected_tokens", Double, nullable=False),
     *_required(WHOLE, "rejected_lines", "sweeps"),
-    # The last day on which rules changed, and `last_rule_id` at its start: rules with larger ids are new on that day.
+    # Rules with ids above `last_rule_id_at_day_start` are new on `last_change_day`.
     Column("last_change_day", TEXT, nullable=False, server_default=""),
     Column("last_rule_id_at_day_start", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
@@ -174,7 +171,7 @@ sentence_pairs = _table(
     Column("stage", Integer, nullable=False),
     Column("sweep", BigInteger, nullable=False),
     Column("added_at", MOMENT, nullable=False),
-    # No `IN`, because SQLite would build a temporary index of the values for each inserted row.
+    # Avoid `IN`, because SQLite would build a temporary index of the values for each inserted row.
     CheckConstraint(
         "state = 'unaligned' OR state = 'waiting' OR state = 'sampling' OR state = 'settled'",
         name="sentence_pairs_state",
@@ -185,13 +182,12 @@ sentence_pairs = _table(
 )
 Index("sentence_pairs_by_identity", sentence_pairs.c.identity, unique=True)
 Index("sentence_pairs_by_state", sentence_pairs.c.state, sentence_pairs.c.id)
-_only_where(
+_partial_index(
     "sentence_pairs_by_external_id", sentence_pairs.c.external_id.is_not(None),
     sentence_pairs.c.corpus_id, sentence_pairs.c.external_id,
 )  # fmt: skip
 
-# `checksum` is a CRC-32 of pair id, samples and derivation, so that a derivation that fits the pair but is not the one
-# that was counted is noticed when it is read.
+# The checksum reveals a wrong derivation that fits the pair, but is not the derivation that was counted.
 derivations = _table(
     "derivations",
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
@@ -199,7 +195,6 @@ derivations = _table(
     Column("checksum", BigInteger, nullable=False),
 )
 
-# Damaged pairs, excluded from sampling until they are repaired.
 damaged_pairs = _table(
     "damaged_pairs",
     _id("pair_id"),
@@ -207,7 +202,7 @@ damaged_pairs = _table(
     Column("found_at", MOMENT, nullable=False),
 )
 
-# Store position at which a pair was last sampled. A separate table, so that only short rows are rewritten.
+# Positions are not columns of `sentence_pairs`, so that only short rows are rewritten.
 pair_positions = _table(
     "pair_positions",
     _id("pair_id"),
@@ -215,7 +210,7 @@ pair_positions = _table(
     Index("pair_positions_by_position", "position", "pair_id"),
 )
 
-# Pairs to withdraw, or withdrawn at `done_at`. Ids are never reused, so each id is withdrawn only once.
+# The id is the primary key, because ids are never reused, so each id is withdrawn only once.
 withdrawals = _table(
     "withdrawals",
     _id("pair_id"),
@@ -223,9 +218,8 @@ withdrawals = _table(
     Column("requested_at", MOMENT, nullable=False),
     Column("done_at", MOMENT),
 )
-_only_where("withdrawals_pending", withdrawals.c.done_at.is_(None), withdrawals.c.pair_id)
+_partial_index("withdrawals_pending", withdrawals.c.done_at.is_(None), withdrawals.c.pair_id)
 
-# Leases of the grammar's writer and of readers of inputs, see `hierogram.storage.database.leases`.
 leases = _table(
     "leases",
     Column("name", TEXT, primary_key=True),
@@ -235,9 +229,9 @@ leases = _table(
     *_required(MOMENT, "acquired_at", "expires_at"),
 )
 
-# Expected uses are multiples of 1/4096 use, and the variances of their errors multiples of 1/4096² squared use. Sums
-# below 2^41 uses and 2^29 squared uses (a standard error of 23,000 uses) are therefore exact in a double, in any order,
-# and a recount gives identical numbers. Uses in minimal derivations are integers.
+# Expected uses are multiples of 1/4096 use, and the variances of their errors are multiples of 1/4096² squared use.
+# Sums below 2^41 uses and 2^29 squared uses (a standard error of 23,000 uses) are therefore exact in a double in any
+# order, and a recount gives identical numbers.
 rules = _table(
     "rules",
     _id("id"),
@@ -265,8 +259,6 @@ Index("rules_by_target", text(f"id >> {BLOCK_BITS}"), rules.c.target).ddl_if(dia
 on_postgres(Index("rules_by_source", rules.c.source), "using", "hash").ddl_if(dialect="postgresql")
 on_postgres(Index("rules_by_target", rules.c.target), "using", "hash").ddl_if(dialect="postgresql")
 
-# Log-structured index of rules by key, see `hierogram.storage.grammar.key_runs`. Not compressed, because fingerprints
-# are random bytes.
 rule_key_runs = _table(
     "rule_key_runs",
     _id("id"),
@@ -286,9 +278,9 @@ vocabulary = _table(
 )
 on_postgres(vocabulary, "with", {"fillfactor": 70})
 
-# Index of rules by word. No foreign keys, because they would cost more than the rest of a commit. A rule's rows follow
-# from its sides. A rule without a count and with less than 0.5 expected uses may have no rows. A negative word id is
-# the rule's anchor, see `hierogram.storage.grammar.rule_words`.
+# The index has no foreign keys, because they would take longer than the rest of a commit. A rule without a count and
+# with less than 0.5 expected uses may have no rows. A negative word id is the rule's anchor, see
+# `hierogram.storage.grammar.rule_words`.
 rule_words = _table(
     "rule_words",
     _id("word_id"),
@@ -296,7 +288,6 @@ rule_words = _table(
     sqlite_with_rowid=False,
 )
 
-# Inverted index of pairs by source word, in blocks of pairs, see `hierogram.storage.pairs.pair_words`.
 pair_words = _table(
     "pair_words",
     Column("block", Integer, primary_key=True, autoincrement=False),
@@ -305,7 +296,6 @@ pair_words = _table(
     sqlite_with_rowid=False,
 )
 
-# Uses of frequent rules at the start of a day on which they changed.
 rule_history = _table(
     "rule_history",
     Column("day", TEXT, primary_key=True),
@@ -316,8 +306,8 @@ rule_history = _table(
     sqlite_with_rowid=False,
 )
 
-# Index of pairs by rule; `indexed_pairs` has the position in `pair_positions` of the indexed derivation. Rows of
-# deleted rules remain until their pairs are re-indexed. Joins with `rules` exclude them, because ids are never reused.
+# Rows of deleted rules remain until their pairs are re-indexed. Joins with `rules` exclude these rows, because ids are
+# never reused.
 rule_pairs = _table(
     "rule_pairs",
     _id("rule_id"),
@@ -333,7 +323,6 @@ indexed_pairs = _table(
     Column("position", BigInteger, nullable=False),
 )
 
-# A row is a run of consecutive lines that were rejected for one reason, with the message and content of the first line.
 rejected_lines = _table(
     "rejected_lines",
     Column("id", SERIAL, primary_key=True),
@@ -345,7 +334,6 @@ rejected_lines = _table(
     Index("rejected_lines_by_digest", "digest", unique=True),
 )
 
-# Spool inputs that could not be read, and the new paths of their files.
 failed_files = _table(
     "failed_files",
     Column("id", SERIAL, primary_key=True),
@@ -365,7 +353,6 @@ sweeps = _table(
     Column("log_likelihood_before", Double),
 )
 
-# Idempotent requests: `digest` is the digest of the first `lines` lines, `response` the response so far (JSON).
 http_requests = _table(
     "http_requests",
     Column("key", TEXT, primary_key=True),
@@ -378,7 +365,6 @@ http_requests = _table(
     Index("http_requests_by_update", "updated_at"),
 )
 
-# Parameters of the labels of a tree grammar: strength α and probability of expansion β.
 labels = _table(
     "labels",
     Column("label", TEXT, primary_key=True),
@@ -386,8 +372,6 @@ labels = _table(
     sqlite_with_rowid=False,
 )
 
-# Runs of `hierogram learn`. Of the `sweeps` after the schedule, all pairs have had `sweeps_done`. Pairs up to
-# `after_pair_id` have also completed the current round, and the next batch has had `sweeps_in_round` sweeps of it.
 learning_runs = _table(
     "learning_runs",
     Column("id", SERIAL, primary_key=True),
@@ -398,7 +382,6 @@ learning_runs = _table(
     Column("finished_at", MOMENT),
 )
 
-# Number of times that each pair restarted its schedule because its alignment changed.
 schedule_restarts = _table(
     "schedule_restarts",
     _id("pair_id"),
@@ -407,10 +390,8 @@ schedule_restarts = _table(
 
 
 FERTILITIES = 8
-"""Number of fertility classes of the aligner, from 0 links. The last class includes larger numbers of links."""
+"""Number of fertility classes of the aligner: 0 to 6 links, and 7 or more links."""
 
-# Links of the aligner: the linked source position of each target word (forward) and the linked target position of each
-# source word (backward), int16 each, -1 if unlinked. The three count tables of the aligner count these links.
 pair_links = _table(
     "pair_links",
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
@@ -419,7 +400,6 @@ pair_links = _table(
 )
 Index("pair_links_by_sweep", pair_links.c.sweep, pair_links.c.pair_id)
 
-# Link counts of word pairs in each direction. An empty word is the null word.
 aligner_lexicon = _table(
     "aligner_lexicon",
     Column("source", TEXT, primary_key=True),
@@ -429,7 +409,6 @@ aligner_lexicon = _table(
 )
 on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
 
-# Fertility counts of a generating word: its total links, and its tokens by number of links.
 aligner_words = _table(
     "aligner_words",
     Column("side", TEXT, primary_key=True),
@@ -447,7 +426,6 @@ aligner_jumps = _table(
     sqlite_with_rowid=False,
 )
 
-# Human link corrections: each link is fixed or forbidden.
 human_links = _table(
     "human_links",
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
@@ -459,8 +437,6 @@ human_links = _table(
     sqlite_with_rowid=False,
 )
 
-# Pairs that have or had human links: the number of changes (`version`), and the number of changes that the pair's
-# alignment includes (`applied_version`).
 link_corrections = _table(
     "link_corrections",
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
@@ -468,7 +444,7 @@ link_corrections = _table(
     Column("input_alignment", TEXT),
     Column("text_digest", LargeBinary, nullable=False),
 )
-_only_where(
+_partial_index(
     "link_corrections_pending",
     link_corrections.c.applied_version < link_corrections.c.version,
     link_corrections.c.pair_id,
@@ -476,7 +452,6 @@ _only_where(
 Index("link_corrections_by_text", link_corrections.c.text_digest)
 
 
-# Events in commit order. The oldest are deleted if there are more than `event_state.max_events`.
 events = _table(
     "events",
     _id("id"),
@@ -490,7 +465,6 @@ events = _table(
     Index("events_by_kind", "kind", "id"),
 )
 
-# One row: the id of the last event, and the maximum number of stored events.
 event_state = _table(
     "event_state",
     Column("id", Integer, primary_key=True, autoincrement=False),
@@ -498,15 +472,13 @@ event_state = _table(
     CheckConstraint("id = 1", name="event_state_has_one_row"),
 )
 
-# Uses of frequent rules as reported in the last event: expected uses and the variance of their error, as in `rules`.
 reported_rules = _table(
     "reported_rules",
     _id("rule_id"),
     *_required(Double(), "expected_uses", "expected_uses_variance"),
 )
 
-# Webhooks with the position of their last processed event, and the deliveries of events. Their URLs may contain
-# credentials, which are not in the store: `name` stands for the URL, `origin` is its scheme, host and port.
+# URLs are not stored, because they may contain credentials. `name` is derived from the URL.
 webhooks = _table(
     "webhooks",
     Column("name", TEXT, primary_key=True),
@@ -547,9 +519,8 @@ exports = _table(
     CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
     Index("exports_by_job", "job", "state", "id"),
 )
-_only_where("exports_running", exports.c.state == "running", exports.c.id)
+_partial_index("exports_running", exports.c.state == "running", exports.c.id)
 
-# Scheduled export jobs: `job` is a JSON object; `next_run` and `unchanged_at` are in seconds since 1970.
 scheduled_jobs = _table(
     "scheduled_jobs",
     Column("name", TEXT, primary_key=True),
@@ -559,7 +530,6 @@ scheduled_jobs = _table(
 )
 
 
-# Scores of pairs under the model of the store at `position`, see `hierogram score --keep`.
 pair_scores = _table(
     "pair_scores",
     _id("pair_id"),

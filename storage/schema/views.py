@@ -23,7 +23,7 @@ class Relation:
 
 @cache
 def relations() -> tuple[Relation, ...]:
-    """Return the descriptions of all relations, those for users first."""
+    """Return the descriptions of all relations. Relations for users come first."""
     content = tomllib.loads(files("hierogram.storage.schema").joinpath("catalog.toml").read_text(encoding="utf-8"))
     return tuple(
         Relation(name, columns.pop("about"), columns, columns.pop("internal", False))
@@ -36,7 +36,6 @@ def _literal(text: str) -> str:
 
 
 def _catalog() -> str:
-    """Return the SELECT of the view `catalog`: one row for each relation and column."""
     rows = [
         f"({_literal(relation.name)}, {_literal(column)}, {_literal(text)}, {int(not relation.internal)})"
         for relation in relations()

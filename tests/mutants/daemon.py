@@ -506,14 +506,14 @@ DAEMON_FAULTS = (
     Fault(
         "a worker counts the changes of its own blocks twice",
         "daemon/workers/worker.py",
-        "if number not in self._merged:",
+        "if number not in self._merged_shards:",
         "if number not in ():",
         (_POOL, "-k", "sqlite and any_number and 2"),
     ),
     Fault(
         "a worker that takes over keeps the changes of repeated rounds",
         "daemon/workers/worker.py",
-        "        for change in reversed(changes):\n            self._merge(_inverted(change))\n",
+        "        for change in reversed(changes):\n            self._merge(_negated(change))\n",
         "",
         (_POOL, "-k", "remaining_workers"),
     ),

@@ -232,7 +232,7 @@ STORE_FAULTS = (
     Fault(
         "a webhook gets only the first hundred of many events",
         "storage/events/feed.py",
-        "page.events[-1].id if len(page.events) == _AT_ONCE else page.last",
+        "page.events[-1].id if len(page.events) == _EVENTS_AT_ONCE else page.last",
         "page.last",
         (_EVENTS, "-k", "sqlite and many_deliveries"),
     ),

@@ -44,7 +44,7 @@ from hierogram.daemon.text.treebanks.trees import Tree, read_tree
 from hierogram.daemon.text.validation import DuplicateCounter, decode_text, reject
 from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
-from hierogram.storage.records.pairs import NewPairs, RejectedLine, in_runs
+from hierogram.storage.records.pairs import NewPairs, RejectedLine, join_runs
 from hierogram.storage.worker_process import KeepAlive
 
 
@@ -265,7 +265,7 @@ def chunks(
                 [None] * len(parsed),
                 repeats.occurrences(sources, targets, alignments),
             )
-            rejected = in_runs(text for text in texts if isinstance(text, RejectedLine))
+            rejected = join_runs(text for text in texts if isinstance(text, RejectedLine))
             yield ValidatedChunk(pairs, rejected)
     finally:
         repeats.close()

@@ -18,7 +18,7 @@ from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.forest import NO_TAIL, Forests
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.rules import RuleUse
-from hierogram.storage.records.pairs import PairRow, checksum_of
+from hierogram.storage.records.pairs import PairRow, compute_checksum
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -211,7 +211,7 @@ def damage_and_repair(store: Store, random: np.random.Generator) -> tuple[int, i
     for row in rows:
         if random.random() < 0.7:
             state, record = mutated(random, row.current or b"", states), mutated(random, row.averages or b"", records)
-            own = checksum_of(row.id, state, record) if random.random() < 0.5 else None
+            own = compute_checksum(row.id, state, record) if random.random() < 0.5 else None
             overwrite(store, row.id, state, record, checksum=own)
             if own is not None:
                 sealed.add(row.id)

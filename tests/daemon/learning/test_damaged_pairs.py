@@ -19,7 +19,7 @@ from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.residents import withdraw_requested
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.counts.chain import CountsError
-from hierogram.storage.records.pairs import DamagedPair, checksum_of
+from hierogram.storage.records.pairs import DamagedPair, compute_checksum
 from hierogram.storage.store import Store, open_store
 
 
@@ -71,7 +71,7 @@ def test_zeroed_derivations_are_reported_and_resampled(filled: Store, sealed: bo
         assert row.current is not None
         assert row.averages is not None
         zeros = bytes(len(row.current))
-        own = checksum_of(row.id, zeros, row.averages) if sealed else None
+        own = compute_checksum(row.id, zeros, row.averages) if sealed else None
         overwrite(filled, row.id, zeros, row.averages, checksum=own)
     problems = verify(filled).problems
     for pair_id in ids:
@@ -180,7 +180,7 @@ def test_pairs_set_aside_are_excluded_until_they_are_repaired(filled: Store, sto
     assert filled.status().damaged_pairs == 1
     assert filled.events(kinds=["pairs-damaged"]).events[0].detail == {"pair": 5, "reason": "torn"}
     assert 5 not in [row.id for row in filled.stalest_pairs(100)]
-    assert 5 not in [row.id for row in filled.pairs(sound=True)]
+    assert 5 not in [row.id for row in filled.pairs(undamaged=True)]
     query(store_url, "UPDATE derivations SET current = averages WHERE pair_id = 5")
     filled.request_withdrawals([5, 6])
     withdraw_requested(filled)

@@ -44,7 +44,7 @@ def make_small(patch: pytest.MonkeyPatch, rules: int) -> None:
         (f"{INTEGRITY}.IDS_PER_RANGE", RANGE),
         ("hierogram.storage.grammar.counts.IDS_PER_RANGE", RANGE),
         (f"{INTEGRITY}._WORDS_AT_ONCE", 4),
-        (f"{INTEGRITY}._NOTED_AT_ONCE", 7),
+        (f"{INTEGRITY}._ENTRIES_AT_ONCE", 7),
         ("hierogram.storage.database.transactions._VALUES_PER_QUERY", 3),
     ):
         patch.setattr(place, number)

@@ -79,5 +79,5 @@ def test_a_store_that_workers_cannot_sample_is_refused_immediately(tmp_path: Pat
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=raw_pairs.QUICK) as store:
         loop = SamplingLoop(store, Configuration, HealthRegistry(), LOG)
         loop.prepare(Configuration())
-        with pytest.raises(DaemonError, match="grammar of this store is itg"):
+        with pytest.raises(DaemonError, match="store of kind itg"):
             loop.prepare(requested)

@@ -20,7 +20,8 @@ class KillingCluster(RayCluster):
 
     def call(self, worker: int, method: str, *arguments: object) -> Any:
         self._calls[method] += 1
-        process = self.process(worker) if self._calls[method] in self._at.get(method, ()) else None
+        is_killed = self._calls[method] in self._at.get(method, ())
+        process = self.result(super().call(worker, "ready")) if is_killed else None
         called = super().call(worker, method, *arguments)
         if process is not None:
             os.kill(process, signal.SIGKILL)

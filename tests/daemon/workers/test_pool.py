@@ -138,7 +138,7 @@ def test_new_workers_are_given_shards(by_threads: object, store_url: str) -> Non
 def test_data_kept_for_lost_workers_is_bounded(
     by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(pool, "_MAX_KEPT_BYTES", 0)
     collected: list[int] = []
     cluster = FakeCluster(2, lambda number, method: collected.append(number) or 0 if method == "collect" else 0)
     assert learned(store_url, cluster) == by_threads
@@ -157,5 +157,5 @@ def test_permanent_loss_of_all_workers_is_reported(tmp_path: Path) -> None:
 def test_stores_that_cannot_be_distributed_are_refused() -> None:
     with pytest.raises(DaemonError, match="type-based moves"):
         check_workers(replace(QUICK, model="dirichlet", type_moves=2))
-    with pytest.raises(DaemonError, match="grammar of this store is itg"):
+    with pytest.raises(DaemonError, match="store of kind itg"):
         check_workers(raw_pairs.QUICK)

@@ -62,7 +62,7 @@ def test_counts_add_up_and_are_deleted_at_zero(store: Store, monkeypatch: pytest
     assert (some.lexicon, some.words) == ([], [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)])
     assert sorted(store.aligner_counts((["b", ""], ["b", ""])).lexicon) == [("", "b", 0, 2), ("b", "", 0, 2)]
     for few in (0, 100):
-        monkeypatch.setattr("hierogram.storage.aligner.aligner._FEW_PAIRS", few)
+        monkeypatch.setattr("hierogram.storage.aligner.aligner._MAX_LOOKUPS", few)
         lots = store.aligner_counts((["b"], ["z", ""]), (["a", "b"], ["x"]))
         assert sorted(lots.lexicon) == [("a", "x", 2, 2), ("b", "", 0, 2)]
         assert [row.word for row in lots.words] == ["a"]

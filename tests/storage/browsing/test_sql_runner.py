@@ -187,7 +187,7 @@ def test_long_values_are_cut_and_counted(runner: SqlRunner, store_url: str) -> N
     ("statement", "message"),
     [
         ("", "empty query"), (" ; ", "empty query"), ("SELEC", "database error"), ("x" * 10_001, "10,000 characters"),
-        ("SELECT '\0'", "with NUL"), ("SELECT absent FROM rules", r"absent.* \(SELECT \* FROM catalog lists"),
+        ("SELECT '\0'", "a NUL character"), ("SELECT absent FROM rules", r"absent.* \(SELECT \* FROM catalog lists"),
         ("SELECT * FROM grammar", r"grammar.* \(SELECT \* FROM catalog lists .*relations\.md"),
     ],
 )  # fmt: skip
@@ -386,7 +386,7 @@ def test_postgres_queries_require_a_separate_role(store: Store, store_url: str, 
         assert SqlRunner(store_url, "postgresql://nobody@nowhere/x").refusal is None
         return
     runner = SqlRunner(store_url)
-    assert runner.refusal == sql_runner.OFF
+    assert runner.refusal == sql_runner._NO_SQL_URL
     with pytest.raises(QueryError, match="sql_url"):
         runner.query("SELECT 1", 5, 1)
     # The daemon's own role is a superuser here, and another role may execute functions that are not revoked.
@@ -402,7 +402,7 @@ def test_postgres_queries_require_a_separate_role(store: Store, store_url: str, 
             connection.execute("REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM hierogram_sql")
     for wrong in ("postgresql://a:secret@[::1/x", "sqlite:///x.db"):
         refusal = SqlRunner(store_url, wrong).refusal
-        assert refusal == sql_runner.WRONG
+        assert refusal == sql_runner._WRONG_SQL_URL
     nowhere = SqlRunner(store_url, "postgresql://nobody:secret@127.0.0.1:9/x")
     with closing(nowhere), pytest.raises(QueryError) as raised:
         nowhere.query("SELECT 1", 5, 1)

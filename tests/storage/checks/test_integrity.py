@@ -23,7 +23,7 @@ TAMPERING = [
     ("UPDATE settings SET value = '99' WHERE name = 'discount'", "table settings: discount: must be < 1, got 99.0"),
     ("UPDATE settings SET value = '\"no\"' WHERE name = 'model'", "table settings: model: must be one of pitman-yor"),
     ("UPDATE ingest_batches SET accepted = 9", "accepted pairs differs from stored plus withdrawn pairs: 1"),
-    ("UPDATE ingest_batches SET rejected = 0", "more stored rejected lines than rejected lines counted: 1"),
+    ("UPDATE ingest_batches SET rejected = 0", "count fewer rejected lines than the table rejected_lines contains: 1"),
     ("UPDATE corpora SET pairs = 9", "total differs from the number of their stored pairs: bible"),
     ("DELETE FROM rejected_lines", "store_state.rejected_lines is 1, but should be 0"),
     ("DELETE FROM sweeps", "store_state.sweeps is 1, but should be 0"),

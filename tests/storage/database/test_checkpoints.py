@@ -26,7 +26,7 @@ def rows_in_file(path: Path, copy: Path, table: str) -> int:
 
 
 def test_the_log_is_copied_once_enough_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_ROWS", 100)
+    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 100)
     path = tmp_path / "x.db"
     copies = Checkpoints(str(path))
     expected = 0
@@ -48,7 +48,7 @@ def test_the_log_is_copied_once_enough_has_changed(tmp_path: Path, monkeypatch: 
 
 
 def test_commits_during_a_copy_are_also_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
     path = tmp_path / "x.db"
     copies = Checkpoints(str(path))
     passes: list[str] = []
@@ -78,7 +78,7 @@ def test_commits_during_a_copy_are_also_copied(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_failed_copy_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
     copies = Checkpoints(str(tmp_path))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE t (a)")
@@ -90,7 +90,7 @@ def test_a_failed_copy_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_commit_succeeds_if_no_thread_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -113,7 +113,7 @@ def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: py
         copies = store.engine.get_execution_options()["hierogram_checkpoints"]
         copies.close()
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 0
-        monkeypatch.setattr(checkpoints, "_ROWS", 1)
+        monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
         commit(store, [], [delta("b", "y", 1)])
         copies.close()
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 2
@@ -159,7 +159,7 @@ def test_work_requested_while_the_thread_is_busy_is_done(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Checkpoints, "_sync", sync)
     monkeypatch.setattr(Checkpoints, "_copy", lambda copies: done.append("copy"))
-    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
     copies = Checkpoints(str(tmp_path / "x.db"))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
         copies.committed(connection, synced=False)

@@ -92,7 +92,7 @@ def test_a_deleted_log_that_is_noticed_loses_nothing(tmp_path: Path, delete: Cal
         assert [committer("commit"), committer("commit")] == ["done\n"] * 2
         delete(path)
         output = committer(then)
-        assert "start again; the commits in it were copied into" in output
+        assert "start again (the commits in the log were copied into" in output
         assert "were copied" in committer("commit")
         committer.kill()
     assert query(str(path), "SELECT count(*) FROM sentence_pairs") == [(40,)]

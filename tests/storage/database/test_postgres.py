@@ -43,7 +43,7 @@ def with_parameters(url: str, **parameters: str) -> str:
         ("cache_mb=64", "unknown parameter 'cache_mb'"),
         ("replication=database", "replication is not supported"),
         ("client_encoding=latin1", "client_encoding is always utf8"),
-        ("connect_timeout=5&connect_timeout=6", "'connect_timeout' is repeated 2 times"),
+        ("connect_timeout=5&connect_timeout=6", "'connect_timeout' occurs 2 times"),
         ("prepare_threshold=often", "must be a number of executions, or 0 for no prepared statements, got 'often'"),
         ("prepare_threshold=-1", "must be a number of executions"),
         ("options=search_path", "must be settings such as -c search_path=news, got 'search_path'"),

@@ -230,7 +230,7 @@ def test_deliveries_are_queued_and_become_due(store: Store, store_url: str) -> N
 
 
 def test_many_deliveries_are_queued_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.storage.events.feed._AT_ONCE", 2)
+    monkeypatch.setattr("hierogram.storage.events.feed._EVENTS_AT_ONCE", 2)
     kinds = ["rule-added"]
     store.queue_deliveries(HOOK, kinds)
     commit(store, [], [moved(name, 10) for name in "abcde"])
@@ -239,7 +239,7 @@ def test_many_deliveries_are_queued_in_batches(store: Store, monkeypatch: pytest
 
 
 def test_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.storage.events.feed._KEPT", 2)
+    monkeypatch.setattr("hierogram.storage.events.feed._MAX_FINISHED", 2)
     store.queue_deliveries(HOOK, ["rule-added"])
     for name in "abcdef":
         commit(store, [], [moved(name, 10)])

@@ -2,7 +2,7 @@
 
 from tests.storage.building import NewPair, commit, ingest, pair, query, update
 
-from hierogram.storage.records.pairs import LagRow, checksum_of
+from hierogram.storage.records.pairs import LagRow, compute_checksum
 from hierogram.storage.store import Store
 
 
@@ -43,7 +43,7 @@ def test_a_pair_includes_its_derivation_and_progress(store: Store) -> None:
     fill(store)
     waiting, settled = store.pairs_by_id([3, 4])[::-1]
     assert waiting == (4, "s4", "t4", "0-0", "waiting", 0, 0, None, None, "given", 0, None, None)
-    checksum = checksum_of(3, b"three", b"uses of three")
+    checksum = compute_checksum(3, b"three", b"uses of three")
     assert settled == (3, "s3", "t3", "0-0", "settled", 1, 3, b"three", b"uses of three", "given", 0, checksum, None)
     assert isinstance(settled.current, bytes)
 
