@@ -47,15 +47,15 @@ class EvaluationKeywords(TypedDict, total=False):
     """Metrics, separated by commas: bleu, chrf, ter (lower is better) (default: bleu,chrf,ter)."""
 
     tokenizer: str
-    """Tokenization of BLEU: none (text that is tokenized already), 13a (default of sacrebleu), intl, char, zh
-    (Chinese) (default: 13a)."""
+    """Tokenization of BLEU: none (tokenized text), 13a (default of sacrebleu), intl, char, zh (Chinese) (default:
+    13a)."""
 
 
 class EvidenceKeywords(TypedDict, total=False):
     """Options of `evidence`: `EvidenceOptions`."""
 
     pairs: int
-    """Maximum number of stored pairs. Each is chosen for words that the earlier ones do not cover (default: 5)."""
+    """Maximum number of stored pairs. Each pair is chosen for words that earlier pairs do not cover (default: 5)."""
 
     rules: int
     """Maximum number of matching rules (default: 60)."""
@@ -134,7 +134,7 @@ class TranslateKeywords(TypedDict, total=False):
     """Omit rules with a scope above K. Rules of scope k parse in time O(n^k) (default: 2)."""
 
     pops: int
-    """Hypotheses popped per span in cube pruning; 0: exact search (default: 200)."""
+    """Hypotheses popped per span in cube pruning. 0 searches exactly (default: 200)."""
 
     glossary: PathLike | None
     """Fixed translations, one per line: words, a tab, their translation (default: none)."""
@@ -166,8 +166,8 @@ class TuningKeywords(TypedDict, total=False):
     """Candidates per sentence in each round (default: 100)."""
 
     length: float
-    """Target ratio of translation length to reference length, for the weight of words; 0 disables the fit (default:
-    1.0)."""
+    """Ratio of translation length to reference length to which the weight of words is fitted. 0 disables the fit
+    (default: 1.0)."""
 
     held_out: int
     """Without FILE: number of pairs to hold out for tuning, up to a tenth of the store (default: 200)."""

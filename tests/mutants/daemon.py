@@ -110,7 +110,7 @@ DAEMON_FAULTS = (
     Fault(
         "a number may be lost",
         "tools/translation/text_translator.py",
-        "if not all(map(_keep_numbers, pieces)):",
+        "if not all(map(_with_source_numbers, pieces)):",
         "if not pieces:",
         (_TEXT, "-k", "thousand or text_is_translated"),
     ),
@@ -364,7 +364,7 @@ DAEMON_FAULTS = (
     Fault(
         "a reload forgets the rules of pairs added during it",
         "tools/translation/resources.py",
-        "        self._grown(read)\n",
+        "        self._add_rules(read)\n",
         "",
         (_FOLLOWING, "-k", "outlive"),
     ),

@@ -1584,8 +1584,8 @@ FAULTS = (
     Fault(
         "the gradient lacks the regularization of the loss",
         "tools/translation/tuning/tuning.py",
-        "_REGULARIZATION * weights - wrong @ differences",
-        "-wrong @ differences",
+        "_REGULARIZATION * weights - error_probability @ differences",
+        "-error_probability @ differences",
         _GRADIENT,
     ),
     Fault(
@@ -1598,23 +1598,23 @@ FAULTS = (
     Fault(
         "a round continues after any loss",
         "tools/translation/tuning/tuning.py",
-        "        if start is not None and bleu_of(total).score < min_score:\n",
-        "        if start is not None and bleu_of(total).score < -1:\n",
+        "        if start is not None and corpus_bleu(total).score < min_score:\n",
+        "        if start is not None and corpus_bleu(total).score < -1:\n",
         ("tests/tools/translation/tuning/test_tuning.py", "-k", "far_below"),
     ),
     Fault(
         "another start continues from the best round",
         "tools/translation/tuning/tuning.py",
-        "                best, trusted = 0, _MAX_CHANGED_SHARE\n",
-        "                trusted = _MAX_CHANGED_SHARE\n",
+        "                best, max_changed = 0, _MAX_CHANGED_SHARE\n",
+        "                max_changed = _MAX_CHANGED_SHARE\n",
         ("tests/tools/translation/tuning/test_tuning.py", "-k", "starts_again"),
     ),
     Fault(
         "a tuning step changes any number of sentences",
         "tools/translation/tuning/tuning.py",
-        "            if changed > trusted:\n",
+        "            if changed > max_changed:\n",
         "            if changed > 1:\n",
-        ("tests/tools/translation/tuning/test_tuning.py", "-k", "trusted"),
+        ("tests/tools/translation/tuning/test_tuning.py", "-k", "than_are_allowed"),
     ),
     Fault(
         "a tuning step is kept if no shorter one changes a translation",

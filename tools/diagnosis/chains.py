@@ -1,4 +1,4 @@
-"""Chains of the grammar sampler and of the aligner for convergence diagnosis, and files of their draws."""
+"""Chains of the grammar sampler and the aligner for convergence diagnosis, and files of their draws."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -41,15 +41,15 @@ LINK_STARTS = (_MODEL_LINKS, _NO_INITIAL_LINKS, _RANDOM_LINKS)
 """Initial links of the aligner chains, in turn: the model's initialization, no links, random links."""
 _SWEEPS_PER_DRAW = 2
 _MAX_WATCHED_RULES, _MAX_WATCHED_LINKS = 2_000, 1_000
-"""Maximum numbers of rules (the most frequent ones) and of links recorded in each draw."""
+"""Maximum numbers of rules and links recorded in each draw. The most frequent rules are recorded."""
 _DIRECTION_NAMES = ("target from source", "source from target")
 
 
 class LinkDraws(NamedTuple):
     """Draws of aligner chains.
 
-    `draws` is float64[L, C, N] (links, chains, draws), 1 if the chain had the link; `names` are the names of the L
-    links. `seconds` and `overhead` are the times spent on sampling and on recording, over all chains.
+    `draws` is float64[L, C, N] (links, chains, draws), 1 if the chain had the link. `names` contains the names of the L
+    links. `seconds` and `overhead` are the times spent on sampling and on recording by all chains.
     """
 
     draws: NDArray[np.float64]
@@ -59,14 +59,11 @@ class LinkDraws(NamedTuple):
 
 
 NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
-"""Empty draws, for a store without pairs aligned by its aligner."""
+"""Draws for a store without pairs that were aligned by its aligner."""
 
 
 def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None]) -> LinkDraws:
-    """Run chains of the default aligner in both directions, in memory only. `report` is called after each sweep.
-
-    Each direction records half of the links, at even intervals among the links of all chains after burn-in.
-    """
+    """Run chains of the default aligner in both directions. Each direction records half of the links."""
     sides = read_side(row.source for row in rows), read_side(row.target for row in rows)
     chain_draws = [
         _DirectionChains(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
@@ -77,8 +74,6 @@ def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Cal
 
 
 class _DirectionChains:
-    """Aligner chains of one direction."""
-
     def __init__(self, number: int, direction: Direction, rows: Sequence[PairRow], options: ChainOptions) -> None:
         self._number = number
         self._direction = direction
@@ -113,7 +108,7 @@ class _DirectionChains:
         return LinkDraws(draws_by_chain, self._names(words, positions), self._seconds, overhead)
 
     def _first_links(self, chain: int, key: int) -> NDArray[np.int16] | None:
-        """Return the initial links of a chain, None for the model's initialization."""
+        """Return the initial links of a chain, or None for the model's initialization."""
         start = LINK_STARTS[chain % len(LINK_STARTS)]
         if start == _MODEL_LINKS:
             return None
@@ -152,18 +147,19 @@ class _DirectionChains:
 
 
 STARTS = (CUT, JOINED, RANDOM)
-"""Initial derivations of the grammar chains, in turn. They differ strongly, so that agreement shows convergence."""
+"""Initial derivations of the grammar chains, in turn. They differ much, so that agreement shows convergence."""
 _SNAPSHOTS = 8
 """Number of draws per chain for which the whole grammar is recorded."""
 
 
 class ChainDraws(NamedTuple):
-    """Draws of several chains.
+    """Draws of the grammar chains and of the aligner chains.
 
-    `draws` is float64[S, C, N] (quantities, chains, draws): log-likelihood, rule tokens, rule types, then the counts of
-    W rules, whose sides are `sources` and `targets`. `starts` are the initial derivations, `last` the grammar of each
-    chain's last draw, `means` its mean grammar over eight draws. `seconds` and `overhead` are the times spent on
-    sampling and on recording, over all chains. `links` are the draws of the aligner chains, with their own times.
+    `draws` is float64[S, C, N] (quantities, chains, draws). The quantities are the log-likelihood, the number of rule
+    tokens, the number of rule types, and the counts of W rules with the sides `sources` and `targets`. `starts`
+    contains the initial derivations of each chain, `last` the grammar of its last draw, and `means` its mean grammar
+    over eight draws. `seconds` and `overhead` are the times spent on sampling and on recording by all chains. `links`
+    contains the draws of the aligner chains, with their own times.
     """
 
     draws: NDArray[np.float64]
@@ -226,7 +222,7 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
         report(next(sweeps), total)
 
     try:
-        draws = _ChainRunner(chains, settings, options, report_sweep).draws(burn_in, starts)
+        draws = _run_grammar_chains(chains, settings, options.sweeps, burn_in, starts, report_sweep)
     finally:
         for chain in chains:
             chain.sampler.close()
@@ -255,65 +251,55 @@ class _GrammarChain:
         self.seconds += time.perf_counter() - started
 
 
-class _ChainRunner:
-    """Runner of the grammar chains."""
-
-    def __init__(
-        self,
-        chains: list[_GrammarChain],
-        settings: Settings,
-        options: ChainOptions,
-        report: Callable[[], None],
-    ) -> None:
-        self._chains = chains
-        self._settings = settings
-        self._options = options
-        self._report = report
-        # Compile or load the recording kernels before measuring time.
-        look_up_counts(chains[0].sampler.rule_table(), np.zeros((0, 2), np.uint64))
-        chains[0].sampler.log_likelihood()
-
-    def draws(self, burn_in: int, starts: list[str]) -> ChainDraws:
-        started = time.perf_counter()
-        for chain in self._chains:
-            for _ in range(burn_in):
-                chain.sweep()
-                self._report()
-        keys, sources, targets = self._most_frequent_rules()
-        traces = [ChainTrace(keys) for _ in self._chains]
-        last, means = [], []
-        for chain, trace in zip(self._chains, traces, strict=True):
-            grammars = self._record(chain, trace)
-            last.append(grammars[-1])
-            means.append(mean_counts(grammars))
-        all_draws = np.ascontiguousarray(np.stack([trace.draws() for trace in traces], axis=1))
-        seconds = sum(chain.seconds for chain in self._chains)
-        overhead = time.perf_counter() - started - seconds
-        return ChainDraws(all_draws, sources, targets, starts, last, means, seconds, overhead)
-
-    def _record(self, chain: _GrammarChain, trace: ChainTrace) -> list[GrammarCounts]:
-        """Run one chain after burn-in. Returns its grammar at `_SNAPSHOTS` draws, including the last."""
-        grammars = []
-        draws = max(1, self._options.sweeps // _SWEEPS_PER_DRAW)
-        snapshot_draws = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
+def _run_grammar_chains(
+    chains: list[_GrammarChain],
+    settings: Settings,
+    sweeps: int,
+    burn_in: int,
+    starts: list[str],
+    report: Callable[[], None],
+) -> ChainDraws:
+    # Compile or load the recording kernels before measuring time.
+    look_up_counts(chains[0].sampler.rule_table(), np.zeros((0, 2), np.uint64))
+    chains[0].sampler.log_likelihood()
+    started = time.perf_counter()
+    for chain in chains:
+        for _ in range(burn_in):
+            chain.sweep()
+            report()
+    keys, sources, targets = _most_frequent_rules(chains, settings)
+    traces = [ChainTrace(keys) for _ in chains]
+    last, means = [], []
+    draws = max(1, sweeps // _SWEEPS_PER_DRAW)
+    snapshot_draws = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
+    for chain, trace in zip(chains, traces, strict=True):
+        grammars: list[GrammarCounts] = []
         for draw in range(1, draws + 1):
             for _ in range(_SWEEPS_PER_DRAW):
                 chain.sweep()
-                self._report()
+                report()
             table = chain.sampler.rule_table()
             trace.record(chain.sampler.log_likelihood(), table)
             if draw in snapshot_draws:
                 grammars.append(count_uses(table))
-        return grammars
+        last.append(grammars[-1])
+        means.append(mean_counts(grammars))
+    all_draws = np.ascontiguousarray(np.stack([trace.draws() for trace in traces], axis=1))
+    seconds = sum(chain.seconds for chain in chains)
+    overhead = time.perf_counter() - started - seconds
+    return ChainDraws(all_draws, sources, targets, starts, last, means, seconds, overhead)
 
-    def _most_frequent_rules(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
-        """Return the rules with the most uses over all chains: keys, uint64[W, 2], and both sides."""
-        loaded = self._chains[0].loaded
-        nothing = empty_blobs(loaded.size)
-        samples = [StoredSamples(loaded.trees(chain.state), nothing) for chain in self._chains]
-        rules = join_deltas([loaded.rule_deltas(None, sample, self._settings) for sample in samples])
-        counts = np.bincount(first_rows_by_key(rules.keys), rules.count, len(rules))
-        chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_WATCHED_RULES]
-        chosen = chosen[counts[chosen] > 0]
-        sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.source, rules.target))
-        return rules.keys[chosen], sources, targets
+
+def _most_frequent_rules(
+    chains: list[_GrammarChain], settings: Settings
+) -> tuple[NDArray[np.uint64], list[str], list[str]]:
+    """Return the rules with the most uses over all chains: keys, uint64[W, 2], and both sides."""
+    loaded = chains[0].loaded
+    nothing = empty_blobs(loaded.size)
+    samples = [StoredSamples(loaded.trees(chain.state), nothing) for chain in chains]
+    rules = join_deltas([loaded.rule_deltas(None, sample, settings) for sample in samples])
+    counts = np.bincount(first_rows_by_key(rules.keys), rules.count, len(rules))
+    chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_WATCHED_RULES]
+    chosen = chosen[counts[chosen] > 0]
+    sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.source, rules.target))
+    return rules.keys[chosen], sources, targets

@@ -32,8 +32,8 @@ Statistic = float | None
 class Quantity:
     """Summary of one quantity over all chains.
 
-    Mean, standard deviation, Monte Carlo standard error, rank-normalized split R-hat, bulk and tail effective sample
-    sizes, verdict.
+    It consists of the mean, the standard deviation, the Monte Carlo standard error (`error`), the rank-normalized split
+    R-hat, the bulk and tail effective sample sizes, and a verdict on convergence.
     """
 
     name: str
@@ -50,8 +50,8 @@ class Quantity:
 class QuantitySummary:
     """Summary of all recorded rules or links.
 
-    Number of quantities by verdict; quantiles 0.5, 0.9 and 1 of R-hat, and 0, 0.1 and 0.5 of the bulk effective sample
-    size, over the quantities that are not constant; and the quantities with the largest R-hat.
+    `verdicts` counts the quantities with each verdict. `r_hat` contains the quantiles 0.5, 0.9 and 1, and `ess_bulk`
+    the quantiles 0, 0.1 and 0.5, over the quantities that are not constant.
     """
 
     recorded: int
@@ -65,9 +65,10 @@ class QuantitySummary:
 class Diagnosis:
     """Convergence diagnosis of several chains.
 
-    `overlap` is the mean overlap of two chains' grammars in rules, in rules used at least twice, and in uses, both for
-    single draws and for means over eight draws (rules with a mean of at least 0.5). `overhead` is the share of time not
-    spent on sampling. `flagged` lists the totals that are not reliable. `links` summarizes the aligner chains.
+    `overlap` is the mean overlap of the grammars of two chains in rules, in rules used at least twice, and in uses,
+    both for single draws and for means over eight draws (rules with a mean of at least 0.5). `overhead` is the share of
+    time not spent on sampling. `flagged` contains the totals that are not reliable. `links` summarizes the aligner
+    chains.
     """
 
     chains: int
@@ -92,7 +93,7 @@ def diagnose(
 ) -> Diagnosis:
     """Run several chains over the store's pairs, in memory, and return a report on their agreement.
 
-    Options are the fields of `ChainOptions`: `chains=4, sweeps=200`. Raises `InputError` if the store has no pairs.
+    Options are the fields of `ChainOptions`, such as `sweeps=200`. Raises `InputError` if the store has no pairs.
     """
     return summarize_chains(run_chains(store.store, resolve_options(ChainOptions, options, chosen), progress))
 
@@ -123,15 +124,14 @@ def summarize_chains(chain_draws: ChainDraws) -> Diagnosis:
     )  # fmt: skip
 
 
-def _to_statistic(value: float) -> Statistic:
-    """Return the value, or None if undefined. Caps R-hat, which depends on rounding errors for constant chains."""
-    return min(float(value), _MAX_STATISTIC) if np.isfinite(value) or value == np.inf else None
-
-
 def _quantities(names: list[str], draws: NDArray[np.float64]) -> list[Quantity]:
     summary = summarize(draws)
     columns = (summary.mean, summary.sd, summary.error, summary.r_hat, summary.ess_bulk, summary.ess_tail)
-    statistics = ([_to_statistic(value) for value in column] for column in columns)
+    # R-hat is limited, because it depends on rounding errors for constant chains.
+    statistics = (
+        [None if np.isnan(value) or value == -np.inf else min(float(value), _MAX_STATISTIC) for value in column]
+        for column in columns
+    )
     return [Quantity(*row) for row in zip(names, *statistics, verdicts(draws, summary), strict=True)]
 
 
@@ -153,7 +153,7 @@ def _quantiles(values: list[Statistic], shares: tuple[float, ...]) -> list[Stati
 
 
 def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
-    """Write a PNG with traces of the totals and a histogram of R-hat. Raises `UsageError` without matplotlib."""
+    """Write a PNG with traces of totals and a histogram of R-hat. Raises `UsageError` without matplotlib."""
     try:
         import matplotlib as mpl
     except ImportError as error:

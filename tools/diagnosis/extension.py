@@ -1,4 +1,4 @@
-"""Command `diagnose`."""
+"""The command `diagnose`, which checks the convergence of chains."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +24,7 @@ def diagnose(
     *,
     run: ChainOptions,
     draws: Annotated[Path | None, Option("Write all draws to FILE, an archive of numpy arrays (.npz).")] = None,
-    plot: Annotated[Path | None, Option("Plot the chains to a PNG file; requires the extra `plot`.")] = None,
+    plot: Annotated[Path | None, Option("Plot the chains to a PNG file. Requires the extra `plot`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the convergence of several chains. The chains sample pairs of the store in memory.
@@ -49,7 +49,7 @@ def diagnose(
     else:
         _print_diagnosis(diagnosis)
     if diagnosis.flagged:
-        print_note(f"hierogram: the chains do not agree: {', '.join(diagnosis.flagged)}: run them longer (--sweeps)")
+        print_note(f"hierogram: the chains do not agree: {', '.join(diagnosis.flagged)}: increase --sweeps")
         raise typer.Exit(PROBLEMS_FOUND)
 
 

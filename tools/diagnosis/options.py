@@ -1,4 +1,4 @@
-"""Options of a diagnosis."""
+"""Options of convergence diagnosis."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +9,7 @@ from hierogram.storage.options import Option
 
 @dataclass(frozen=True, slots=True)
 class ChainOptions:
-    """Number, length and data of the chains of a diagnosis."""
+    """Number, length and pairs of the chains."""
 
     chains: Annotated[
         int, Option("Number of chains. They start in turn from cut, joined and random derivations.", min=2)

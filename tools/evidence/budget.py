@@ -1,4 +1,4 @@
-"""Evidence within a budget of characters: rules and pairs with the most words expected in a reference translation."""
+"""Evidence within a budget of characters, chosen to cover the expected words of a reference."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ class _Candidate:
     is_rendering: bool
     """True for a rendering, which can be appended to the line of its source side."""
     position: int = -1
-    """First word of the sentence that a rule covers. Dictionary entries are listed first."""
+    """Position of the first word that a rule covers. Dictionary entries have -1, so that they are listed first."""
 
     def cost(self, has_line: bool) -> int:
         """Return the number of added characters. A rendering adds fewer if its source side already has a line."""
@@ -35,12 +35,10 @@ class _Candidate:
 
 
 def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHANGED_TEXT) -> str:
-    """Return evidence as text of up to `characters` characters.
+    """Return evidence as text of up to `characters` characters, enclosed in tags that mark it as data.
 
-    Renderings are lines `source = target, target` in sentence order; pairs follow, two lines each. All lines are
-    enclosed in tags that mark them as data. The choice is greedy: each step adds the rendering or pair with the most
-    expected new target words per character. Word expectations are computed from the matching rules and the entries.
-    `texts` is the store's pipeline, which detokenizes.
+    Renderings are lines `source = target, target` in sentence order. Pairs follow with two lines each. Each step adds
+    the rendering or pair with the most expected new target words per character.
     """
     expected = _expected_words(evidence)
     candidates = list(_list_candidates(evidence, texts))

@@ -1,4 +1,4 @@
-"""Extension that adds the command and the route `evidence`."""
+"""Evidence extension of the daemon: the command and the route `evidence`."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -45,7 +45,7 @@ def evidence(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show rules and stored pairs for a sentence. The rules match the sentence; the pairs together cover most of it.
+    """Show rules that match a sentence, and stored pairs. The pairs together cover most of the sentence.
 
     Rules with gaps are included. The store is not changed.
     """
@@ -75,8 +75,6 @@ def evidence(
 
 
 def _print_evidence(evidence: "Evidence") -> None:
-    def format_span(start: int, stop: int) -> str:
-        return f"{start}-{stop - 1}" if stop - start > 1 else f"{start}"
 
     rows = [
         (
@@ -84,7 +82,7 @@ def _print_evidence(evidence: "Evidence") -> None:
             rule.target,
             f"{rule.p_target_given_source:.3f}",
             f"{rule.expected_uses:,.1f}",
-            " ".join(format_span(*span) for span in rule.matches[0].words),
+            " ".join(f"{first}-{end - 1}" if end - first > 1 else f"{first}" for first, end in rule.matches[0].words),
         )
         for rule in evidence.rules
     ]

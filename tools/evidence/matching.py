@@ -1,4 +1,4 @@
-"""Matching of source sides (n-grams and rules with gaps) in a sentence, and choice of pairs that together cover it."""
+"""Matching of source sides in a sentence, and choice of pairs that together cover the sentence."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
 from hierogram.storage.browsing.similar_pairs import SimilarPair
 
-MAX_PLACES = 5
-"""Maximum number of places of a side in a sentence."""
+MAX_MATCHES = 5
+"""Maximum number of matches of a side in a sentence."""
 
 Span = tuple[int, int]
 """Half-open range of word positions, `(start, stop)`, from 0."""
@@ -37,7 +37,7 @@ class SideMatch:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Side as `chunks` of words, with the number of gaps before each chunk and after the last one."""
+    """Side as `chunks` of words, with the number of gaps before each chunk and after the last chunk."""
 
     chunks: tuple[tuple[str, ...], ...]
     gaps: tuple[int, ...]
@@ -79,15 +79,14 @@ class MatchedSentence:
                 gaps.append(0)
         return Pattern(tuple(chunks), tuple(gaps)) if chunks else None
 
-    def places(self, pattern: Pattern) -> list[SideMatch]:
-        """Return up to `MAX_PLACES` places where the pattern matches, leftmost first."""
-        starts = [self._starts(chunk) for chunk in pattern.chunks]
+    def matches(self, pattern: Pattern) -> list[SideMatch]:
+        """Return up to `MAX_MATCHES` matches of a pattern, leftmost first."""
+        starts = [
+            [at for at in self._positions.get(chunk[0], ()) if self.words[at : at + len(chunk)] == chunk]
+            for chunk in pattern.chunks
+        ]
         placements = self._placements(pattern, starts, 0, 0) if all(starts) else ()
-        return [self._make_match(pattern, chosen) for chosen in islice(placements, MAX_PLACES)]
-
-    def _starts(self, chunk: tuple[str, ...]) -> list[int]:
-        size = len(chunk)
-        return [start for start in self._positions.get(chunk[0], ()) if self.words[start : start + size] == chunk]
+        return [self._make_match(pattern, chosen) for chosen in islice(placements, MAX_MATCHES)]
 
     def _placements(
         self, pattern: Pattern, starts: list[list[int]], number: int, after: int
@@ -117,7 +116,7 @@ _SCALE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CoveringPair(SimilarPair):
-    """Chosen pair with the spans of the sentence that it covers. Earlier pairs do not cover its `new_spans`."""
+    """Chosen pair with the spans of the sentence that it covers. Earlier pairs do not cover `new_spans`."""
 
     covered_spans: tuple[Span, ...]
     new_spans: tuple[Span, ...]
@@ -196,11 +195,10 @@ def choose_pairs(
     candidates: Sequence[SimilarPair],
     limit: int,
 ) -> list[CoveringPair]:
-    """Choose up to `limit` pairs greedily: each step takes the pair that covers the most uncovered weight.
+    """Choose up to `limit` pairs greedily by the uncovered weight that they cover. Shorter pairs win ties.
 
-    Shorter pairs win ties. `weights` is the weight of each word. If no remaining pair covers anything new, coverage is
-    reset and the choice continues with the remaining pairs. Equal pairs are taken once. Pairs that share no word with
-    the sentence are never taken.
+    If no remaining pair covers anything new, coverage is reset. Equal pairs are chosen once. Pairs that share no word
+    with the sentence are never chosen.
     """
     distinct = {(pair.source, pair.target): pair for pair in reversed(candidates)}
     ordered = sorted(distinct.values(), key=lambda pair: (pair.source.count(" "), pair.target.count(" "), -pair.id))
@@ -208,11 +206,11 @@ def choose_pairs(
     coverage: NDArray[np.bool_] = np.zeros((len(ordered), units.number), np.bool_)
     for row, pair in enumerate(ordered):
         coverage[row, units.find_units(pair.source)] = True
-    uncovered: NDArray[np.bool_] = np.asarray(coverage.any(axis=1))
+    remaining: NDArray[np.bool_] = np.asarray(coverage.any(axis=1))
     covered: NDArray[np.bool_] = np.zeros(units.number, np.bool_)
     chosen_pairs: list[CoveringPair] = []
-    while len(chosen_pairs) < limit and uncovered.any():
-        gains = np.where(uncovered, (coverage & ~covered) @ units.weights, 0)
+    while len(chosen_pairs) < limit and remaining.any():
+        gains = np.where(remaining, (coverage & ~covered) @ units.weights, 0)
         best = int(gains.argmax())
         if gains[best] <= 0:
             if not covered.any():
@@ -225,5 +223,5 @@ def choose_pairs(
         )
         chosen_pairs.append(CoveringPair(pair.id, pair.corpus, pair.source, pair.target, *spans))
         covered = covered | coverage[best]
-        uncovered[best] = False
+        remaining[best] = False
     return chosen_pairs

@@ -19,14 +19,14 @@ class EvidenceOptions:
     pairs: Annotated[
         int,
         Option(
-            "Maximum number of stored pairs. Each is chosen for words that the earlier ones do not cover.",
+            "Maximum number of stored pairs. Each pair is chosen for words that earlier pairs do not cover.",
             min=0,
             max=MAX_PAIRS,
         ),
     ] = 5
     rules: Annotated[int, Option("Maximum number of matching rules.", min=0, max=MAX_RULES)] = 60
     renderings: int = 3
-    """Maximum number of rules with one source side."""
+    """Maximum number of rules with the same source side."""
     tokenized: Tokenized = False
 
 

@@ -1,4 +1,4 @@
-"""Evidence for a sentence from a store: rules, pairs and dictionary entries, and their forms for prompts and tables."""
+"""Evidence for a sentence from a store: rules, pairs, dictionary entries, and their text in prompts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ _GAPS = (nonterminal(1), nonterminal(2))
 
 @dataclass(frozen=True, slots=True)
 class MatchedRule:
-    """Rule whose source side matches the sentence at up to `matching.MAX_PLACES` places."""
+    """Rule whose source side matches the sentence, with up to `matching.MAX_MATCHES` matches."""
 
     source: str
     target: str
@@ -51,11 +51,11 @@ class MatchedRule:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence for a sentence at a position of the store. In a subword store, all texts are in words.
+    """Evidence for a sentence. Texts consist of whole words, even in a subword store.
 
-    Positions refer to `words`, which are in lower case if the store only contains the lower-case form. `unknown` words
-    do not occur on the source side of any stored pair. Rules are ordered by the first word that they cover, then by
-    length. `entries` are dictionary entries whose source side occurs in the sentence; `pairs` does not contain them.
+    Positions refer to `words`. A word is in lowercase if the store only contains its lowercase form. `unknown` words do
+    not occur on the source side of any stored pair. Rules are ordered by the first word that they cover, then by
+    length. `entries` are dictionary entries whose source side occurs in the sentence. `pairs` contains other pairs.
     """
 
     position: int
@@ -82,7 +82,7 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
     """Return the evidence for a sentence."""
     words = _tokenize_sentence(transaction, text, options.tokenized)
     found_words = known_words(transaction.connection, [*words, *(word.lower() for word in words)])[SOURCE]
-    # Lower-case words that are known only in lower case, such as the first word of a sentence.
+    # Convert words that are only known in lowercase, such as the first word of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
     known_source_words = {word: found_words[word] for word in words if word in found_words}
     sentence = MatchedSentence(words)
@@ -90,7 +90,7 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
     chosen = _select_sides(sentence, matched, known_source_words)
     rendered = find_renderings(transaction, [match.side for match in chosen], options.renderings)
     rules = [
-        MatchedRule(match.side, rule.other, rule.expected_uses, rule.probability, match.places)
+        MatchedRule(match.side, rule.other, rule.expected_uses, rule.probability, match.matches)
         for match in chosen
         for rule in rendered.get(match.side, ())
     ]
@@ -164,34 +164,30 @@ def _tokenize_sentence(transaction: ReadTransaction, text: str, tokenized: bool)
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Source side that matches the sentence, with the expected uses of its rules, its pattern, and its places."""
+    """Source side that matches the sentence, with the expected uses of its rules."""
 
     side: str
     uses: float
     pattern: Pattern
-    places: list[SideMatch]
+    matches: list[SideMatch]
 
 
 def _match_sides(sentence: MatchedSentence, sides: Mapping[str, float]) -> list[_Match]:
     return [
-        _Match(side, uses, pattern, places)
+        _Match(side, uses, pattern, matches)
         for side, uses in sides.items()
-        if (pattern := sentence.pattern(side)) and (places := sentence.places(pattern))
+        if (pattern := sentence.pattern(side)) and (matches := sentence.matches(pattern))
     ]
 
 
 def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known_words: Iterable[str]) -> list[_Match]:
-    """Select a few sides for each word: with and without gaps, the longest and most used first.
-
-    Each known word alone is always included. Sides are ordered by the first word that they cover; sides without gaps
-    are first, then shorter sides.
-    """
+    """Select a few long and frequent sides with and without gaps for each word, in sentence order."""
     ranked = sorted(matched, key=lambda match: (-match.pattern.length, -match.uses, match.side))
     covered: Counter[tuple[bool, int]] = Counter()
     chosen: list[_Match] = []
     for match in ranked:
         plain = match.pattern.plain
-        positions = {position for side_match in match.places for position in side_match.covered}
+        positions = {position for side_match in match.matches for position in side_match.covered}
         if any(covered[plain, position] < _SIDES_PER_POSITION for position in positions):
             covered.update((plain, position) for position in positions)
             chosen.append(match)
@@ -203,17 +199,17 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known_wo
             sides += [f"{_GAPS[0]} {symbol}", f"{symbol} {_GAPS[0]}", f"{_GAPS[0]} {symbol} {_GAPS[1]}"]
         chosen += _match_sides(sentence, dict.fromkeys(sides, 0))
     return sorted(
-        chosen, key=lambda match: (match.places[0].words[0][0], not match.pattern.plain, match.pattern.length)
+        chosen, key=lambda match: (match.matches[0].words[0][0], not match.pattern.plain, match.pattern.length)
     )
 
 
 def _entries(sentence: MatchedSentence, entries: Iterable[SimilarPair]) -> list[SimilarPair]:
-    """Return distinct entries whose source side occurs in the sentence, by their first word, then by length."""
+    """Return distinct entries whose source side occurs in the sentence, in sentence order."""
     found: dict[tuple[int, int, str, str], SimilarPair] = {}
     for pair in entries:
         words = tuple(pair.source.split(" "))
-        if places := sentence.places(Pattern((words,), (0, 0))):
-            found.setdefault((places[0].words[0][0], len(words), pair.target, pair.source), pair)
+        if matches := sentence.matches(Pattern((words,), (0, 0))):
+            found.setdefault((matches[0].words[0][0], len(words), pair.target, pair.source), pair)
     return [found[key] for key in sorted(found)]
 
 
@@ -221,15 +217,14 @@ GAP = "…"
 _LINE, _LINES = "\n", "\n\n"
 
 MIN_PROBABILITY, MIN_USES = 0.1, 1.0
-"""Glossary thresholds: minimum probability given the source; minimum expected uses if the source has several words."""
+"""Minimum probability of a glossary entry given its source, and minimum expected uses of a source of several words."""
 
 
 def as_prompt(evidence: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEXT) -> str:
     """Return a prompt with dictionary entries, a glossary, example pairs, and the sentence to translate.
 
-    Texts from the store are enclosed in tags that mark them as data. The glossary has renderings with a probability
-    given the source of at least `MIN_PROBABILITY`. Renderings of several words also need `MIN_USES` expected uses
-    and no gap at an end of the source side. `texts` is the store's pipeline, which names the languages and detokenizes.
+    The glossary contains renderings with at least the probability `MIN_PROBABILITY` given the source. Renderings of
+    several words must also have `MIN_USES` expected uses and no gap at an end of the source side.
     """
     source, target = texts.languages or ("source", "target")
 

@@ -45,7 +45,7 @@ _Tokenized = Annotated[bool, Query(**_FIELDS["tokenized"].constraints())]
 
 
 def evidence_routes(service: Service) -> APIRouter:
-    """Return the routes of evidence."""
+    """Return the route of `GET /v1/evidence`."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
 
     @router.get(

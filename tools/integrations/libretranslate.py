@@ -26,7 +26,7 @@ from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.documents import TEXT
-from hierogram.tools.translation.plain_text import FORMS, PlainTranslation, PlainTranslator, check_amount
+from hierogram.tools.translation.plain_text import TEXT_FORMATS, PlainTranslation, PlainTranslator, check_amount
 
 _NAMES = {
     "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani", "be": "Belarusian",
@@ -224,7 +224,7 @@ class _RequestHandlers:
         source, target = _required_text(values, "source"), _required_text(values, "target")
         alternatives = _number(values, "alternatives", MAX_ALTERNATIVES)
         form = values.get("format") or TEXT
-        if form not in FORMS:
+        if form not in TEXT_FORMATS:
             raise _refusal(f"{form} format is not supported")
 
         try:

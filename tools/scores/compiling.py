@@ -1,4 +1,4 @@
-"""Compilation of the scores' kernels in a child process that scores one stored pair.
+"""Compilation of the scoring kernels in a child process.
 
 Compilation takes about a minute, and a thread that compiles cannot be stopped. If the child fails, the kernels are
 compiled in this process when they are called.
@@ -23,7 +23,7 @@ _NICENESS = 10
 
 
 def compile_scores(url: str, wait: Callable[[], None]) -> None:
-    """Compile missing kernels into the cache, with a pair of the store at `url`. `wait` may raise to end the child."""
+    """Compile missing kernels into the cache with the store at `url`. `wait` may raise to stop the child."""
     if is_cached(score_pairs) or not is_cache_writable():
         return
     notify_listeners()
@@ -36,7 +36,7 @@ def compile_scores(url: str, wait: Callable[[], None]) -> None:
     ):
         try:
             assert process.stdin is not None
-            # The URL may contain a password, and other users can see command-line arguments.
+            # Pass the URL on standard input, because it may contain a password and other users can see arguments.
             process.stdin.write(url.encode() + b"\n")
             process.stdin.flush()
             while process.poll() is None:

@@ -1,4 +1,4 @@
-"""Extension of scores: the command `score`, the section `[scores]`, a route, and the loop that scores stored pairs."""
+"""Scores extension of the daemon: the command `score`, the section `[scores]`, a route and a loop."""
 
 import dataclasses
 import json
@@ -44,9 +44,9 @@ def score(
     context: typer.Context,
     files: Annotated[
         list[str] | None,
-        Option("Files to score; by default, the stored pairs.", metavar="[SOURCE TARGET]", positional=True),
+        Option("Files to score. Default: the stored pairs.", metavar="[SOURCE TARGET]", positional=True),
     ] = None,
-    pair: Annotated[list[int] | None, Option("Score only this stored pair; may be repeated.", metavar="NUMBER")] = None,
+    pair: Annotated[list[int] | None, Option("Score only this stored pair. May be repeated.", metavar="NUMBER")] = None,
     doubt: Annotated[
         float | None, Option("Show only pairs with at least this doubt.", metavar="DOUBT", shown="all")
     ] = None,
@@ -68,9 +68,9 @@ def score(
     """Score pairs to find noise. Scores are based on the probability of a pair under the learned grammar.
 
     A stored pair is scored without its own counts. Pairs with little evidence or with a misfit are probably noise.
-    --doubt, --below and --misfit show pairs that match any of them. --json prints one object per line immediately, with
-    the probable word links, and needs little memory. Exit with 1 if a line of a file cannot be scored, for example
-    because a side is empty.
+    --doubt, --below and --misfit show pairs that match any of these options. --json prints one object per line
+    immediately, with the probable word links, and needs little memory. Exit with 1 if a line of a file cannot be
+    scored, for example because a side is empty.
     """
     from hierogram.tools.scores.library import kept_scores
     from hierogram.tools.scores.library import score as score_pairs

@@ -1,4 +1,4 @@
-"""A store's grammar in the form that scores need: rules with counts, words, and word links, as arrays."""
+"""Rules, words and word links of a store with their counts, as arrays for scoring."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -89,14 +89,14 @@ class _Links:
 
 
 class LearnedCounts:
-    """Counts of a store's derivations and links.
+    """Counts of derivations and links. Raises `WrongKindError`, or `NothingLearnedError` without rules.
 
-    `words` maps the words of each side to numbers; `tokens` holds the tokens of each side. `examples` are pairs drawn
-    with the store's seed. `last_pair` is the highest id; `position` is the store's position when reading began.
+    `words` maps the words of each side to numbers. `tokens` contains the tokens of each side as numbers. `examples` are
+    pairs drawn with the store's seed. `last_pair` is the highest id of a pair. `position` is the position of the store
+    when reading began.
     """
 
     def __init__(self, store: Store, report: Phases) -> None:
-        """Read the store. Raises `WrongKindError` unless rules are bilingual, `NothingLearnedError` without rules."""
         self.position = store.position()
         self.settings: Settings = store.settings()
         if self.settings.grammar != SYNCHRONOUS:
@@ -164,14 +164,14 @@ class LearnedCounts:
         return _concatenate_sides(words)
 
     def word_ids(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
-        """Return the numbers of the words of sentences, -1 for unknown words."""
+        """Return the numbers of the words of sentences, or -1 for unknown words."""
         numbers = self.words[side]
         return _concatenate_sides([[numbers.get(word, -1) for word in words] for words in texts])
 
     def _known_rules(self, used_rules: "_UsedRules") -> KnownRules:
         source, target, uses = used_rules.source, used_rules.target, used_rules.uses
         number = len(uses)
-        # Rules are indexed by their rarest word, the one with the lowest count, side and number.
+        # Index rules by their rarest word, which has the lowest code: count, side and number.
         max_count = np.int64(1) << 62
         rarest = np.full(number, max_count)
         unknown = np.zeros(number, np.bool_)
@@ -223,16 +223,14 @@ class LearnedCounts:
         )  # fmt: skip
 
     def load_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> PairsToScore:
-        """Return pairs that are not stored, from their words."""
+        """Return pairs that are not stored, given their words."""
         source = self.word_ids(0, (source for source, _ in texts))
         target = self.word_ids(1, (target for _, target in texts))
         empty, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
-        return PairsToScore(
-            *source, *target, empty, first, empty, first, empty, empty, first, empty, empty, first
-        )
+        return PairsToScore(*source, *target, empty, first, empty, first, empty, empty, first, empty, empty, first)
 
     def _own_rules(self, rows: Sequence[PairRow]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Return rule numbers, uses, and each pair's start in the derivations; unreadable derivations have no rules."""
+        """Return rule numbers and uses, and the start of each pair. Damaged derivations have no rules."""
         undamaged, (loaded, state, *_) = load_undamaged([row for row in rows if row.current is not None], self.settings)
         occurrences = loaded.occurrences(state)
         sound_ids = {row.id for row in undamaged}
@@ -243,7 +241,7 @@ class LearnedCounts:
         return self._find_rules(occurrences.keys[order]), occurrences.uses[order].astype(np.int32), first
 
     def _find_rules(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """Return the numbers of rules by key, -1 for rules that are not in use."""
+        """Return the numbers of rules by key, or -1 for rules that are not in use."""
         sorted_keys, last = self._keys, len(self._keys) - 1
         index = np.minimum(np.searchsorted(sorted_keys[:, 0], keys[:, 0]), last)
         while True:
@@ -256,7 +254,7 @@ class LearnedCounts:
 
 
 def _select_used(stored: RuleDeltas, numbers: Sequence[dict[str, int]]) -> _UsedRules:
-    """Return the rules in use. `numbers` maps symbols of each side to numbers; new symbols are added."""
+    """Return the rules in use. `numbers` maps symbols of each side to numbers, and new symbols are added."""
     rows = np.flatnonzero(stored.count > 0)
     return _UsedRules(
         stored.keys[rows],

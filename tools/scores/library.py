@@ -88,7 +88,7 @@ def score_texts(scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]
 
 
 def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
-    """Yield the stored scores of these `ids`, or of all pairs above `after`. Raises `InputError` for a missing pair."""
+    """Yield stored scores of the pairs `ids`, or of pairs above `after`. Raises `InputError`."""
     chosen = list_ids(ids)
     if chosen:
         rows_by_id(store.store, chosen)

@@ -19,8 +19,6 @@ _MAX_WAIT_SECONDS = 1.0
 
 
 class _Throttle:
-    """Limits a thread to a share of one core: the thread pauses between pieces of work."""
-
     def __init__(self, share: float, stop: StopFlag, beat: Heartbeat) -> None:
         self._share = share
         self._stop = stop
@@ -28,7 +26,7 @@ class _Throttle:
         self._worked = time.thread_time()
 
     def pause(self, *_: object) -> None:
-        """Pause in proportion to the CPU time since the last pause. Raises `StoppedError` if the loop should end."""
+        """Pause in proportion to the CPU time since the last pause. Raises `StoppedError` to end the loop."""
         worked = time.thread_time() - self._worked
         remaining = worked * (1 - self._share) / self._share
         # Each call follows a read or write of the store, so the loop has made progress.
@@ -44,7 +42,7 @@ class _Throttle:
 
 
 class ScoringLoop(Loop):
-    """Daemon loop that scores settled pairs that have no score, or whose rules have changed much since."""
+    """Daemon loop that scores settled pairs without a score, or with much changed rules since scoring."""
 
     name = "score"
     sections: frozenset[str] = frozenset({"scores"})

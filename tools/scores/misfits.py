@@ -1,7 +1,4 @@
-"""Misfits: words that do not belong to a pair, found by classifiers trained on stored pairs with replaced words.
-
-docs/model.md, section 8, has the equations.
-"""
+"""Misfits: words that do not belong to a pair, found by classifiers (docs/model.md, section 8)."""
 
 from collections.abc import Callable
 
@@ -32,7 +29,7 @@ def _expand(
 def train(
     original: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
 ) -> Classifier | None:
-    """Train a classifier on feature vectors of original and replaced words. Returns None for too few words."""
+    """Train a classifier on features of original and replaced words. Returns None for too few words."""
     if min(len(original), len(replaced)) < _MIN_WORDS:
         return None
     original, replaced = (rows[:: 1 + len(rows) // _MAX_WORDS] for rows in (original, replaced))
@@ -58,14 +55,14 @@ def train(
 
 def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) -> Classifiers:
     """Return the classifiers of both sides as arrays."""
-    nothing = np.zeros(FEATURES), np.ones(FEATURES), np.zeros(EXPANDED), np.nan
-    return Classifiers(*map(np.array, zip(*(classifier or nothing for classifier in classifiers), strict=True)))
+    untrained = np.zeros(FEATURES), np.ones(FEATURES), np.zeros(EXPANDED), np.nan
+    return Classifiers(*map(np.array, zip(*(classifier or untrained for classifier in classifiers), strict=True)))
 
 
 def corrupt(
     words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
 ) -> tuple[NDArray[np.int32], list[int]]:
-    """Replace a fifth of the words, at least one, by other `tokens`. Returns the words and the replaced positions."""
+    """Replace a fifth of the words by other `tokens`. Returns the words and the replaced positions."""
     corrupted = words.copy()
     positions = []
     for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():

@@ -10,7 +10,7 @@ from hierogram.storage.options import Option, Options
 class ScoringOptions(Options):
     """Scoring of stored pairs by the daemon."""
 
-    share: Annotated[float, Option("Maximum share of one CPU core for scoring; 0 disables scoring.", min=0, max=1)] = (
+    share: Annotated[float, Option("Maximum share of one CPU core for scoring. 0 disables scoring.", min=0, max=1)] = (
         0.05
     )
     max_pairs: Annotated[

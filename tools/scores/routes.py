@@ -16,7 +16,7 @@ _MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreAnswer(PairScore):
-    """Score of a pair under the grammar of the store at `position`; the fields are explained in docs/scores.md."""
+    """Score of a pair under the grammar of the store at `position`. docs/scores.md explains the fields."""
 
     pair: int
     position: int
@@ -24,7 +24,7 @@ class ScoreAnswer(PairScore):
 
 
 def score_routes(service: Service) -> APIRouter:
-    """Return the routes of scores."""
+    """Return the route of `GET /v1/pairs/{pair_id}/score`."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
     store = service.store
 

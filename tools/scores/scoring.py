@@ -1,7 +1,4 @@
-"""Scores of pairs: their probability under all derivations of the learned grammar, mixed with a base distribution.
-
-docs/model.md, section 8, has the equations.
-"""
+"""Scores of pairs under the grammar and a base distribution (docs/model.md, section 8)."""
 
 import math
 import re
@@ -53,7 +50,7 @@ class ScoreBaseline(NamedTuple):
 
 
 def make_baseline(evidence: Sequence[float], log_probability: Sequence[float]) -> ScoreBaseline:
-    """Return the medians and deviations of these values. Medians are robust against outliers."""
+    """Return the medians and deviations of scores, which are robust against outliers."""
     baselines = []
     for values in (evidence, log_probability):
         median = float(np.median(values))
@@ -115,7 +112,7 @@ def batches(rows: Sequence[PairRow], limit: int) -> Iterator[list[PairRow]]:
 
 
 class StoredScore(NamedTuple):
-    """Score of a stored pair, and the mean log-probability of the rules of its derivation (None: no derivation)."""
+    """Score of a stored pair, and the mean log-probability of its derivation's rules, if any."""
 
     score: PairScore
     derivation_log_probability: float | None
@@ -140,7 +137,7 @@ class Scorer:
         self._baseline = make_baseline([score.evidence for score in scores], log_probabilities)
 
     def score_stored(self, rows: Sequence[PairRow]) -> list[StoredScore]:
-        """Return the scores of stored pairs without each pair's own contributions: derivation, links and words."""
+        """Score stored pairs without each pair's own contributions: derivation, links and words."""
         pairs = self.learned.load_pairs(rows)
         scored = self._run_kernels(pairs)
         derivations = map(_number_or_none, scored.numbers[:, DERIVATION].tolist())
@@ -226,7 +223,6 @@ class Scorer:
         ]  # fmt: skip
 
     def _train_classifier(self, side: int, report: Phases) -> Classifier | None:
-        """Train the misfit classifier of a side on stored pairs with replaced words."""
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])
         original, corrupted = [], []
@@ -269,7 +265,7 @@ def _misfit(position: float, odds: float) -> Misfit | None:
 
 
 _MIN_CHANGE = 0.5
-"""A pair is scored again if the mean log-probability of its derivation's rules has changed by more than this."""
+"""A pair is rescored if the mean log-probability of its derivation's rules has changed by more than this value."""
 
 
 def save_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:
@@ -279,7 +275,7 @@ def save_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: S
 
 
 def find_due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
-    """Yield pairs known to the scorer that have no score, or whose rules have changed much since."""
+    """Yield pairs known to the scorer that have no score, or whose rules have changed much since scoring."""
     stored = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
     for row, log_probability in zip(rows, scorer.derivation_log_probabilities(rows), strict=True):
         if row.id > scorer.learned.last_pair:

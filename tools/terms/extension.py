@@ -47,7 +47,7 @@ def terms(
 ) -> None:  # fmt: skip
     """Find terms: words and phrases with a consistent translation. Also finds pairs that translate a term differently.
 
-    Case is ignored; terms are shown in their most frequent case within sentences. Pairs must be aligned, but rules are
+    Case is ignored. Terms are shown in their most frequent case within sentences. Pairs must be aligned, but rules are
     not required. The store is not changed. By default, a glossary (-o terms.glossary) also contains single words, and
     only terms with their usual rendering in at least 90 % of their pairs.
     """
@@ -92,8 +92,8 @@ def terms(
             for item in report.terms
         ]  # fmt: skip
         print_table(("score", "source", "target", "pairs", "other renderings"), reported, numeric=(0, 3))
-    found = f", {plural(len(report.departures), 'departure')}" if departures else ""
-    print_note(f"{plural(len(report.terms), 'term')}{found} of {plural(report.pairs, 'pair')}")
+    departure_count = f", {plural(len(report.departures), 'departure')}" if departures else ""
+    print_note(f"{plural(len(report.terms), 'term')}{departure_count} of {plural(report.pairs, 'pair')}")
 
 
 def _resolve_format(format_option: str | None, output: Path | None) -> str:

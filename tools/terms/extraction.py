@@ -1,9 +1,10 @@
-"""Extract bilingual terms from the word-aligned pairs of a store in four passes and bounded memory.
+"""Extraction of bilingual terms from the aligned pairs of a store, in four passes with bounded memory.
 
-Passes 1 to 3 count candidates (phrases with their most frequent rendering): pass 1 filters by an approximate count
-in a fixed-size hash table [Park, Chen & Yu 1995], passes 2 and 3 count exactly. Candidates are ranked by
+Passes 1 to 3 count candidates, which are phrases with their most frequent rendering. Pass 1 filters by an approximate
+count in a fixed-size hash table [Park, Chen & Yu 1995], passes 2 and 3 count exactly. Candidates are ranked by
 log-likelihood ratio [Dunning 1993] and cohesion, and filtered by consistency and nesting in longer terms. Pass 4
-collects the details of the selected terms: case, renderings, corpora, dates, departures.
+collects the details of the selected terms: case, renderings, corpora, dates, and departures, which are pairs that
+contain a term without its usual rendering.
 """
 
 import tempfile
@@ -24,6 +25,7 @@ from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notatio
 from hierogram.storage.exports.snapshot import TERM_COLUMNS, Block, Snapshot
 from hierogram.tools.terms.options import TermOptions
 from hierogram.tools.terms.phrases import (
+    HASH_STEP,
     BoolArray,
     HashArray,
     IntArray,
@@ -65,7 +67,7 @@ class CountSketch:
         np.add.at(self._cells, hashes >> self._shift, 1)
 
     def may_have_count(self, hashes: HashArray, count: int) -> BoolArray:
-        """Return bool[n]: False only for hashes counted fewer than `count` times."""
+        """Return bool[n], False only if a hash was counted fewer than `count` times."""
         may_have: BoolArray = self._cells[hashes >> self._shift] >= count
         return may_have
 
@@ -110,7 +112,7 @@ class HashCounter:
 
 
 def find_positions(sorted_hashes: HashArray, hashes: HashArray) -> IntArray:
-    """Return the index of each hash in a sorted array, -1 if it is missing."""
+    """Return the index of each hash in a sorted array, or -1 if the array does not contain the hash."""
     if not len(sorted_hashes):
         return np.full(len(hashes), -1)
     positions = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
@@ -120,9 +122,9 @@ def find_positions(sorted_hashes: HashArray, hashes: HashArray) -> IntArray:
 class TermCandidates(NamedTuple):
     """Phrases and their most frequent renderings, as columns of n rows.
 
-    `sources`, `targets` are hashes; `source_words`, `target_words` are int64[n, max_length], padded with -1. `both` is
-    the number of pairs with the phrase and this rendering, `with_source` with the phrase, `with_target` with the target
-    phrase, linked or not.
+    `sources` and `targets` are hashes. `source_words` and `target_words` are int64[n, max_length], padded with -1.
+    `both` is the number of pairs with the phrase and this rendering, `with_source` with the phrase, and `with_target`
+    with the target phrase, linked or not.
     """
 
     sources: HashArray
@@ -145,7 +147,7 @@ NextPass = Callable[[], Iterable[TermPairs]]
 def count_candidates(
     next_pass: NextPass, sketch: CountSketch, words: Vocabularies, options: TermOptions
 ) -> TermCandidates:
-    """Count the phrase pairs that may be frequent and the pairs with either side (passes 2 and 3)."""
+    """Count phrases with their renderings, and the pairs that contain either side (passes 2 and 3)."""
     counter = HashCounter(2 + 2 * options.max_words)
     for pairs in next_pass():
         pair, sources, targets, source_words, target_words = _candidate_phrases(pairs, words, options)
@@ -163,7 +165,7 @@ def count_candidates(
 def _candidate_phrases(
     pairs: TermPairs, words: Vocabularies, options: TermOptions
 ) -> tuple[IntArray, HashArray, HashArray, IntArray, IntArray]:
-    """Return the candidate phrase pairs: index of their pair, source hash, target hash, source and target words."""
+    """Return columns of candidate phrase pairs: pair, hashes of both sides, words of both sides."""
     max_length = options.max_words
     source, target = make_sides(pairs, words, max_length)
     linked = source.high[0] >= source.low[0]
@@ -204,7 +206,7 @@ def _differs_from_previous(*columns: IntArray | HashArray) -> BoolArray:
 def _pick_renderings(
     next_pass: NextPass, hashes: HashArray, descriptions: IntArray, words: Vocabularies, options: TermOptions
 ) -> TermCandidates:
-    """Return the most frequent rendering of each source phrase, with pair counts; ties: rarer target, then words."""
+    """Return the most frequent rendering of each source phrase. The rarer target phrase wins ties."""
     max_length = options.max_words
     sources, targets = (np.ascontiguousarray(descriptions[:, k]).view(np.uint64) for k in (0, 1))
     distinct = np.unique(sources), np.unique(targets)
@@ -252,7 +254,6 @@ def _pair_hits(source: SidePhrases, target: SidePhrases, hashes: HashArray, sour
 
 
 def _count_pairs(counts: IntArray, occurrences: _PhraseHits, pairs: int) -> None:
-    """Add 1 to a phrase for each pair that contains it at least once."""
     columns = [np.concatenate(column) for column in zip(*occurrences, strict=True)]
     np.add.at(counts, np.unique(columns[0] * max(pairs, 1) + columns[1]) // max(pairs, 1), 1)
 
@@ -266,10 +267,7 @@ Scores = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
-    """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993]; 0 if it is rarer than by chance.
-
-    `both`, `first`, `second` int64[n] are the numbers of pairs with both phrases and with each, `pairs` is the total.
-    """
+    """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993], 0 if rarer than by chance."""
     cells = np.stack((both, first - both, second - both, pairs - first - second + both)).astype(np.float64)
     cells = np.maximum(cells, 0)
     expected = np.stack((first * second, first * (pairs - second), (pairs - first) * second,
@@ -299,15 +297,11 @@ def rank_terms(
 
 
 def cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> FloatArray:
-    """Return the normalized pointwise mutual information of each phrase's first and last word [Bouma 2009].
-
-    1 if the two words never occur apart, 0 if they co-occur as by chance, 1 for single words. `counts` are the pair
-    counts of the phrases.
-    """
+    """Return the normalized PMI of each phrase's first and last word [Bouma 2009], or 1 for single words."""
     lengths = (words >= 0).sum(axis=1)
     first = vocabulary.counts[words[:, 0]]
     last = vocabulary.counts[words[np.arange(len(words)), lengths - 1]]
-    # Expected number of co-occurrences of the two words at this distance if they were independent.
+    # The expected number is computed as if the two words were independent.
     total = float(vocabulary.counts[np.unique(vocabulary.folded)].sum())
     expected = first.astype(np.float64) * last / total
     information = np.log(np.maximum(counts, 1) / np.maximum(expected, 1e-9))
@@ -317,7 +311,7 @@ def cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> F
 
 
 def _nested_terms(candidates: TermCandidates, words: Vocabularies) -> BoolArray:
-    """Return bool[n]: True if both sides are part of a longer term that occurs in most of the phrase's pairs."""
+    """Return bool[n], True if both sides are part of a longer term in most of the same pairs."""
     order = np.argsort(candidates.sources)
     ordered = candidates.sources[order]
     target_parts = _subphrases(candidates.target_words, words[1])
@@ -339,7 +333,7 @@ def _nested_terms(candidates: TermCandidates, words: Vocabularies) -> BoolArray:
 
 
 def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> "list[tuple[HashArray, IntArray, bool]]":
-    """Return all subphrases: hashes, rows of their phrases, and whether they span the whole phrase."""
+    """Return hashes of subphrases, rows of their phrases, and True if they span the whole phrase."""
     lengths = (words >= 0).sum(axis=1)
     parts = []
     values = vocabulary.values[np.maximum(words, 0)]
@@ -356,15 +350,14 @@ def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> "list[tuple[Hash
 
 
 _MID_SENTENCE_WEIGHT = 1 << 20
-"""Weight of an occurrence within a sentence when choosing the case shown; sentence-initial occurrences weigh 1."""
+"""Weight of the case of an occurrence within a sentence. An occurrence at the beginning of a sentence has weight 1."""
 _MAX_RENDERINGS = 6
 _EPOCH = date(1970, 1, 1)
-_FIRST_STEP = np.uint64(0x9E3779B97F4A7C15)
 _LAST_DAY = 1 << 30
 
 
 class _Occurrences(NamedTuple):
-    """Occurrences of terms: term, pair, start, length, and start and length of the rendering (0 if unlinked)."""
+    """Occurrences of terms: pair, start and length, and start and length of the rendering (0: unlinked)."""
 
     term: IntArray
     pair: IntArray
@@ -443,7 +436,7 @@ class TermDetails:
         rows = word_rows(side.words, begins, lengths, self._max_length)
         hashes = np.zeros(len(rows), np.uint64)
         for column in rows.T:
-            hashes = mix_bits(hashes * _FIRST_STEP + (column + 2).astype(np.uint64))
+            hashes = mix_bits(hashes * HASH_STEP + (column + 2).astype(np.uint64))
         weights = np.where(side.first[begins], 1, _MID_SENTENCE_WEIGHT)
         counts = np.stack((np.ones(len(terms), np.int64), weights), axis=1)
         descriptions = np.concatenate((terms[:, None], rows), axis=1)
@@ -464,7 +457,7 @@ class TermDetails:
             self._departures.append((term, int(pairs.ids[pair]), text, *pairs.texts(pair, self._words)))
 
     def make_terms(self, scores: Scores, names: Mapping[int, str]) -> list[Term]:
-        """Return the terms; `names` maps corpus ids to names."""
+        """Return the terms. `names` maps corpus ids to names."""
         sources = _group_renderings(self._sources, self._words[0])
         renderings = _group_renderings(self._renderings, self._words[1])
         corpora: dict[int, dict[int, int]] = defaultdict(dict)
@@ -529,9 +522,9 @@ def terms(
     progress: Phases = lambda *_: None,
     **chosen: "Unpack[TermKeywords]",
 ) -> TermReport:
-    """Return phrases with consistent renderings, and up to `departures` departures per term.
+    """Find terms with consistent renderings, and up to `departures` pairs per term that lack the usual rendering.
 
-    Options are the fields of `TermOptions`. The pairs need links; the store needs no rules. Raises `UsageError`,
+    Options are the fields of `TermOptions`. Pairs must be aligned, but rules are not required. Raises `UsageError`,
     `WrongKindError` if the pairs are not bilingual, `InputError` if the corpus does not exist, and
     `NothingLearnedError` if no pair is aligned.
     """
@@ -578,7 +571,7 @@ def terms(
 
 
 def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tuple[str, int]]:
-    """Return the word counts of one side. A subword store only counts subwords, so this reads all its pairs."""
+    """Count the words of one side. All pairs are read if the store only has counts of word parts."""
     if not view.word_parts:
         return snapshot.word_counts(side)
     counts = Counter[str]()

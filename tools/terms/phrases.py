@@ -1,7 +1,7 @@
 """Word-aligned pairs and their phrases as integer arrays.
 
-Pairs are read from the store once, in blocks of a few thousand, and spooled to a file for later passes. A phrase and
-its rendering are linked to each other, and no word of either is linked elsewhere [Koehn, Och & Marcu 2003].
+Pairs are read from the store once, in blocks of a few thousand, and spooled to a file for later passes. A phrase is
+linked to its rendering, and neither has links to words outside the other [Koehn, Och & Marcu 2003].
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +21,14 @@ HashArray = NDArray[np.uint64]
 _COMMON_SHARE = 0.002
 """Share of a side's tokens above which a word counts as common."""
 _NEVER_COMMON_COUNT = 50
-"""Words with a count up to this one are never common, even in a small corpus."""
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+"""A word with a count up to this limit is never common, even in a small corpus."""
+HASH_STEP = np.uint64(0x9E3779B97F4A7C15)
 _FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 
 def mix_bits(values: HashArray) -> HashArray:
-    """Return a hash in which every output bit depends on every input bit (finalizer of SplitMix64)."""
+    """Mix the bits of hashes: every output bit depends on every input bit (finalizer of SplitMix64)."""
     values = (values ^ (values >> _SHIFTS[0])) * _FACTORS[0]
     values = (values ^ (values >> _SHIFTS[1])) * _FACTORS[1]
     return values ^ (values >> _SHIFTS[2])
@@ -61,11 +61,7 @@ Vocabularies = tuple[TermVocabulary, TermVocabulary]
 
 
 def make_vocabulary(counted: Sequence[tuple[str, int]]) -> TermVocabulary:
-    """Return the vocabulary of one side from its `(word, count)` pairs.
-
-    Words above `_COMMON_SHARE` and words without a letter cannot start or end a term; words without a letter or digit
-    cannot be in a term.
-    """
+    """Return the vocabulary of one side from its `(word, count)` pairs."""
     tokens = [token for token, _ in counted]
     first: dict[str, int] = {}
     folded = np.fromiter((first.setdefault(token.lower(), k) for k, token in enumerate(tokens)), np.int64, len(tokens))
@@ -75,16 +71,16 @@ def make_vocabulary(counted: Sequence[tuple[str, int]]) -> TermVocabulary:
     letters = np.fromiter((any(map(str.isalpha, token)) for token in tokens), np.bool_, len(tokens))
     inside = np.fromiter((any(map(str.isalnum, token)) for token in tokens), np.bool_, len(tokens))
     numbers = {token: k for k, token in enumerate(tokens)}
-    values = mix_bits((folded.astype(np.uint64) + np.uint64(1)) * _STEP)
+    values = mix_bits((folded.astype(np.uint64) + np.uint64(1)) * HASH_STEP)
     return TermVocabulary(tokens, numbers, folded, values, rare[folded] & letters, inside, counts[folded])
 
 
 class TermPairs(NamedTuple):
     """Block of word-aligned pairs, with the words of all pairs concatenated.
 
-    `ids`, `corpora`, `days` are int64[n]; `source_ends`, `target_ends` int64[n] are the end offsets of each pair;
-    `source`, `target` int64[words] are word ids; `source_links`, `target_links` int64[links] are offsets of linked
-    words.
+    `ids`, `corpora` and `days` are int64[n]. `source_ends` and `target_ends`, int64[n], are the end offsets of each
+    pair. `source` and `target`, int64[words], are word ids. `source_links` and `target_links`, int64[links], are
+    offsets of linked words.
     """
 
     ids: IntArray
@@ -109,7 +105,7 @@ class TermPairs(NamedTuple):
 
 
 def parse_block(block: Block, words: Vocabularies) -> TermPairs:
-    """Parse a block of `TERM_COLUMNS`."""
+    """Parse a block of pairs with the columns `TERM_COLUMNS`."""
     _, (ids, corpora, days, sources, targets, alignments) = block
     source_words, source_ends = _words(sources, words[0])
     target_words, target_ends = _words(targets, words[1])
@@ -154,7 +150,7 @@ class PairSpool:
         self.pairs += len(pairs.ids)
 
     def read(self, report: Callable[[int], None]) -> Iterator[TermPairs]:
-        """Yield the blocks in the order in which they were added. `report` is called with the number of pairs read."""
+        """Yield the blocks in order. `report` is called with the number of pairs read."""
         self._file.seek(0)
         pairs_read = 0
         for _ in range(self._blocks):
@@ -184,9 +180,9 @@ def pair_hashes(sources: HashArray, targets: HashArray) -> HashArray:
 class SidePhrases:
     """All phrases of one side of a block, as arrays indexed by first word, in lists indexed by length - 1.
 
-    `hashes` ignore case. `allowed` is True if the phrase is within one sentence and may be a term. `low`, `high` are
-    the first and last word of the other side linked to the phrase (`high` < `low` without links). `pair` is the pair of
-    each word, `first` is True for the first word of a pair.
+    `hashes` ignore case. `allowed` is True if the phrase is within one pair and may be a term. `low` and `high` are the
+    first and last word of the other side linked to the phrase (`high` < `low` without links). `pair` is the pair of
+    each word, and `first` is True for the first word of a pair.
     """
 
     words: IntArray
@@ -239,11 +235,7 @@ def _make_side(
 def linked_phrases(
     side: SidePhrases, other_side: SidePhrases, begins: IntArray, length: int
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the phrases of a given length that have a rendering, and the start and length of each rendering.
-
-    The rendering is the span of the other side that the phrase is linked to; no word of that span may be linked to a
-    word outside the phrase. `begins` are the starts of the phrases to check.
-    """
+    """Return the starts of phrases that have a rendering, and the start and length of each rendering."""
     low, high = side.low[length - 1][begins], side.high[length - 1][begins]
     lengths = high - low + 1
     short = (lengths >= 1) & (lengths <= len(other_side.low))
@@ -258,7 +250,7 @@ _Value = TypeVar("_Value", bound=np.generic)
 
 
 def select_by_length(columns: list[NDArray[_Value]], begins: IntArray, lengths: IntArray) -> NDArray[_Value]:
-    """Return a value for each phrase, from `columns[length - 1]`. 0 for lengths without a column."""
+    """Return a value for each phrase from `columns[length - 1]`, or 0 if the length has no column."""
     values = np.zeros(len(begins), columns[0].dtype)
     for number, column in enumerate(columns, 1):
         chosen = lengths == number

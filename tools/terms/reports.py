@@ -1,7 +1,4 @@
-"""Term reports and their formats: table, CSV, JSON, glossary and TBX-Basic.
-
-TBX-Basic [ISO 30042:2008] is `martif`, with a `termEntry` per concept and a `tig` per term.
-"""
+"""Term reports and their formats: table, CSV, JSON, glossary and TBX-Basic [ISO 30042:2008]."""
 
 import csv
 import io
@@ -28,10 +25,10 @@ class Rendering:
 class Term:
     """Term with its usual rendering `target`.
 
-    `pairs` is the number of pairs with the term and this rendering, `source_pairs` with the term, `target_pairs` with
-    the target phrase; `consistency` is `pairs / source_pairs`. `score` is `ratio` (2 ln λ) times `cohesion`.
-    `renderings` are the most frequent ones, the usual one first. `corpora` counts the pairs with the term by corpus.
-    `first` and `last` are the dates on which the first and last of these pairs were added.
+    `pairs` is the number of pairs with the term and this rendering, `source_pairs` with the term, and `target_pairs`
+    with the target phrase. `consistency` is `pairs / source_pairs`. `score` is `ratio` (2 ln λ) times `cohesion`.
+    `renderings` contains the most frequent renderings, the usual rendering first. `corpora` counts the pairs with the
+    term by corpus. `first` and `last` are the dates on which the first and last of these pairs were added.
     """
 
     source: str
@@ -151,25 +148,25 @@ def _tbx_term(language: str, term: str, note: str) -> str:
 
 
 def format_terms(
-    report: TermReport, form: str, departures: bool, languages: tuple[str, ...], store: str
+    report: TermReport, format: str, departures: bool, languages: tuple[str, ...], store: str
 ) -> Iterator[str]:
-    """Yield the report in any format except the table, in pieces. `languages` only apply to TBX."""
-    if form == TBX:
+    """Yield the report in any format except the table, in pieces. `languages` applies only to TBX."""
+    if format == TBX:
         yield from make_tbx(report, languages, store)
-    elif form == GLOSSARY:
+    elif format == GLOSSARY:
         yield f"{TOKENS_LINE}\n"
         for term in report.terms:
             yield f"{term.source}\t{term.target}\n"
-    elif form == JSON:
+    elif format == JSON:
         columns = {"pairs", "terms"} | ({"departures"} if departures else set())
-        made = {name: values for name, values in asdict(report).items() if name in columns}
-        yield json.dumps(made, ensure_ascii=False, indent=2, default=date.isoformat) + "\n"
+        content = {name: values for name, values in asdict(report).items() if name in columns}
+        yield json.dumps(content, ensure_ascii=False, indent=2, default=date.isoformat) + "\n"
     else:
         for row in _rows(report, departures):
             line = io.StringIO()
-            if form == CSV:
+            if format == CSV:
                 csv.writer(line, lineterminator="\n").writerow(row)
-            yield line.getvalue() if form == CSV else "\t".join(row) + "\n"
+            yield line.getvalue() if format == CSV else "\t".join(row) + "\n"
 
 
 def format_renderings(renderings: Sequence[Rendering]) -> str:

@@ -1,4 +1,4 @@
-"""Case of words: case mappings by language, and the case in which a corpus writes each word within sentences."""
+"""Case mappings by language, and the case of each word within the sentences of a corpus."""
 
 import re
 import unicodedata
@@ -9,18 +9,18 @@ from itertools import pairwise
 
 from hierogram.daemon.text.languages import base_language
 
-BEFORE_BEGINNING = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
-"""Last characters of tokens after which a sentence may begin."""
+SENTENCE_BREAKS = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
+"""A sentence may begin after a token that ends in one of these characters."""
 _MIN_FORM_SHARE = 0.05
-"""Minimum share of a word's uses for a form. Rarer forms are treated as errors."""
+"""A form with a smaller share of a word's uses is ignored as an error."""
 _MIN_CAPITALIZED_SHARE = 0.15
 """Minimum share of capitalized words in a language that capitalizes nouns: 0.31 in German news, 0.08 in English."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
 _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 """Languages in which `i` and `ı` are different letters, each with its own capital."""
 _DUTCH = frozenset(("af", "nl"))
-_SHORTENED = re.compile(r"['’‘`][a-z]")
-"""Dutch `'t`, `'s`: at the beginning of a sentence the next word is capitalized."""
+_DUTCH_CLITIC = re.compile(r"['’‘`][a-z]")
+"""Dutch words such as `'t`, which are never capitalized: the next word of a sentence is capitalized instead."""
 _MIN_SENTENCES = 50
 """Minimum number of sentences for detecting that sentences begin without capitals."""
 _GREEK = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
@@ -32,10 +32,10 @@ _ENDS = re.compile(r"[.!?…。！？؟।።։]\W*$")
 
 @dataclass(frozen=True, slots=True)
 class Casing:
-    """Case of one language, with the forms of words that one side of a corpus has within sentences."""
+    """Case rules of a language, and the forms of words within the sentences of a corpus."""
 
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Forms by lowercase form, most frequent first, only of words that the corpus capitalizes somewhere."""
+    """Forms by lowercase word, most frequent first. Contains only words with a capital somewhere in the corpus."""
     language: str = ""
     nouns: bool = False
     """True if common nouns are capitalized, as in German."""
@@ -44,7 +44,7 @@ class Casing:
     capital_sentences: bool = True
     """True if a sentence begins with a capital. Some orthographies have no capitals."""
 
-    def within(self, word: str) -> str:
+    def mid_sentence(self, word: str) -> str:
         """Return a word as the corpus writes it within sentences."""
         forms = self.forms.get(self.lower(word))
         return word if not forms or word in forms else forms[0]
@@ -56,7 +56,7 @@ class Casing:
         return word.lower()
 
     def upper(self, word: str) -> str:
-        """Return a word in capitals. Letters of scripts without case, Georgian among them, are unchanged."""
+        """Return a word in capitals. Letters without case, such as Georgian letters, are unchanged."""
         if self.language in _DOTTED_I:
             word = word.replace("i", "İ")
         if _GREEK.search(word):
@@ -81,9 +81,9 @@ class Casing:
         small = self.lower(word)
         return small if word == self.capitalize(small) else word
 
-    def is_shortened(self, word: str) -> bool:
+    def is_never_capitalized(self, word: str) -> bool:
         """Check if a word is never capitalized, such as Dutch `'t`."""
-        return self.language in _DUTCH and _SHORTENED.fullmatch(word) is not None
+        return self.language in _DUTCH and _DUTCH_CLITIC.fullmatch(word) is not None
 
 
 NO_CASING = Casing()
@@ -91,20 +91,17 @@ NO_CASING = Casing()
 
 
 def default_casing(language: str | None) -> Casing:
-    """Return the default casing of a language, which does not use a corpus."""
+    """Return the casing of a language without a corpus."""
     base = base_language(language or "")
     return Casing(language=base, nouns=base in _NOUN_LANGUAGES)
 
 
 def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casing:
-    """Return the casing of one side of a corpus. Sentences are tokens separated by spaces.
-
-    The first word of a sentence and words after a full stop, a colon or a quotation mark are not counted.
-    """
+    """Learn casing from tokenized sentences. Words that may begin a sentence are not counted."""
     casing = default_casing(language)
     lines = [sentence for sentence in sentences if sentence]
     anywhere = {word for line in lines for word in line.split(" ")}
-    beginning = {word for word in anywhere if word[-1:] in BEFORE_BEGINNING}
+    beginning = {word for word in anywhere if word[-1:] in SENTENCE_BREAKS}
     pairs = (pair for line in lines for pair in pairwise(line.split(" ")))
     within = Counter(word for before, word in pairs if before not in beginning)
     capitals: dict[bool, list[bool]] = {False: [], True: []}
@@ -115,14 +112,14 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
     return Casing(
         _forms(casing, anywhere, within),
         casing.language,
-        casing.nouns or _has_nouns(within),
+        casing.nouns or _capitalizes_nouns(within),
         2 * sum(fragments) >= len(fragments),
         len(complete) < _MIN_SENTENCES or sum(complete) > _MIN_FORM_SHARE * len(complete),
     )
 
 
 def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str | None = None) -> Casing:
-    """Return the casing of a vocabulary. `within` counts the rules that have each word after another word."""
+    """Learn casing from rules. `within` counts each word's occurrences that cannot begin a sentence."""
     casing = default_casing(language)
     counts = Counter({word: count for word, count in zip(words, within, strict=True) if count})
     return Casing(_forms(casing, set(words), counts), casing.language, casing.nouns)
@@ -138,12 +135,11 @@ def _forms(casing: Casing, anywhere: set[str], within: Mapping[str, int]) -> dic
     for small, counted_forms in forms.items():
         total = sum(count for count, _ in counted_forms)
         forms_by_word[small] = tuple(word for count, word in sorted(counted_forms) if count <= _MIN_FORM_SHARE * total)
-    # A word that never occurs within a sentence, but begins some line in lowercase.
+    # A word that occurs only at the beginning of sentences is lowercase if it begins any sentence in lowercase.
     return forms_by_word | {small: (small,) for small in capital & anywhere if small not in forms_by_word}
 
 
-def _has_nouns(within: Mapping[str, int]) -> bool:
-    """Check if common nouns are capitalized: many words within sentences are."""
+def _capitalizes_nouns(within: Mapping[str, int]) -> bool:
     cased = [(word, count) for word, count in within.items() if len(word) > 1 and is_cased(word[0])]
     capital = sum(count for word, count in cased if is_capital(word))
     total = sum(count for word, count in cased if is_lower(word) or is_capital(word))
@@ -176,7 +172,7 @@ def is_capital(word: str) -> bool:
 
 
 def is_mixed(word: str) -> bool:
-    """Check if a word begins in lowercase and has a capital later in the same part, such as `iPhone`."""
+    """Check if a part of a hyphenated word has a capital after a lowercase first letter, as in `iPhone`."""
     for part in re.split("[-'’‘·]", word):
         if part[:1].islower() and any(letter.isupper() for letter in part if is_cased(letter)):
             return True
@@ -189,16 +185,13 @@ def _begins_word(letter: str) -> bool:
 
 
 def first_cased(text: str) -> str:
-    """Return the first letter of a text if it has case; empty after a digit or a letter without case."""
+    """Return the first letter or digit of a text if it has case, else an empty string."""
     first = next((letter for letter in text if _begins_word(letter)), "")
     return first if first and is_cased(first) else ""
 
 
 def all_capital(words: Sequence[str]) -> bool:
-    """Check if a sentence with at least two words of several letters is in capitals throughout.
-
-    Words with digits do not count. A word in a script without case is not in capitals.
-    """
+    """Check if all words without digits are in capitals, and at least two of them have several letters."""
     letter_words = [word for word in words if any(map(str.isalpha, word)) and not any(map(str.isdigit, word))]
     long = [word for word in letter_words if sum(map(str.isalpha, word)) > 1]
     return len(long) > 1 and all(map(is_upper, letter_words))

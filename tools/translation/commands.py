@@ -1,4 +1,4 @@
-"""Commands for translating, for building its inputs, and for evaluation: translate, tune, lm, evaluate."""
+"""Commands for translation, language models, tuning and evaluation."""
 
 import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
@@ -68,12 +68,11 @@ class TranslateOutput:
     threads: Threads = None
 
     def __post_init__(self) -> None:
-        """Raise `OptionError` if options contradict each other."""
         if self.html and self.text is False:
             raise OptionError("html", "cannot be combined with --no-text")
 
     def format(self, default: str) -> str:
-        """Return the text format that these options select. `default` is returned if they select no format."""
+        """Return the selected text format, or `default` if none is selected."""
         if self.html:
             return "html"
         return default if self.text is None else "text" if self.text else "tokens"
@@ -116,7 +115,7 @@ def translate(
         format = output_options.format(texts.default_format)
         side = (texts.translator.texts if format == TOKENS else texts.texts).source
         if sentences == STANDARD and not output_options.html:
-            # Translate each line as soon as it is read.
+            # Do not read ahead, so that each typed line is translated at once.
             for number, line in enumerate(_typed_lines(), 1):
                 if number == 1:
                     advise_tokenization(side, STANDARD_INPUT_NAME, [line], options.tokenized)
@@ -136,7 +135,7 @@ def translate(
 
 
 def _typed_lines() -> Iterator[str]:
-    """Yield the lines of standard input as UTF-8. Invalid bytes after the first line are replaced, with a note."""
+    """Yield the lines of standard input as UTF-8. Invalid bytes after the first line are replaced."""
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text
 
     noted = False
@@ -162,7 +161,7 @@ def _print_notes(decoder: "Decoder") -> None:
     if decoder.resources.store_model is not None:
         print_note(f"language model: {decoder.resources.model_name()} (use --lm for another)")
     elif decoder.resources.options.lm is None:
-        print_note("no language model: translations are better with one (build it with `hierogram lm` and pass --lm)")
+        print_note("no language model: for better translations, build a model with `hierogram lm` and pass it as --lm")
     if grammar.circular:
         print_note(
             f"omitted {plural(grammar.circular, 'rule')} with a source side that is empty or a single nonterminal"
@@ -174,8 +173,6 @@ def _print_notes(decoder: "Decoder") -> None:
 
 
 class _Writer:
-    """Writer of translations in the selected output format. `stack` closes its files."""
-
     def __init__(self, options: TranslateOutput, name: str, stack: ExitStack) -> None:
         from hierogram.daemon.files import open_output
 
@@ -274,8 +271,8 @@ def tune(
         print_json(tuned._asdict())
         return
     rows = [
-        [f"{k}", f"{one['bleu']:.2f}", f"{one['ratio']:.3f}", f"{one['candidates']:,}", f"{one['sentences']:,}"]
-        for k, one in enumerate(tuned.rounds, 1)
+        [f"{k}", f"{row['bleu']:.2f}", f"{row['ratio']:.3f}", f"{row['candidates']:,}", f"{row['sentences']:,}"]
+        for k, row in enumerate(tuned.rounds, 1)
     ]
     print_table(["round", "BLEU", "ratio", "candidates", "sentences"], rows, numeric=range(5))
     print_note(
@@ -312,17 +309,17 @@ def lm(
     are added. Memory is bounded by --memory; larger data are sorted in files beside the output.
     """
     if convert and (len(files or ()) != 1 or options != EstimationOptions() or tokenize is not None or tokenized):
-        raise UsageError("--convert requires exactly one FILE, and no options of estimation")
+        raise UsageError("--convert requires exactly one FILE and cannot be combined with options of estimation")
     from hierogram.daemon.library.store import open
     from hierogram.tools.translation.language_models.estimation import Report
-    from hierogram.tools.translation.language_models.files import convert as write_again
+    from hierogram.tools.translation.language_models.files import convert as convert_model
     from hierogram.tools.translation.library import lm as estimate
 
     files = files_or_input(files, "sentences")
     with interruptible("no language model was written"), ExitStack() as stack:
         if convert:
-            named = write_again(files[0], [*map(Path, output)], stack.enter_context(progress("lm", "n-grams")))
-            report = Report(0, 0, named.counts(), 0, [])
+            model = convert_model(files[0], [*map(Path, output)], stack.enter_context(progress("lm", "n-grams")))
+            report = Report(0, 0, model.counts(), 0, [])
         else:
             url = named_store(context)
             store = None if url is None else stack.enter_context(open(url))
@@ -369,17 +366,19 @@ def evaluate(
 ) -> None:
     """Evaluate translations, links or trees. Compares them with references, or with manual links or trees.
 
-    Translations: BLEU, chrF and TER of sacrebleu (extra `evaluate`), with their signatures. p is the p-value of the
-    difference from the first translation, ± half of the 95 % confidence interval. Links: alignment error rate,
-    precision and recall on the pairs with manual links. Trees: labeled precision, recall, F1 and exact matches, without
-    functional tags and traces.
+    Translations: BLEU, chrF and TER of sacrebleu (extra `evaluate`), with their signatures. The column ± is half of the
+    95 % confidence interval, and p is the p-value of the difference from the first translation. Links: alignment error
+    rate, precision and recall on the pairs with manual links. Trees: labeled precision, recall, F1 and exact matches,
+    without functional tags and traces.
     """
     files = files_or_input(files, of)
     if of == TRANSLATIONS:
         _evaluate_translations(files, reference, options, as_json)
         return
     if len(files) != 1 or len(reference) != 1 or options != EvaluationOptions():
-        raise UsageError(f"--of {of} requires exactly one FILE and one --reference, and no options of translations")
+        raise UsageError(
+            f"--of {of} requires exactly one FILE and one --reference: --metrics and --tokenizer are for translations"
+        )
     if of in (LINKS, LINKS_FROM_1):
         _evaluate_links(reference[0], files[0], of == LINKS_FROM_1, as_json)
     else:

@@ -1,7 +1,4 @@
-"""Users' corrections, stored and learned as pairs.
-
-A correction replaces the translation of exactly its text at once.
-"""
+"""Users' corrections, which are stored as pairs and replace translations of the same text."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,7 +23,7 @@ CORPUS = "corrections"
 _LEADING_TAG = re.compile(rf"\s*{TAG.pattern}")
 
 Withdraw = Callable[[Sequence[int]], object]
-"""Callback that withdraws pairs from the store, and waits for the withdrawal up to a time limit."""
+"""Callback that withdraws pairs with the given ids, and waits for the withdrawal up to a time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Corrections:
     """Corrections of a store, one pair each in the corpus `corrections`. Thread-safe.
 
     Pair ids begin with a digest of the source text. The newest correction of a text is valid. It is stored before older
-    ones are withdrawn, so that a text never lacks its correction.
+    corrections are withdrawn, so that a text never lacks its correction.
     """
 
     def __init__(self, store: GrammarStore, withdraw: Withdraw | None = None) -> None:
@@ -49,8 +46,8 @@ class Corrections:
         self._reader = store.reader
         self._withdraw = withdraw or store.withdraw
 
-    def known(self, text: str, html: bool = False) -> str | None:
-        """Return the newest correction of exactly this text, or None. It begins with a capital if the text does."""
+    def find(self, text: str, html: bool = False) -> str | None:
+        """Return the newest correction of exactly this text, capitalized like the text, or None."""
         # Imported here because storing corrections does not need these modules.
         from hierogram.tools.translation.casing import default_casing, first_cased
 
@@ -67,19 +64,19 @@ class Corrections:
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
     def put(self, text: str, translation: str, origin: str) -> TranslationCorrection:
-        """Store a correction that replaces earlier ones of the same text. Raises `InputError` if it is invalid."""
+        """Store a correction that replaces earlier corrections of a text. Raises `InputError`."""
         check_input_kind(self._store, PAIRS)
         earlier = self._found(text)
         identifier = _digest(text) + _digest(translation)
         if earlier and earlier[0].external_id == identifier:
             return TranslationCorrection(earlier[0].id, [])
         if any(pair.external_id == identifier for pair in earlier):
-            # The same correction is older than the one it replaces now, so it is withdrawn and stored as the newest.
+            # The same correction was stored before. Withdraw it so that it can be stored again as the newest.
             self._withdraw([pair.id for pair in earlier])
         texts = make_pipeline(self._store.settings())
         source, target = _normalize_spaces(text), _normalize_spaces(translation)
         if texts.rules is None:
-            # The store takes tokens, but corrections are running text.
+            # The texts of such a store are tokens, but corrections are running text.
             source, target = texts.running().pair(source, target)
         new_pair = GivenPairs([{"source": source, "target": target, "id": identifier}], origin)
         report = ingest(self._store, new_pair, CORPUS)
@@ -101,5 +98,5 @@ def _normalize_spaces(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return one half of a correction's id: a digest of a text, with whitespace normalized."""
+    """Return half of a correction's id: the digest of a text with normalized whitespace."""
     return blake2b(_normalize_spaces(text).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Division of running text into paragraphs and the parts between them: plain text by lines, HTML by its blocks."""
+"""Division of running text into paragraphs: plain text at line ends, HTML at block elements."""
 
 import html
 import re
@@ -35,9 +35,9 @@ class TagPair:
 
 @dataclass
 class Paragraph:
-    """Unit of text to translate: in NFC, without paired tags.
+    """Unit of text to translate, in NFC, without paired tags.
 
-    `kept` are the spans that are not translated. `given` maps the start of some of these spans to given translations.
+    `kept` contains the spans that are not translated. `given` maps the start of a span to its given translations.
     """
 
     text: str
@@ -47,11 +47,11 @@ class Paragraph:
     is_html: bool = False
 
     def written(self, text: str) -> str:
-        """Return text as the document writes it."""
+        """Return a text, escaped if the document is HTML."""
         return html.escape(text, quote=False) if self.is_html else text
 
     def original(self, start: int, end: int) -> str:
-        """Return a span of the text as the document writes it."""
+        """Return a span of the text in its original spelling."""
         out = ""
         for span in self.kept:
             if start <= span.start and span.end <= end:
@@ -64,7 +64,7 @@ Part = str | Paragraph
 
 
 def divide(text: str, format: str, markup: bool = False) -> list[Part]:
-    """Return paragraphs and the strings between them. With `markup`, translations in the text are parsed."""
+    """Divide a text into paragraphs and the strings between them. `markup` parses given translations."""
     parts: list[Part] = []
     if format == HTML:
         for is_block, group in groupby(_html_pieces(text, markup), lambda piece: piece.kind == _BLOCK):
@@ -115,12 +115,12 @@ def _tag(match: re.Match[str]) -> _Piece:
 
 def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[Part]:
     partner = _partners(pieces)
-    inside, start = 0, 0
+    depth, start = 0, 0
     for k, piece in enumerate(pieces):
         if piece.kind in (_OPEN, _CLOSE):
             if k in partner:
-                inside += 1 if piece.kind == _OPEN else -1
-            elif is_html and not inside:
+                depth += 1 if piece.kind == _OPEN else -1
+            elif is_html and not depth:
                 yield from _paragraph(pieces, start, k, partner, is_html)
                 yield piece.written
                 start = k + 1
@@ -160,7 +160,7 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
             continue
         if piece.kind == _TEXT:
             text = unicodedata.normalize("NFC", html.unescape(piece.written) if is_html else piece.written)
-            if _are_apart(paragraph.text, text, tagged, reopened):
+            if _lacks_space(paragraph.text, text, tagged, reopened):
                 paragraph.text += " "
                 position += 1
             tagged = closed = reopened = False
@@ -198,13 +198,13 @@ _MARK = re.compile(
 )
 """Footnote mark: `1`, `[2]`, `[note 3]`, `4, 5`, `*`."""
 _LETTER_MARK = re.compile(r"\s*[^\W\d_]\s*")
-"""Footnote mark that is a letter, except directly after a word or number, where it is an ordinal ending."""
+"""Footnote mark that is a letter. Directly after a word or number, such a letter is an ordinal ending instead."""
 _READINGS = frozenset(("rt", "rtc", "rp"))
-"""Elements of ruby text with the pronunciation of the text before them."""
+"""Elements that contain the pronunciation of the text before them."""
 
 
 def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], before: str) -> bool:
-    """Check if an element has no words to translate: a comment, a footnote mark, a pronunciation."""
+    """Check if an element has no words to translate, such as a comment, footnote mark or pronunciation."""
     first = pieces[start]
     if end == start + 1:
         return first.kind == _KEPT and (first.name == "wbr" or first.written.startswith("<!"))
@@ -215,21 +215,21 @@ def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int,
         text = "".join(piece.written for piece in inside if piece.kind == _TEXT)
         is_mark = _MARK.fullmatch(text) or (_LETTER_MARK.fullmatch(text) and not before[-1:].isalnum())
         return bool(is_mark) and all(piece.kind in (_TEXT, _OPEN, _CLOSE) for piece in inside)
-    # An empty element, or an element around such elements, such as the link around a footnote mark.
-    k, found = start + 1, not inside
+    # Other elements have no words if they are empty or contain only such elements, like a link around a footnote mark.
+    k, has_parts = start + 1, not inside
     while k < end - 1:
         after = partner[k] + 1 if k in partner and pieces[k].kind == _OPEN else k + 1
         is_blank = pieces[k].kind == _TEXT and not pieces[k].written.strip()
         if not is_blank:
             if not _has_no_words(pieces, k, after, partner, before):
                 return False
-            found = True
+            has_parts = True
         k = after
-    return found
+    return has_parts
 
 
-def _are_apart(before: str, text: str, tagged: bool, reopened: bool) -> bool:
-    """Check if text begins a new word without a space: in the next element of a menu, or after a sentence's end."""
+def _lacks_space(before: str, text: str, tagged: bool, reopened: bool) -> bool:
+    """Check if a space is missing before text, between two menu entries or after the end of a sentence."""
     if reopened and before[-1:].isalnum() and text[:1].isalnum():
         return True
     return tagged and before[-1:] in _FINAL and text[:1].isalpha() and not text[:1].islower()
@@ -263,7 +263,7 @@ _NOT_TRANSLATED = re.compile(
 
 
 def _html_pieces(text: str, markup: bool) -> Iterator[_Piece]:
-    """Yield the pieces of HTML. Inline tags belong to paragraphs, all other tags separate them."""
+    """Yield the pieces of HTML. Inline tags belong to paragraphs. All other tags separate paragraphs."""
     position = 0
     while match := (_MARKED_OR_PIECE if markup else _HTML_PIECE).search(text, position):
         if position < match.start():
@@ -274,11 +274,11 @@ def _html_pieces(text: str, markup: bool) -> Iterator[_Piece]:
             continue
         name = (match["name"] or "").lower()
         if not name:
-            # A comment or a declaration.
+            # Comments and declarations have no name.
             yield _Piece(_KEPT, match.group())
         elif name in _VERBATIM or _NOT_TRANSLATED.search(match["rest"]):
             if not match["close"] and not match["empty"] and name not in _VOID:
-                position = _end_of(text, name, position)
+                position = _element_end(text, name, position)
             yield _Piece(_KEPT if name in _INLINE else _BLOCK, text[match.start() : position])
         else:
             yield _tag(match) if name in _INLINE else _Piece(_BLOCK, match.group())
@@ -292,13 +292,13 @@ _MARKED_OR_PIECE = re.compile(
 )
 
 
-def _end_of(text: str, name: str, position: int) -> int:
-    """Return the end of the element that begins before `position`, or the end of the text if it is not closed."""
-    deep = 1
+def _element_end(text: str, name: str, position: int) -> int:
+    """Return the end of the element that begins before `position`. An unclosed element ends with the text."""
+    depth = 1
     for match in re.finditer(rf"<(/)?{re.escape(name)}(?=[\s/>])[^>]*>", text[position:], re.IGNORECASE):
         if match.group().endswith("/>"):
             continue
-        deep += -1 if match[1] else 1
-        if deep == 0:
+        depth += -1 if match[1] else 1
+        if depth == 0:
             return position + match.end()
     return len(text)

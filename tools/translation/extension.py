@@ -1,4 +1,4 @@
-"""Translation extension of the daemon: the section `[translating]`, routes, a page, compiled kernels."""
+"""Translation extension of the daemon: commands, the section `[translating]`, routes and a page."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -27,7 +27,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SentencePart:
-    """Consecutive words, spelled `written` in the text, with their possible translations in `given`."""
+    """Consecutive words, with possible translations (`given`) and the spelling in the text (`written`)."""
 
     words: Words
     given: tuple[Words, ...] = ()
@@ -40,15 +40,12 @@ def split_words(text: str) -> Words:
 
 
 def marked_choices(match: re.Match[str]) -> list[str]:
-    """Return the given translations in a match of `MARKED`, which two bars separate."""
+    """Return the translations in a match of `MARKED`, which are separated by `||`."""
     return [unescape(choice) for choice in match["given"].split("||")]
 
 
 def marked_parts(line: str, texts: TextPipeline = UNCHANGED_TEXT) -> list[SentencePart]:
-    """Return the parts of a line with markup, `<np translation="the house">la maison</np>`, tokenized by `texts`.
-
-    An empty translation drops the words.
-    """
+    """Tokenize the parts of a line with markup such as `<np translation="the house">la maison</np>`."""
     parts: list[SentencePart] = []
     position = 0
     for match in MARKED.finditer(line):
@@ -63,9 +60,10 @@ def marked_parts(line: str, texts: TextPipeline = UNCHANGED_TEXT) -> list[Senten
 class Glossary:
     """Given translations of words and phrases. Matching is greedy from left to right, longest entry first.
 
-    An entry matches words in its own spelling. Lowercase words of an entry also match if all of them, or the first one,
-    are capitalized in the text. In a sentence in capitals case is ignored. In scripts without spaces, entries are also
-    found inside the text between two spaces, see `divide`.
+    An entry matches words in its own spelling. A lowercase entry also matches if the first word or all words are
+    capitalized in the text. Case is ignored in sentences in capitals. In scripts without spaces, entries are also found
+    inside the text between two spaces, see `divide`. `tokens` is True if the entries are tokens, `segmented` if a
+    package segments unspaced text into words.
     """
 
     def __init__(
@@ -76,7 +74,6 @@ class Glossary:
         casing: Casing = NO_CASING,
         segmented: bool = False,
     ) -> None:
-        """Index entries of the source language, or of tokens. `segmented`: a package segments unspaced sentences."""
         self._entries = dict(entries or {})
         self._tokens = tokens
         self._casing = casing
@@ -92,8 +89,8 @@ class Glossary:
         for words, choices in self._entries.items():
             self._small.setdefault(self._lower(words), choices)
 
-    def through(self, texts: TextPipeline) -> "Glossary":
-        """Return this glossary with its entries processed by a text pipeline, like sentences."""
+    def tokenized_by(self, texts: TextPipeline) -> "Glossary":
+        """Return this glossary with its entries tokenized by a text pipeline."""
         if self._tokens or not texts.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
@@ -104,10 +101,7 @@ class Glossary:
         return Glossary(entries, casing=default_casing(texts.source.language), segmented=texts.source.rules.segmented)
 
     def divide(self, words: Sequence[TextWord]) -> list[TextWord]:
-        """Split words of scripts without spaces so that a glossary entry inside them matches.
-
-        If a package segments words, entries consist of whole words, otherwise of whole syllables.
-        """
+        """Split words of scripts without spaces so that a glossary entry inside them matches."""
         if not self._unspaced:
             return list(words)
         divided_words: list[TextWord] = []
@@ -117,7 +111,7 @@ class Glossary:
         return divided_words
 
     def divide_words(self, words: Words) -> Words:
-        """Return the words of a sentence split as by `divide`."""
+        """Divide words that are plain strings, see `divide`."""
         return tuple(word.token for word in self.divide([TextWord(word, 0, 0, False) for word in words]))
 
     def _divided_run(self, run: Sequence[TextWord]) -> Iterator[TextWord]:
@@ -130,7 +124,7 @@ class Glossary:
             return TextWord(text[first:last], starts[first], ends[last - 1], False)
 
         position = 0
-        for first, last, entry in [*self._within(text, self._places(run)), (len(text), len(text), ())]:
+        for first, last, entry in [*self._within(text, self._boundaries(run)), (len(text), len(text), ())]:
             edges = [position, *(begin for begin in begins if position < begin < first), first]
             yield from (cut(*edge) for edge in pairwise(edges) if edge[0] < edge[1])
             for number, word in enumerate(entry, 1):
@@ -140,7 +134,7 @@ class Glossary:
             position = last
 
     def _within(self, text: str, boundaries: Sequence[int]) -> Iterator[tuple[int, int, Words]]:
-        """Yield the spans and entries found in a text from left to right, longest first, between `boundaries`."""
+        """Yield the spans and entries found between `boundaries`, from left to right, longest first."""
         position = 0
         for first in boundaries:
             for last in reversed(boundaries):
@@ -151,7 +145,7 @@ class Glossary:
                     position = last
                     break
 
-    def _places(self, run: Sequence[TextWord]) -> list[int]:
+    def _boundaries(self, run: Sequence[TextWord]) -> list[int]:
         boundaries, position = [], 0
         for word in run:
             at_words_only = self._segmented or word.token[-1] in SYLLABLE_ENDS
@@ -186,7 +180,7 @@ class Glossary:
                 yield SentencePart(words[plain:])
 
     def _given(self, words: Words, in_capitals: bool) -> tuple[Words, ...]:
-        """Return the translations of words, or nothing if no entry matches; `in_capitals` ignores case."""
+        """Return the translations of words, or () if no entry matches. `in_capitals` ignores case."""
         lowercased = tuple(map(self._casing.uncapitalize, words))
         for form in (words, (lowercased[0], *words[1:]), lowercased):
             if choices := self._entries.get(form):
@@ -198,11 +192,11 @@ class Glossary:
 
 
 def read_glossary(path: str) -> Glossary:
-    """Read a glossary with one entry a line: words, a tab, and their translation. Repeated words add alternatives.
+    """Read a glossary with one entry per line: words, a tab, and their translation.
 
-    Empty lines, notes (# and a space, or # and no tab), and a header `source`, tab, `target` are skipped. If the first
-    line is `# tokens`, words are tokens, as in the output of `hierogram terms`. Raises `InputError` with the line
-    number if a line is invalid.
+    Repeated words add alternatives. Empty lines, comments (# before a space, or # on a line without a tab), and a
+    header `source`, tab, `target` are skipped. If the first line is `# tokens`, words are tokens, as in the output of
+    `hierogram terms`. Raises `InputError` with the line number if a line is invalid.
     """
     tokens = False
     entries: dict[Words, list[Words]] = {}
@@ -213,8 +207,8 @@ def read_glossary(path: str) -> Glossary:
             raise InputError(f"{name}, line {number}: not UTF-8: convert the file first") from error
         tokens |= number == 1 and text.strip() == TOKENS_LINE
         fields = text.split("\t")
-        is_note = text.startswith("# ") or (text.startswith("#") and len(fields) == 1)
-        if not text.strip() or is_note or (number == 1 and text.lower().split() == ["source", "target"]):
+        is_comment = text.startswith("# ") or (text.startswith("#") and len(fields) == 1)
+        if not text.strip() or is_comment or (number == 1 and text.lower().split() == ["source", "target"]):
             continue
         if len(fields) != 2 or not split_words(fields[0]):
             raise InputError(f"{name}, line {number}: expected words, a tab, and their translation")

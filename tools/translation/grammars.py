@@ -1,4 +1,4 @@
-"""Translation grammars: packed from rules of files or of a store, or memory-mapped from the binary format."""
+"""Translation grammars, packed from the rules of a file or store, or memory-mapped from a binary file."""
 
 import json
 import math
@@ -31,8 +31,8 @@ from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.parts import join_parts
 from hierogram.storage.store import Store
 from hierogram.tools.translation.casing import (
-    BEFORE_BEGINNING,
     NO_CASING,
+    SENTENCE_BREAKS,
     Casing,
     default_casing,
     learn_casing,
@@ -73,14 +73,14 @@ _json = partial(json.dumps, ensure_ascii=False)
 
 _KIND, _VERSION = "grammar", 9
 _TEXTS = ("source_words", "target_words")
-_TABLE = "parquet"
+_FORMAT = "parquet"
 """Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
 """Number of pairs from which casing and the number of sentences per pair are learned."""
 _LENGTHENED_SIZES = range(500, 15_001)
 """Range of store sizes, in pairs, for which translations are lengthened."""
 _GROUP_QUANTILE = 0.9
-"""Quantile of the number of sentences per pair. That many sentences are translated together."""
+"""Quantile of the sentences per pair that gives the number of sentences to translate together."""
 _SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
 """Token that ends a sentence, and the characters after the last word of a line."""
 _MEMORY = 1 << 30
@@ -89,12 +89,11 @@ _MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class TranslationGrammar:
-    """Packed grammar with the vocabulary and casing of both sides, feature names, and counts of excluded rules.
+    """Packed grammar with vocabularies, casing, feature names, and counts of excluded rules.
 
     `circular` rules have a source side that is empty or a single nonterminal, `wide` rules a scope above the limit.
-    `texts` is the text pipeline of the grammar's store. `group_size` is the number of sentences to translate together:
-    the 0.9 quantile of the sentences of a source side. `length_ratio` is the number of target letters per source letter
-    in a small store that tokenizes, otherwise 0.
+    `texts` is the text pipeline of the grammar's store. `group_size` is the number of sentences to translate together.
+    `length_ratio` is the number of target letters per source letter in a small store that tokenizes, otherwise 0.
     """
 
     packed: PackedGrammar
@@ -121,7 +120,7 @@ class TranslationGrammar:
 
     @cached_property
     def standalone(self) -> set[int]:
-        """Numbers of the source words that have a rule of their own."""
+        """Numbers of the source words that are the whole source side of a rule."""
         first = self.packed.rule_first
         top = int(self.packed.child_first[1])
         return set(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
@@ -143,7 +142,7 @@ def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> Tra
 
 
 def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = None) -> TranslationGrammar:
-    """Return the grammar of a binary file, a rule file, or a version's folder. Raises `InputError`."""
+    """Open a grammar in the binary format, a rule file, or the folder of an export. Raises `InputError`."""
     if has_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), bar, format)
@@ -153,7 +152,7 @@ def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = 
 
 
 def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, Casing]:
-    """Return the casing of both sides of rules. A word after another symbol counts as within a sentence."""
+    """Learn the casing of both sides from rules. Words after another symbol are within a sentence."""
     languages = texts.languages or (None, None)
     if texts.lower or texts.merges:
         return default_casing(languages[0]), default_casing(languages[1])
@@ -165,7 +164,7 @@ def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, 
     ):
         follows = np.ones(len(symbols), bool)
         follows[start[:-1][start[:-1] < start[1:]]] = False
-        begins = np.array([word[-1:] in BEFORE_BEGINNING for word in words], bool)
+        begins = np.array([word[-1:] in SENTENCE_BREAKS for word in words], bool)
         before = np.roll(symbols, 1)
         follows &= (symbols >= 0) & ~((before >= 0) & begins[np.maximum(before, 0)])
         within = np.bincount(symbols[follows], minlength=len(words))
@@ -174,7 +173,7 @@ def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, 
 
 
 def is_grammar(path: str) -> bool:
-    """Check if a path names a grammar: a folder, a file in the binary format, or a file with an export's suffix."""
+    """Check if a path is a folder, a file in the binary format, or has the suffix of an export."""
     return Path(path).is_dir() or has_kind(path, _KIND) or format_from_name(path) is not None
 
 
@@ -196,7 +195,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
 
 
 def read_grammar(path: str) -> TranslationGrammar:
-    """Return the grammar of a file in the binary format. Raises `InputError` if it is damaged or not a grammar."""
+    """Read a grammar in the binary format. Raises `InputError` if the file is damaged or not a grammar."""
     values, arrays = read_arrays(path, _KIND, _VERSION)
     try:
         grammar = PackedGrammar(**{name: arrays[name] for name in PackedGrammar._fields})
@@ -219,15 +218,15 @@ def read_grammar(path: str) -> TranslationGrammar:
             values["length_ratio"],
         )
     except KeyError as error:
-        raise InputError(f"{path}: damaged: {error} not found") from error
+        raise InputError(f"{path}: damaged, {error} not found: create the file again") from error
 
 
 class StoreGrammar:
     """Grammar of a store, with counts, filters and features from the export options. Not thread-safe.
 
-    It is read as a whole, and then extended by the rules of new pairs. Raises `WrongKindError` if the store's rules do
-    not have two sides, `NothingLearnedError` if the store has no rules, and `InputError` if no rules are left after
-    filtering.
+    The whole grammar is read at first. Later, rules of new pairs are added. Raises `WrongKindError` if the store's
+    rules do not have two sides, `NothingLearnedError` if the store has no rules, and `InputError` if no rules are left
+    after filtering.
     """
 
     grammar: TranslationGrammar
@@ -239,11 +238,11 @@ class StoreGrammar:
         if TRANSLATION not in notation.capabilities:
             raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
         self.grows = LINKS in notation.capabilities
-        """True if new pairs can be added, which requires rules with links from pairs."""
+        """True if rules of new pairs can be added, which requires a kind of grammar with word links."""
         self._store = store
-        self._plan = replace(resolve_plan(replace(options, format=_TABLE), notation), nonempty_sides=not self.grows)
+        self._plan = replace(resolve_plan(replace(options, format=_FORMAT), notation), nonempty_sides=not self.grows)
         self._names = tuple(feature.name for feature in self._plan.features)
-        self._reader = RuleReader(f"the rules of {store.url}", _TABLE, self._names)
+        self._reader = RuleReader(f"the rules of {store.url}", _FORMAT, self._names)
         self._values = np.zeros((0, len(self._names)))
         with self._scratch() as (snapshot, database):
             if not snapshot.state().rules_in_use:
@@ -263,7 +262,7 @@ class StoreGrammar:
                 default_casing(language) if texts.lower else learn_casing(lines, language)
                 for lines, language in zip((sources, targets), texts.languages or (None, None), strict=True)
             )
-            # In larger stores, and in stores of tokens, the decoder alone determines the length.
+            # Translations are not lengthened in stores of tokens, or of another size.
             sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
             letters, target_letters = (len("".join(lines).replace(" ", "")) for lines in (sources, targets))
             is_small = texts.rules is not None and len(sources) in _LENGTHENED_SIZES
@@ -280,10 +279,7 @@ class StoreGrammar:
         self.grammar = self._pack()
 
     def add_new_pairs(self) -> bool:
-        """Add the rules of pairs since the last read, with current features. Returns True if rules were added.
-
-        The next full read adds compositions, which need sums of sides, and rules that were filtered out before.
-        """
+        """Add the rules of pairs since the last read. Returns True if rules were added."""
         if not self.grows:
             return False
         with self._scratch() as (snapshot, database):
@@ -299,7 +295,7 @@ class StoreGrammar:
         return True
 
     def _pack(self) -> TranslationGrammar:
-        # The filters of the plan limit the scope.
+        # No limit is needed, because the filters of the plan have removed rules of a larger scope.
         return pack_grammar(self._reader.table(self._values), math.inf, **self._attributes)
 
     @contextmanager

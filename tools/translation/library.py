@@ -46,11 +46,11 @@ def _paths(files: Files) -> list[str]:
 
 
 class Decoder:
-    """Decoder with a grammar: an export of any format of rules, a packed grammar, or a store in its current state.
+    """Decoder with the grammar of a rule export, a packed file, or the current state of a store. Thread-safe.
 
-    Options are the fields of `TranslateOptions`: `lm="english.lm", weights="weights.toml", pops=50`. Without `lm`, the
-    language model is built from the target side of a store; `lm="none"` translates without one. Thread-safe. Raises
-    `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
+    Options are the fields of `TranslateOptions`, such as `weights="weights.toml"`. Without `lm`, the language model of
+    a store's grammar is built from the target side of the store. `lm="none"` translates without a language model.
+    Raises `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Decoder:
         resolved = resolve_options(TranslateOptions, options, names)
         self._follower: GrammarFollower | None = None
         self._resources = load_resources(resolved)
-        self._corrected = Corrections(grammar).known if isinstance(grammar, GrammarStore) else None
+        self._corrected = Corrections(grammar).find if isinstance(grammar, GrammarStore) else None
         if isinstance(grammar, GrammarStore):
             self._follower = GrammarFollower(grammar.store, self._resources)
             self._now: Callable[[], Translator] = self._follower.refresh
@@ -93,10 +93,10 @@ class Decoder:
         return TextTranslator(self.translator(), self._corrected)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
-        """Return the translation of a text, `.text`, and up to `best` translations, `.texts`, with details.
+        """Translate a text. The result contains the best translation, `text`, and up to `best` translations, `texts`.
 
         `format` is `text`, `html` or `tokens`. The default is text if the grammar's store tokenizes text, else tokens.
-        Details are scores, features and links.
+        The result also contains scores, features and links.
         """
         text, alternatives = check_text("text", text), check_integer("best", best, 1) - 1
         markup = self.resources.options.markup
@@ -105,7 +105,7 @@ class Decoder:
     def translate_all(
         self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
     ) -> Iterator[TextTranslation]:
-        """Yield the translations of texts in their order. `threads` is the number of threads; 0 means one per core."""
+        """Yield the translations of texts in their order. `threads` is the number of threads, or 0 for one per core."""
         markup, alternatives = self.resources.options.markup, check_integer("best", best, 1) - 1
         translate = partial(self.texts().translate, format=format, alternatives=alternatives, markup=markup)
         return in_threads(translate, texts, threads)
@@ -124,10 +124,10 @@ def lm(
 ) -> LanguageModelReport:
     """Estimate a language model from files with one sentence per line, and write it to files.
 
-    The suffix of each output determines its format. `tokenize` names the language of the tokenizer, `store` a store
-    whose target tokenizer is used; `tokenized` text is split at spaces. Options are the fields of `EstimationOptions`:
-    `order=5`. Memory is bounded for texts of any size. `advise` receives advice on text that seems badly tokenized.
-    Raises `InputError`, `ExportError`, `UsageError`.
+    The suffix of each output determines its format. `tokenize` is the language of the tokenizer. `store` is a store
+    whose target tokenizer is used. If `tokenized`, text is split at spaces. Options are the fields of
+    `EstimationOptions`, such as `order=5`. Memory is bounded for texts of any size. `advise` receives advice on text
+    that seems badly tokenized. Raises `InputError`, `ExportError`, `UsageError`.
     """
     if tokenize is not None and (tokenized or store is not None):
         raise UsageError("--tokenize, --tokenized and --store are mutually exclusive")
@@ -153,21 +153,21 @@ def evaluate(
 ) -> list[MetricScores]:
     """Evaluate files of translations by BLEU, chrF and TER, and test each later file against the first.
 
-    Options are the fields of `EvaluationOptions`: `metrics=("bleu",)`. Requires the extra `evaluate`. Raises
+    Options are the fields of `EvaluationOptions`, such as `metrics=("bleu",)`. Requires the extra `evaluate`. Raises
     `InputError`, `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate
 
-    files, against = (
-        [(path, read_sentences(path)) for path in _paths(outputs)] for outputs in (translations, references)
+    outputs, reference_texts = (
+        [(path, read_sentences(path)) for path in _paths(files)] for files in (translations, references)
     )
     resolved = resolve_options(EvaluationOptions, options, chosen)
     with progress("evaluate", "metrics") as bar:
-        return evaluate(files, against, resolved, bar)
+        return evaluate(outputs, reference_texts, resolved, bar)
 
 
 class TunedWeights(NamedTuple):
-    """Tuned weights by feature, their round (1: the start), whether the start was best, and scores of all rounds."""
+    """Tuned weights by feature, the round that found them (1 is the start), and the scores of all rounds."""
 
     weights: dict[str, float]
     best_round: int
@@ -190,10 +190,10 @@ def tune(
     """Tune feature weights to BLEU, and write the weights of the best round to a TOML file for `Decoder`.
 
     `sentences` and `references` are files of pairs outside the grammar. If they are None and (), pairs of the store are
-    held out: tuning uses a copy of the store without them, and a language model of the other target sentences. Options
-    are the fields of `TuningOptions`; `translate` gives the options of translation and the first weights. `advise`
-    receives advice on text that seems badly tokenized. Requires the extra `tune`. Raises `InputError`, `ExportError`,
-    `UsageError`.
+    held out: tuning uses a copy of the store without these pairs, and a language model of the remaining target sides.
+    Options are the fields of `TuningOptions`. `translate` contains the options of translation and the starting weights.
+    `advise` receives advice on text that seems badly tokenized. Requires the extra `tune`. Raises `InputError`,
+    `ExportError`, `UsageError`.
     """
     from hierogram.tools.translation.tuning.evaluation import check_lines
     from hierogram.tools.translation.tuning.tuning import tune
@@ -212,27 +212,27 @@ def tune(
     with ExitStack() as stack:
         if sentences is None:
             if not isinstance(grammar, GrammarStore) or _paths(references):
-                raise UsageError("expected sentences and references, or only a store, some of whose pairs are held out")
+                raise UsageError("expected sentences and references, or only a store from which pairs are held out")
             bar = stack.enter_context(progress("hold out", "pairs"))
             held = stack.enter_context(held_out(grammar.store, resolved.held_out, resolved.seed, bar))
             translate = replace(translate, lm=held.model, tokenize=None, tokenized=True)
-            sentence_source, against = ("held-out pairs", held.sentences), [("held-out pairs", held.references)]
+            sentence_source, reference_texts = ("held-out pairs", held.sentences), [("held-out pairs", held.references)]
             inputs |= {"lm": None, "sentences": f"{len(held.sentences)} pairs of the store"}
         else:
             sentence_source = str(sentences), read_sentences(str(sentences))
-            against = [(path, read_sentences(path)) for path in _paths(references)]
-            check_lines([sentence_source], against)
+            reference_texts = [(path, read_sentences(path)) for path in _paths(references)]
+            check_lines([sentence_source], reference_texts)
             inputs |= {"sentences": str(sentences), "references": _paths(references)}
         resources = load_resources(translate)
         if isinstance(grammar, GrammarStore):
             store = held.store if sentences is None else grammar.store
             rules = resources.of_store(store).grammar
             resources = resources.with_model_of(store)
-            named = grammar.url
+            grammar_name = grammar.url
         else:
-            rules, named = resources.grammar(str(grammar)), str(grammar)
+            rules, grammar_name = resources.grammar(str(grammar)), str(grammar)
         texts = resources.texts(rules)
-        for side, (path, lines) in ((texts.source, sentence_source), *((texts.target, of) for of in against)):
+        for side, (path, lines) in ((texts.source, sentence_source), *((texts.target, of) for of in reference_texts)):
             advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
             if advice is not None and not translate.tokenized:
                 advise(advice)
@@ -243,9 +243,9 @@ def tune(
             # Empty references are skipped if a sentence has other references.
             units = [
                 [decode.tokens(words) for line in row if (words := split_words(texts.target.tokens(line)))] or [()]
-                for row in zip(*(lines for _, lines in against), strict=True)
+                for row in zip(*(lines for _, lines in reference_texts), strict=True)
             ]
             tuned = tune(decode, units, decode.start(), resolved, decode.words)
-    write_tuned(Path(output), tuned, decode.by_name, resolved, {"grammar": named, **inputs})
+    write_tuned(Path(output), tuned, decode.by_name, resolved, {"grammar": grammar_name, **inputs})
     rounds = [as_plain(iteration) for iteration in tuned.history]
     return TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds)

@@ -1,10 +1,10 @@
-"""Substitutes of unknown words: the parts of a compound, or a known word with similar spelling.
+"""Substitutes for unknown words: the parts of a compound, or a known word with similar spelling.
 
-A compound of known words is translated by its parts, see `compounds`. Most other unknown words are inflected forms of
-known words, or are capitalized because they begin a sentence. The known word with the most similar spelling is used
-instead, with all its rules. Names are not replaced, since a similar name is another name. If the language capitalizes
-nouns, a capitalized word may be a noun or a name. It is replaced by another capitalized word if only their endings
-differ and the other word is not a name. A name is the same on both sides.
+A compound of known words is standalone by its parts, see `compounds`. Most other unknown words are inflected forms of
+known words, or are capitalized because they begin a sentence. They are replaced by the known word with the most similar
+spelling. Names are not replaced, since a similar name is another name. If the language capitalizes nouns, a capitalized
+word may be a noun or a name. It is replaced by another capitalized word if only their endings differ and the other word
+is not a name. A word is a name if the target language has the same word.
 """
 
 from collections import defaultdict
@@ -16,7 +16,8 @@ from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 
 _MIN_SHARED_LETTERS = 4
 """Minimum sum of the lengths of the common prefix and the common suffix of two words."""
-_INDEXED = 3
+_AFFIX = 3
+"""Number of letters of the beginnings and endings of words by which known words are indexed."""
 
 
 def _shared_beginning(first: str, second: str) -> int:
@@ -33,23 +34,18 @@ def shared_letters(first: str, second: str) -> int:
 
 
 class SubstituteFinder:
-    """Index of known words that replace unknown ones. Thread-safe."""
+    """Index of known words that replace unknown words. Thread-safe."""
 
     def __init__(
         self,
         numbers: Mapping[str, int],
-        translated: Collection[int],
+        standalone: Collection[int],
         frequencies: Sequence[float],
         oov_similarity: float,
         casing: Casing = NO_CASING,
         target_words: Collection[str] = (),
     ) -> None:
-        """Index the known words, given by number, that have a rule of their own (`translated`).
-
-        `frequencies` are the frequencies of the known words, by number. `oov_similarity` is the minimum share of the
-        longer word's letters that both words have in common. If their beginnings differ, only half of the difference is
-        allowed. 0 allows only compounds.
-        """
+        """Index the words with numbers in `standalone`. With `oov_similarity` 0, only compounds are replaced."""
         self._casing = casing
         self._target_words = target_words
         self._min_similarity = oov_similarity
@@ -57,7 +53,7 @@ class SubstituteFinder:
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word, number in numbers.items():
             is_word = any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) and not is_part(word)
-            if number in translated and is_word:
+            if number in standalone and is_word:
                 folded = casing.lower(word)
                 # Prefer the lowercase form, which is usually more frequent.
                 if folded not in self._folded or word == folded:
@@ -65,18 +61,18 @@ class SubstituteFinder:
         self._compounds = CompoundSplitter({small: frequencies[numbers[word]] for small, word in self._folded.items()})
         for folded in self._folded if oov_similarity else ():
             if len(folded) >= _MIN_SHARED_LETTERS:
-                for key in {f"{folded[:_INDEXED]}-", f"-{folded[-_INDEXED:]}"}:
+                for key in {f"{folded[:_AFFIX]}-", f"-{folded[-_AFFIX:]}"}:
                     self._alike[key].append(folded)
         self.known = {folded: numbers[word] for folded, word in self._folded.items()}
         """Numbers of the indexed words, by their lowercase forms."""
         self._found: dict[tuple[str, bool], tuple[int, ...]] = {}
 
     def find(self, word: str, before: str = "") -> tuple[int, ...]:
-        """Return the numbers of the known words that replace an unknown word, given the word before it, or ()."""
+        """Return the numbers of the known words that replace an unknown word after the word `before`, or ()."""
         folded = self._casing.lower(word)
         if self._min_similarity and folded in self._folded:
             return (self.known[folded],)
-        # A capital within a sentence, that is, after a word or a comma.
+        # A capital marks a noun or a name only within a sentence, that is, after a word or a comma.
         noun = first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
         if noun and (not self._casing.nouns or word in self._target_words):
             return ()
@@ -86,10 +82,10 @@ class SubstituteFinder:
         return self._found[folded, noun]
 
     def _similar(self, folded: str, noun: bool) -> list[str]:
-        """Return the most similar known word, if any. For a noun it is a noun that differs in its ending only."""
+        """Return the most similar known word, if any. A noun or name must only differ in its ending."""
         if len(folded) < _MIN_SHARED_LETTERS or any(map(str.isdigit, folded)):
             return []
-        candidates = {*self._alike.get(f"{folded[:_INDEXED]}-", ()), *self._alike.get(f"-{folded[-_INDEXED:]}", ())}
+        candidates = {*self._alike.get(f"{folded[:_AFFIX]}-", ()), *self._alike.get(f"-{folded[-_AFFIX:]}", ())}
         best: tuple[float, int, str] | None = None
         for candidate in candidates:
             known_word = self._folded[candidate]
@@ -98,7 +94,7 @@ class SubstituteFinder:
             prefix = _shared_beginning(folded, candidate)
             shared = prefix if noun else shared_letters(folded, candidate)
             similarity = shared / max(len(folded), len(candidate))
-            min_similarity = self._min_similarity if prefix >= _INDEXED else (1 + self._min_similarity) / 2
+            min_similarity = self._min_similarity if prefix >= _AFFIX else (1 + self._min_similarity) / 2
             if (
                 shared >= _MIN_SHARED_LETTERS
                 and similarity >= min_similarity

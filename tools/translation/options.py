@@ -1,4 +1,4 @@
-"""Options of the decoder, shared by commands and the daemon. This module imports neither numpy nor numba."""
+"""Options of the decoder, shared by commands and the daemon."""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated
@@ -34,7 +34,7 @@ class DecodingOptions(Options):
     current_sample: CurrentSample = False
     min_count: MinCount = 0.0
     max_scope: Annotated[int, MAX_SCOPE] = 2
-    pops: Annotated[int, Option("Hypotheses popped per span in cube pruning; 0: exact search.", min=0)] = 200
+    pops: Annotated[int, Option("Hypotheses popped per span in cube pruning. 0 searches exactly.", min=0)] = 200
     glossary: Annotated[
         str | None, Option("Fixed translations, one per line: words, a tab, their translation.", metavar="FILE")
     ] = None

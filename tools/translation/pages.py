@@ -1,4 +1,4 @@
-"""Translation page: highlights links, and shows the rules of each phrase, similar pairs, and a form for corrections."""
+"""Translation page with highlighted links, rules, similar pairs, and a form for corrections."""
 
 from collections import defaultdict
 from http import HTTPStatus
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextTranslation
 
 MAX_TEXT_LENGTH = 5_000
-_PAIRS = 5
+_SIMILAR_PAIRS = 5
 _MAX_WORDS = 200
 """Maximum number of words of a text in the search for similar pairs."""
 _CORRECTION_PATH = "/translate/correct"
 
 
 class _Shown(NamedTuple):
-    """Displayed word: the text before it, the word, its key, and the keys of the words linked to it."""
+    """Displayed word: preceding text, word, key, and the keys of linked words."""
 
     before: str
     text: str
@@ -38,7 +38,7 @@ class _Shown(NamedTuple):
 
 
 class TranslatedPhrase(NamedTuple):
-    """Phrase, its translation by a rule, and the `keys` of its words. `stored`: the rule is in the store."""
+    """Phrase, its translation, and the keys of its words. `stored` is True if the store has the rule."""
 
     text: str
     translation: str
@@ -49,7 +49,7 @@ class TranslatedPhrase(NamedTuple):
 
 
 def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the routes of the translation page."""
     router, threads = APIRouter(), page.threads
 
     @router.get("/translate")
@@ -67,7 +67,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
             "language_model": None,
             "sql": [],
             "_problem": None,
-            "_most": MAX_TEXT_LENGTH,
+            "_max_length": MAX_TEXT_LENGTH,
             "_corrected": parameters.get("corrected"),
             "_correct": _CORRECTION_PATH,
             "_form_token": page.sessions.form_token(request.cookies.get(COOKIE), _CORRECTION_PATH),
@@ -92,7 +92,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
             return {
                 "translation": translation.text,
                 "paragraphs": _paragraphs(transaction, translation),
-                "corrections": [shared.corrections.known(item.text) for item in translation.paragraphs],
+                "corrections": [shared.corrections.find(item.text) for item in translation.paragraphs],
                 "position": position,
                 "language_model": shared.current.language_model(),
                 "_symbols": lambda side: split_symbols(side, settings),
@@ -104,7 +104,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
     async def near_pairs(request: Request) -> Response:
         """Return the stored pairs most similar to a text."""
         typed = query_values(request, "q").get("q", "")
-        # The first use of the translator reads the whole grammar, during which other pages need their threads.
+        # Use the threads for translations, because the first use reads the whole grammar and would block other pages.
         content = await threads.translations.run(lambda: near(typed), request)
         return await to_thread.run_sync(page.render, request, "translate_near", content)
 
@@ -117,7 +117,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
         words = " ".join(translator.texts.source.tokens(typed[:MAX_TEXT_LENGTH]).split()[:_MAX_WORDS])
         with page.reader.read() as transaction:
             pairs = (
-                find_evidence(transaction, words, EvidenceOptions(pairs=_PAIRS, rules=0, tokenized=True)).pairs
+                find_evidence(transaction, words, EvidenceOptions(pairs=_SIMILAR_PAIRS, rules=0, tokenized=True)).pairs
                 if words
                 else []
             )

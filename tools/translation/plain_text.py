@@ -1,4 +1,4 @@
-"""Plain-text translation with the current grammar of a store. Users' corrections take precedence."""
+"""Translation of running text with the current grammar of a store. Users' corrections take precedence."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from hierogram.tools.translation.resources import GrammarFollower
     from hierogram.tools.translation.text_translator import TextTranslator
 
-FORMS = (TEXT, HTML)
+TEXT_FORMATS = (TEXT, HTML)
 
 MAX_TRANSLATED = 250_000
-"""Maximum of the characters of a request times the number of translations of each text."""
+"""Maximum product of the number of characters of a request and the number of translations of each text."""
 
 _MAX_WORDS_LOOKED_UP = 400
 _MAX_PAIRS_COUNTED = 50_000
 """Maximum number of pairs counted for language detection in a store of word parts."""
-_MAX_ODDS = 20.0
+_MAX_LOG_ODDS = 20.0
 
 
 def check_amount(texts: Sequence[str], translations: int) -> None:
-    """Raise `InputError` if characters times translations of a request exceed the limit."""
+    """Raise `InputError` if a request with a number of translations of each text is too large."""
     characters = sum(map(len, texts))
     if characters * translations > MAX_TRANSLATED:
         raise InputError(
@@ -70,7 +70,7 @@ class CurrentTranslator:
         translator, position = self._follower.now()
         # The first request reads the whole grammar, which must not count toward the deadline of its text.
         restart_deadline()
-        return TextTranslator(translator, self._corrections.known), position
+        return TextTranslator(translator, self._corrections.find), position
 
     def language_model(self) -> str | None:
         """Return the name of the language model, or None before the first translation."""
@@ -89,21 +89,21 @@ class PlainTranslator:
         """Return source and target language, or an empty tuple if the store does not define them."""
         return tuple(self._store.settings().languages or ())
 
-    def translate(self, text: str, alternatives: int = 0, form: str = TEXT) -> PlainTranslation:
+    def translate(self, text: str, alternatives: int = 0, format: str = TEXT) -> PlainTranslation:
         """Translate a text, with up to `alternatives` alternative translations."""
         if not text.strip():
             return PlainTranslation(text, [])
-        translation = self._now().translate(text, format=form, alternatives=alternatives)
+        translation = self._now().translate(text, format=format, alternatives=alternatives)
         best, *further = dict.fromkeys((translation.text, *translation.texts))
         return PlainTranslation(best, further[:alternatives])
 
     def detect(self, text: str) -> list[tuple[str, float]]:
-        """Return the store's languages and their probabilities by the frequencies of words, likeliest first."""
+        """Return the store's languages, likeliest first, with probabilities from the frequencies of words."""
         settings = self._store.settings()
         texts = make_pipeline(settings).to_words().running()
         words = [side.tokens(text).split() for side in (texts.source, texts.target)]
         spelled = dict.fromkeys(form for text_words in words for word in text_words for form in (word, word.lower()))
-        odds, _ = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP))
-        source = 1 / (1 + exp(-max(-_MAX_ODDS, min(_MAX_ODDS, odds))))
+        log_odds, _ = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP))
+        source = 1 / (1 + exp(-max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, log_odds))))
         shares = zip(settings.languages or (), (source, 1 - source), strict=False)
         return sorted(shares, key=lambda share: -share[1])

@@ -1,4 +1,4 @@
-"""Case of a translated sentence, from the case of its source and the forms that the corpus has of its words."""
+"""Case of a translated sentence, from the case of its source and the usual forms of its words."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +13,7 @@ _OPENING, _CLOSING = frozenset("([{（［【〔"), frozenset(")]}）］】〕")
 _DOUBLE, _SINGLE = frozenset('"“”„«»「」『』《》〈〉'), frozenset("'‘’‚‹›`")
 _QUOTES = _DOUBLE | _SINGLE
 _DASHES, _COLONS, _COMMAS = frozenset("-–—―‐¿¡"), frozenset(":："), frozenset(",，、")
-_TITLE_WORD = 4
+_MIN_TITLE_LETTERS = 4
 """Minimum number of letters of a word that is capitalized in a title."""
 _NUMBER = re.compile(r"\d+(?P<sign>[.)])?|[^\W\d_]")
 """Number or letter of a list item, with or without its punctuation mark."""
@@ -37,7 +37,7 @@ class StartContext(Enum):
 
 
 class SourceWord(NamedTuple):
-    """Source word in the text and in the grammar (`known`). `kept`: not translated, such as a placeholder or a tag."""
+    """Source word, and its form in the grammar (`known`). `kept` words are not translated."""
 
     text: str
     known: str
@@ -46,7 +46,7 @@ class SourceWord(NamedTuple):
 
 
 class _Case(Enum):
-    """Case information of a source word for its translation."""
+    """Case that a source word gives to its translation."""
 
     NOTHING = auto()
     LOWER = auto()
@@ -68,19 +68,19 @@ class Recaser:
         linked: Sequence[Sequence[int]],
         given: Collection[int] = (),
     ) -> list[str]:
-        """Return the target words of a sentence in their case.
+        """Return the target words of a sentence with their case.
 
-        - The first word of the sentence, of a quotation or of a bracket has the case of the source word there
-          if that source word is in lowercase elsewhere. Otherwise, the punctuation decides.
-        - Within the sentence a capital is copied along the links if the source word has a capital that it does not
-          have in the corpus, as in titles, unless one of the languages capitalizes nouns.
-        - Words that the source emphasizes by capitals are in capitals, and a source in capitals has a translation in
-          capitals.
+        - Words are in capitals if the source sentence, or the linked source word for emphasis, is in capitals.
+        - The first word of a sentence, quotation or bracket has the case of the source word at the same position
+          if the corpus usually has that source word in lowercase. Otherwise, the punctuation decides.
+        - Within a sentence, a capital is copied to the linked word if the corpus does not have the source word with a
+          capital, as in titles, and neither language capitalizes nouns.
         - Any other word has its form within sentences of the corpus.
-        - No sentence begins with a capital if the orthography has no capitals there.
+        - Sentences do not begin with a capital if the orthography has no such capitals.
 
-        `linked` has the positions of the linked target words by source word. The first one of a kept word is unchanged.
-        `given` are the positions of target words from a glossary or markup, which keep their capitals.
+        `linked` contains the positions of the target words that are linked to each source word. The first target word
+        of a kept word is unchanged. `given` contains the positions of target words from a glossary or markup, which
+        keep their capitals.
         """
         protected = {linked[i][0] for i, unit in enumerate(units) if unit.kept}
         if all_capital([unit.text for unit in units if not unit.kept]):
@@ -89,7 +89,7 @@ class Recaser:
         return [word if j in protected else sentence.cased(j, word) for j, word in enumerate(words)]
 
     def case_of(self, unit: SourceWord, start: StartContext | None) -> _Case:
-        """Return the case information of a source word, given its position."""
+        """Return the case that a source word gives to its translation, depending on its position."""
         word = unit.text
         if unit.kept or any(map(str.isdigit, word)) or is_mixed(word):
             return _Case.NOTHING
@@ -120,7 +120,6 @@ class _Sentence:
         protected: Collection[int],
         given: Collection[int],
     ) -> None:
-        self._recaser = recaser
         self._target = recaser.target
         self._words = words
         self._given = given
@@ -142,43 +141,43 @@ class _Sentence:
             elif self._cases[i] is _Case.CAPITAL and i not in self._source_starts and worded and not self._target.nouns:
                 # Choose the longest word, since titles do not capitalize articles.
                 longest = max(worded, key=lambda j: (len(words[j]), j))
-                if len(words[longest]) >= _TITLE_WORD:
+                if len(words[longest]) >= _MIN_TITLE_LETTERS:
                     self._copied.setdefault(longest, _Case.CAPITAL)
-        self._shortened = [j for j, word in enumerate(words) if self._target.is_shortened(word)]
+        self._never_capitalized = [j for j, word in enumerate(words) if self._target.is_never_capitalized(word)]
 
     def cased(self, j: int, word: str) -> str:
         if not _has_letter(word):
             return word
-        form = self._within(j, word)
+        form = self._mid_sentence(j, word)
         copied = self._copied.get(j)
         if copied is _Case.UPPER:
             return self._target.upper(form)
-        if j in self._shortened:
+        if j in self._never_capitalized:
             return form
         start = self._starts.get(j)
-        if start is None and j - 1 in self._shortened:
+        if start is None and j - 1 in self._never_capitalized:
             start = self._starts.get(j - 1)
         begins = start is not None and self._begins(j, start)
         return self._target.capitalize(form) if begins or copied is _Case.CAPITAL else form
 
-    def _within(self, j: int, word: str) -> str:
+    def _mid_sentence(self, j: int, word: str) -> str:
         target, sources = self._target, self._sources[j]
         if j in self._given and target.lower(word) != word:
             return word
         if is_upper(word) and any(self._units[i].text == word for i in sources):
-            # An acronym such as IT.
+            # Do not replace an acronym such as IT by a word in lowercase.
             return word
         if not target.forms or target.nouns or target.lower(word) in target.forms or not is_capital(word):
-            return target.within(word)
-        # The corpus has the word at the beginning of sentences only.
+            return target.mid_sentence(word)
+        # The corpus has this word only at the beginning of sentences, so the case of the source words decides.
         translated = [i for i in sources if self._units[i].text != word and self._cases[i] is _Case.LOWER]
         return target.lower(word) if sources and translated == sources else word
 
     def _begins(self, j: int, start: StartContext) -> bool:
-        """Check if a word is capitalized, at a position that allows a capital."""
+        """Check if a word begins with a capital because of its context."""
         if not self._target.capital_sentences:
             return False
-        source_position = self._source_place(j, start)
+        source_position = self._source_position(j, start)
         case = _Case.NOTHING if source_position is None else self._cases[source_position]
         if case is not _Case.NOTHING:
             return case is not _Case.LOWER
@@ -191,8 +190,8 @@ class _Sentence:
             return j + len(inside) < len(self._words) and _is_end(inside)
         return start not in (StartContext.SIGN, StartContext.NUMBER)
 
-    def _source_place(self, j: int, start: StartContext) -> int | None:
-        """Return the index of the source word at the position that corresponds to a target word's position."""
+    def _source_position(self, j: int, start: StartContext) -> int | None:
+        """Return the index of the source word that corresponds to a target word at the start of a unit."""
         source_starts = self._source_starts
         if start is StartContext.SENTENCE:
             return next(iter(source_starts), None) if source_starts else None
@@ -239,14 +238,14 @@ def _is_sign(token: str, signs: Collection[str]) -> bool:
 
 
 def _is_end(tokens: Sequence[str]) -> bool:
-    """Check if the last mark, except quotation marks and brackets, ends a sentence."""
+    """Check if tokens end with the end of a sentence, before any quotation marks and closing brackets."""
     return "".join(tokens).rstrip("".join(_QUOTES | _CLOSING))[-1:] in tuple(_ENDS)
 
 
 def _starts(
     tokens: Sequence[str], protected: Collection[int], tags: Collection[int]
 ) -> Iterator[tuple[int, StartContext]]:
-    """Yield the positions of words that may begin with a capital because of their position."""
+    """Yield the indices and contexts of words that may begin with a capital because of their position."""
     state: StartContext | None = StartContext.SENTENCE
     number: re.Match[str] | None = None
     open_quotes: set[frozenset[str]] = set()
@@ -292,7 +291,7 @@ def _after_quote(opens: bool | None, state: StartContext | None, before: str) ->
     if opens:
         return state if state in (StartContext.NEXT_SENTENCE, StartContext.ITEM) else StartContext.QUOTE
     if state is StartContext.NEXT_SENTENCE:
-        # "Who?" she asks. "Me."
+        # After a question mark in a quotation, the sentence may continue: "Who?" she asks.
         return state if before == "." else StartContext.SIGN
     return None
 

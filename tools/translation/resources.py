@@ -1,4 +1,4 @@
-"""Translators from the options of a command or configuration: grammar, weights, language model, glossary."""
+"""Resources of translators that options name: grammar, weights, language model and glossary."""
 
 import threading
 import time
@@ -24,9 +24,9 @@ from hierogram.tools.translation.store_models import StoreModel, load_store_mode
 from hierogram.tools.translation.translating import Translator
 
 _WORDS_WITHOUT_MODEL = 0.3
-"""Default weight of target words without a language model, which makes each word less probable.
+"""Default weight of the number of target words without a language model.
 
-With the usual weight of 1, translations are two to four times as long as their references.
+With the usual weight of 1, translations would be two to four times as long as their references.
 """
 
 NO_MODEL = "none"
@@ -35,10 +35,7 @@ NO_MODEL = "none"
 
 @dataclass(frozen=True)
 class TranslationResources:
-    """All resources of a translator except the grammar: options, weights, language model, glossary.
-
-    `store_model` is set if the language model is built from the store's target side.
-    """
+    """Resources of a translator except the grammar. `store_model` is set if `model` is built from a store."""
 
     options: TranslateOptions
     weights: dict[str, float]
@@ -68,8 +65,8 @@ class TranslationResources:
         """Return a translator with a grammar, optionally with other weights."""
         options, texts = self.options, self.texts(grammar)
         if texts not in self._glossaries:
-            # Cached because tuning makes a translator in each round.
-            self._glossaries[texts] = self.glossary.through(texts)
+            # Cache the glossary, because tuning creates a translator in each round.
+            self._glossaries[texts] = self.glossary.tokenized_by(texts)
         return Translator(
             grammar,
             self.start_weights() if weights is None else weights,
@@ -83,26 +80,26 @@ class TranslationResources:
 
     def grammar(self, path: str) -> TranslationGrammar:
         """Return the grammar of a file. Raises `InputError` if it cannot be read."""
-        with progress("read the grammar", "rules") as shown:
-            return open_grammar(path, self.options.max_scope, shown, self.options.format)
+        with progress("read the grammar", "rules") as bar:
+            return open_grammar(path, self.options.max_scope, bar, self.options.format)
 
     def of_store(self, store: Store) -> StoreGrammar:
         """Return the current grammar of a store."""
-        own = self.options
-        taken = ExportOptions(
-            posterior_mean=own.posterior_mean, current_sample=own.current_sample, min_count=own.min_count,
-            max_scope=own.max_scope,
+        options = self.options
+        export_options = ExportOptions(
+            posterior_mean=options.posterior_mean, current_sample=options.current_sample, min_count=options.min_count,
+            max_scope=options.max_scope,
         )  # fmt: skip
-        with progress("read the grammar", "rules") as shown:
-            return StoreGrammar(store, taken, shown)
+        with progress("read the grammar", "rules") as bar:
+            return StoreGrammar(store, export_options, bar)
 
     def with_model_of(self, store: Store) -> "TranslationResources":
-        """Return these resources with the language model of the store's target side if the options name none."""
+        """Return these resources with a language model of a store, unless the options name a model."""
         if self.options.lm is not None:
             return self
-        with progress("build the language model", "n-grams") as shown:
-            found = load_store_model(store, shown, self.store_model)
-        return replace(self, model=None if found is None else found.model, store_model=found)
+        with progress("build the language model", "n-grams") as bar:
+            store_model = load_store_model(store, bar, self.store_model)
+        return replace(self, model=None if store_model is None else store_model.model, store_model=store_model)
 
     def model_name(self) -> str:
         """Return a display name of the language model: its file, the store's sentences, or `none`."""
@@ -111,7 +108,7 @@ class TranslationResources:
         return self.options.lm or NO_MODEL
 
     def unused(self, grammar: TranslationGrammar) -> list[str]:
-        """Return the names in the weights file that have a nonzero weight and are not features."""
+        """Return the names of nonzero weights in the weights file that are not features of a grammar."""
         if self.options.weights is None:
             return []
         known = {*grammar.features, *COUNTED}
@@ -119,13 +116,13 @@ class TranslationResources:
 
 
 def load_resources(options: TranslateOptions) -> TranslationResources:
-    """Load the resources that the options name. Raises `InputError` if one cannot be read."""
+    """Load the resources that the options name. Raises `InputError` if a file cannot be read."""
     weights = dict(DEFAULT_WEIGHTS) if options.weights is None else read_weights(options.weights)
     glossary = Glossary() if options.glossary is None else read_glossary(options.glossary)
     model = None
     if options.lm not in (None, NO_MODEL):
-        with progress("read the language model", "n-grams") as shown:
-            model = open_language_model(options.lm, shown)
+        with progress("read the language model", "n-grams") as bar:
+            model = open_language_model(options.lm, bar)
     return TranslationResources(options, weights, model, glossary)
 
 
@@ -134,9 +131,9 @@ POLL_SECONDS = 0.25
 _PAUSE_FACTOR = 9.0
 """Pause after a full read of the grammar, as a multiple of the reading time."""
 _SHORT_PAUSE = 1.0
-"""The same pause if the number of pairs has changed and new pairs cannot be added to the grammar."""
+"""Pause after a full read if the number of pairs has changed since, as a multiple of the reading time."""
 _MAX_NEW_PAIRS = 1_000
-"""Maximum number of new pairs to add. With more, the grammar is read in full."""
+"""Maximum number of new pairs to add. If more pairs have arrived, the whole grammar is read."""
 
 
 class GrammarFollower:
@@ -210,13 +207,13 @@ class GrammarFollower:
     def _add_new_pairs(self) -> None:
         read, derived = self._read, self._store.count_pairs(DERIVED)
         assert read is not None
-        if self._grown(read):
+        if self._add_rules(read):
             self._show(read, derived, instead_of=read)
         elif read.grows:
             self._derived = derived
 
-    def _grown(self, read: StoreGrammar) -> bool:
-        """Add new pairs. Returns True if rules were added. If adding fails, the next full read adds them."""
+    def _add_rules(self, read: StoreGrammar) -> bool:
+        """Add the rules of new pairs. Returns True if rules were added. The next full read repairs failures."""
         try:
             return read.add_new_pairs()
         except (DaemonError, StoreError):
@@ -229,14 +226,14 @@ class GrammarFollower:
         self.resources = self.resources.with_model_of(self._store)
         derived = self._store.count_pairs(DERIVED)
         # Add pairs that arrived during the read.
-        self._grown(read)
+        self._add_rules(read)
         self._show(read, derived)
         ended = time.monotonic()
         self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
         self._short_pause_until = ended + _SHORT_PAUSE * (ended - started)
 
     def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
-        """Switch to a grammar that was read with `derived` derivations, unless `instead_of` is no longer current."""
+        """Switch to a newly read grammar, unless `instead_of` is no longer the current grammar."""
         translator = self.resources.translator(read.grammar)
         with self._showing:
             if instead_of in (None, self._read):

@@ -78,13 +78,13 @@ class SentenceAnswer(BaseModel):
 class TranslateAnswer(BaseModel):
     """Translations, in the order of the sentences."""
 
-    position: int = Field(description="Position of the store whose grammar was used.")
+    position: int = Field(description="Store position of the grammar that was used.")
     sentences: list[SentenceAnswer]
     advice: str | None = Field(description="Advice if the sentences seem to need tokenization.")
 
 
 def translate_routes(translation: WebTranslation, pool: WorkPool) -> APIRouter:
-    """Return the routes of this module."""
+    """Return the route of `POST /v1/translate`."""
     router = APIRouter(prefix="/v1", tags=["translating"])
 
     def work(body: TranslateBody, best: int) -> object:

@@ -1,4 +1,4 @@
-"""Reader of rule files in any export format: blocks of lines become columns, and features get the export's names."""
+"""Reader of rule files in any export format. Features get the names that exports use."""
 
 import math
 import re
@@ -46,8 +46,8 @@ _MIN_PROBABILITY = 1e-100
 
 TABLES = ("jsonl", "tsv", "parquet")
 _COLUMNS = ("source", "target", "alignment")
-_PLAIN = "hive_partitioning=false"
-"""Keeps DuckDB from reading a path element such as `language=zh` as a column."""
+_FLAT = "hive_partitioning=false"
+"""DuckDB argument so that a path element such as `language=zh` is not read as a column."""
 LAYOUTS = {
     "cdec": Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False),
     "moses": Layout(tabs=False, source=0, target=1, values=2, links=3, named=False, labeled=True),
@@ -88,7 +88,7 @@ class RuleReader:
         self._layout = LAYOUTS.get(format, TABBED)
         self._source = GrowingVocabulary()
         self._target = GrowingVocabulary()
-        self._given = GrowingVocabulary()
+        self._feature_vocabulary = GrowingVocabulary()
         self._rules = room_for(_FIRST_RULES)
         self._cursor = np.array([0, 1], np.int64)
 
@@ -98,7 +98,7 @@ class RuleReader:
         return self._rules.rules
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[int]:
-        """Parse blocks of bytes. Yields the number of rules after each block. Raises `InputError` with the line."""
+        """Parse blocks of bytes. Yields the number of rules after each block. Raises `InputError`."""
         rest = b""
         for block in blocks:
             rest = self._take(rest + block)
@@ -110,7 +110,7 @@ class RuleReader:
     def _take(self, data: bytes) -> bytes:
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[AT] = 0
-        source, target, names = growing = self._source, self._target, self._given
+        source, target, names = growing = self._source, self._target, self._feature_vocabulary
         while True:
             vocabularies = Vocabularies(
                 source.arrays, source.size, target.arrays, target.size, names.arrays, names.size
@@ -136,8 +136,8 @@ class RuleReader:
     def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
         """Return the rules, with `values` float64[rules, names] if their lines have no values."""
         rules = self._rules
-        source, source_words = self._meanings(self._source)
-        target, target_words = self._meanings(self._target)
+        source, source_words = self._resolve_symbols(self._source)
+        target, target_words = self._resolve_symbols(self._target)
         if values is None:
             names, features = self._features(rules)
         else:
@@ -150,14 +150,14 @@ class RuleReader:
             )
         return WordedRules(columns, source_words, target_words, names)
 
-    def _meanings(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
-        named = vocabulary.finish()
-        meanings = np.zeros(len(named), np.int32)
+    def _resolve_symbols(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
+        symbols = vocabulary.finish()
+        meanings = np.zeros(len(symbols), np.int32)
         words: list[str] = []
         numbers: dict[str, int] = {}
         numbered = _NUMBERED_IN_TABLES if self._layout.tabs else _NUMBERED
-        for symbol in range(len(named)):
-            spelled = named.word(symbol)
+        for symbol in range(len(symbols)):
+            spelled = symbols.word(symbol)
             match = numbered.fullmatch(spelled)
             if match:
                 meanings[symbol] = -int(match[2])
@@ -179,8 +179,7 @@ class RuleReader:
     def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         value, name = rules.value[: rules.values], rules.value_name[: rules.values]
         if self._layout.named:
-            given_names = self._given.finish()
-            # Entries of the initial vocabulary were not read as names.
+            given_names = self._feature_vocabulary.finish()
             names = tuple(given_names.word(number) for number in range(len(given_names)))
         else:
             columns = int(name.max(initial=-1)) + 1
@@ -193,15 +192,15 @@ class RuleReader:
         dense[rules.value_rule[: rules.values], name] = value
         used = np.ones(len(names), np.bool_)
         if self._layout.named:
+            # The first entries of a vocabulary are special words. They are features only if lines contain them.
             used[:3] = np.bincount(name[name < 3], minlength=3) > 0
         return self._canonical(names, dense, used)
 
     def _canonical(
         self, names: Sequence[str], dense: NDArray[np.float64], used: NDArray[np.bool_]
     ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return the used features in export order, and their values float64[rules, used] with logarithms taken."""
+        """Return the used features in export order, and their values in the decoder, float64[rules, used]."""
         canonical = [_CANONICAL.get(name, name) for name in names]
-        # Features of exports come first in their order, then other features by name.
         order = sorted(
             np.flatnonzero(used).tolist(),
             key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k]),
@@ -224,7 +223,7 @@ _ORDER = {feature.name: k for k, feature in enumerate(FEATURES)}
 
 
 def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tuple[WordedRules, dict[str, Any]]:
-    """Return the rules of a file or version folder, and the store's settings (empty without a manifest)."""
+    """Read rules from a file or the folder of an export, and the store's settings from a manifest, if any."""
     manifest: dict[str, Any] = {}
     if path.is_dir():
         try:
@@ -234,22 +233,22 @@ def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tupl
         path = path / str(manifest.get("file", ""))
     elif manifest_path(path).exists():
         manifest = read_manifest(manifest_path(path))
-    promised = format_from_name(path.name)
-    named = format or manifest.get("format") or (promised.name if promised else None)
-    if named is None:
+    format_by_suffix = format_from_name(path.name)
+    format_name = format or manifest.get("format") or (format_by_suffix.name if format_by_suffix else None)
+    if format_name is None:
         raise InputError(
             f"{path}: unknown format: use --format, or a suffix among "
             f"{', '.join(FORMATS[name].suffix for name in (*LAYOUTS, *TABLES))}"
         )
-    if named not in (*LAYOUTS, *TABLES):
+    if format_name not in (*LAYOUTS, *TABLES):
         formats = ", ".join((*LAYOUTS, *TABLES))
-        raise InputError(f"{path}: {named} is not a format of translation rules: expected {formats}")
-    names = tuple(manifest.get("features") or FORMATS[named].features)
+        raise InputError(f"{path}: {format_name} is not a format of translation rules: expected {formats}")
+    names = tuple(manifest.get("features") or FORMATS[format_name].features)
     with open_lines(str(path)) as file:
-        if named in TABLES:
-            reader = _read_table(path, named, names, bar)
+        if format_name in TABLES:
+            reader = _read_table(path, format_name, names, bar)
         else:
-            reader = RuleReader(file.name, named, names)
+            reader = RuleReader(file.name, format_name, names)
             for rules in reader.read(file.text_blocks()):
                 bar.update(file.bytes_read, file.size, rules)
     return reader.table(), manifest.get("settings") or {}
@@ -261,9 +260,9 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) 
     path = literal(str(file))
     zstd = ", compression='zstd'" if file.name.endswith(".zst") else ""
     tables = {
-        "jsonl": f"read_json({path}, format='newline_delimited', maximum_object_size=16777216{zstd}, {_PLAIN})",
-        "tsv": f"read_csv({path}, delim='\t', quote='\"', escape='\"', header=true, all_varchar=true{zstd}, {_PLAIN})",
-        "parquet": f"read_parquet({path}, {_PLAIN})",
+        "jsonl": f"read_json({path}, format='newline_delimited', maximum_object_size=16777216{zstd}, {_FLAT})",
+        "tsv": f"read_csv({path}, delim='\t', quote='\"', escape='\"', header=true, all_varchar=true{zstd}, {_FLAT})",
+        "parquet": f"read_parquet({path}, {_FLAT})",
     }
     with duckdb.connect(":memory:") as connection:
         try:
@@ -273,7 +272,7 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) 
                     raise InputError(f"{file}: column {column} not found: not a table of rules")
             names = tuple(name for name in names if name in columns)
             reader = RuleReader(str(file), format, names)
-            # Write lines in the layout `TABBED`.
+            # The reader expects lines in the layout `TABBED`.
             texts = ", ".join(f"coalesce({name}, '')" if name in columns else "''" for name in _COLUMNS)
             values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
             query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values})) FROM {tables[format]}"

@@ -1,8 +1,7 @@
 """Language models of a store's target side, used if no other language model is named.
 
-A model is built from the first pairs of the store, and cached in the user's cache folder by a digest of its text. The
-number of these pairs grows with the number of all pairs in steps of a tenth. So the same store has the same model in
-every process, and a store that grows by one pair keeps its model.
+A model is built from the first pairs of the store. The number of these pairs grows with the store in steps of 10 %, so
+that a growing store rarely needs a new model. Models are cached in the user's cache folder by a digest of their text.
 """
 
 import logging
@@ -52,11 +51,7 @@ def count_model_pairs(pairs: int) -> int:
 
 
 def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = None) -> StoreModel | None:
-    """Return the language model of a store's target side, from the cache folder if it is there.
-
-    `previous` is returned if its text has not changed. Returns None if the store has no pairs, or the model cannot be
-    built, which is logged.
-    """
+    """Load or build the model of a store's target side, or return `previous` if its text is unchanged."""
     try:
         with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
             text = Path(folder, "target")
@@ -67,7 +62,7 @@ def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = 
                 return None
             path = cache_folder() / "language-models" / f"{digest}.lm"
             model = None
-            # A damaged file is replaced.
+            # Ignore a damaged file, which is then replaced.
             with suppress(InputError, OSError):
                 if path.is_file():
                     model = open_language_model(str(path), bar)
@@ -85,7 +80,7 @@ def _write_text(store: Store, path: Path) -> tuple[int, str]:
     sentences = 0
     with store.snapshot() as snapshot, path.open("wb") as file:
         for line in snapshot.target_sides(count_model_pairs(sum(snapshot.state().pairs().values()))):
-            # Skip text with the marks, which are special words of language models, such as `<s>`.
+            # Skip sentences that contain `<s>` or `</s>`, which estimation rejects.
             if not any(mark in line for mark in _MARKS):
                 data = line.encode() + b"\n"
                 digest.update(data)
@@ -104,6 +99,6 @@ def _build(text: Path, path: Path, bar: Progress) -> NamedModel:
         files = sorted(path.parent.glob("*.lm"), key=lambda file: file.stat().st_mtime, reverse=True)
         for file in files[_KEPT_FILES:]:
             file.unlink(missing_ok=True)
-        # Load the file, because it is memory-mapped.
+        # Open the file instead of returning the model in memory, because the file is memory-mapped.
         return open_language_model(str(path), bar)
     return made[0]

@@ -13,7 +13,7 @@ Event = int | str
 def place_tags(
     pairs: Sequence[TagPair], text_spans: Sequence[Span], links: Sequence[tuple[int, int]], words: int
 ) -> Iterator[Event]:
-    """Return the positions of a paragraph's target words, with its tags nested as in the source."""
+    """Return positions of target words with the paragraph's tags between them, nested as in the source."""
     linked: list[list[int]] = [[] for _ in text_spans]
     for i, j in links:
         linked[i].append(j)
@@ -41,11 +41,7 @@ def place_tags(
 
 
 def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:
-    """Return disjoint half-open spans of target words for spans of source words.
-
-    A target word linked to several spans belongs to the span with the most links. A source span equal to `around` gets
-    all target words.
-    """
+    """Return disjoint target spans of source spans. A target word belongs to the span with most links."""
     votes: dict[int, dict[int, int]] = {}
     for number, (first, last) in enumerate(sources):
         if (first, last) == around and first < last:
@@ -58,7 +54,7 @@ def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]
     owner = {target: max(source_votes, key=lambda k: (source_votes[k], -k)) for target, source_votes in votes.items()}
     spans = [_longest(owner, number) for number in range(len(sources))]
     occupied = [span for span in spans if span]
-    return [span or _between(source, linked, within, occupied) for source, span in zip(sources, spans, strict=True)]
+    return [span or _empty_span(source, linked, within, occupied) for source, span in zip(sources, spans, strict=True)]
 
 
 def _longest(owner: dict[int, int], number: int) -> Span | None:
@@ -72,8 +68,8 @@ def _longest(owner: dict[int, int], number: int) -> Span | None:
     return (best[0], best[-1] + 1) if best else None
 
 
-def _between(source: Span, linked: Sequence[Sequence[int]], within: Span, occupied: Sequence[Span]) -> Span:
-    """Return the empty target span for tags without words: after the words that precede them in the source."""
+def _empty_span(source: Span, linked: Sequence[Sequence[int]], within: Span, occupied: Sequence[Span]) -> Span:
+    """Return an empty target span, after the translations of the words that precede a source span."""
     before = (target + 1 for word in range(source[0] - 1, -1, -1) for target in sorted(linked[word], reverse=True))
     after = (target for word in range(source[1], len(linked)) for target in linked[word])
     position = next(

@@ -1,4 +1,4 @@
-"""Translation of running text: sentence splitting and tokenization before; spacing, recasing and tags after."""
+"""Translation of running text, with sentence splitting, tokenization, recasing, spacing and tags."""
 
 import re
 from collections import Counter
@@ -25,20 +25,20 @@ from hierogram.tools.translation.translating import (
     DecodedPart,
     Translation,
     Translator,
-    given_places,
+    given_positions,
 )
 
 Corrected = Callable[[str, bool], str | None]
 """Callback that returns a user's correction of a text, or None: `(text, is HTML)`."""
 TOKENS = "tokens"
-"""Format of tokenized text, whose translation is tokenized too."""
+"""Format of tokenized text, whose translations are also tokenized."""
 _NUMBER = re.compile(r"\d+")
 _CANDIDATES_PER_TEXT = 3
-"""Candidates per requested translation, since several may have the same text."""
+"""Candidates per requested translation, because several candidates may have the same text."""
 
 
 class _Unit(NamedTuple):
-    """Source word: its form in the grammar, token, span in the paragraph, text if kept, given translations."""
+    """Source word: form in the grammar, token, span in the paragraph, text if kept, given translations."""
 
     word: str
     token: str
@@ -48,7 +48,7 @@ class _Unit(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """Sentence: preceding text, whether a sentence precedes it (`follows`), words, and number of decoded parts."""
+    """Sentence of a paragraph. `follows` is True after another sentence, `pieces` counts decoded parts."""
 
     before: str
     follows: bool
@@ -57,7 +57,7 @@ class _Sentence(NamedTuple):
 
 
 class TextParagraph(NamedTuple):
-    """Translated paragraph, with the spans of its source and target words in the translation of the whole text."""
+    """Translated paragraph, with spans of its source and target words in the whole translation."""
 
     text: str
     sources: TextSpan
@@ -72,10 +72,10 @@ class TextParagraph(NamedTuple):
 class TextTranslation:
     """Text with its translations `texts`, best first, at least one.
 
-    `translation` has the tokens, scores, links and rules of all sentences in order. `numbers` has the index of each
-    text's candidate, and is empty if there are no words. `paragraphs` belong to the best translation, and are empty if
-    translations are tokens. `divided` is the number of sentences that were too long and were translated in parts.
-    `corrected` is a user's correction of exactly this text; `texts` are the decoder's translations.
+    `translation` contains the tokens, scores, links and rules of all sentences in order. `numbers` contains the index
+    of each text's candidate, and is empty for a source without words. `paragraphs` belong to the best translation, and
+    are empty if translations are tokens. `divided` is the number of sentences that were too long and were translated in
+    parts. `corrected` is a user's correction of exactly this source, which `texts` does not contain.
     """
 
     source: str
@@ -88,7 +88,7 @@ class TextTranslation:
 
     @property
     def text(self) -> str:
-        """User's correction, or else the best translation."""
+        """User's correction if one exists, else the best translation."""
         return self.texts[0] if self.corrected is None else self.corrected
 
     @property
@@ -127,10 +127,7 @@ class TextTranslator:
     ) -> TextTranslation:
         """Translate a text of any number of sentences and paragraphs. Line breaks are kept.
 
-        `format` is `text`, `html`, or `tokens`. With `tokens`, a sentence goes through the translator's pipeline, and
-        its translation is tokenized. Tags, placeholders, addresses and numbers are kept in text. Up to `alternatives`
-        further translations are returned. With `markup`, `<np translation="the house">la maison</np>` gives a
-        translation, and corrections are not used. Tokens have no corrections.
+        Users' corrections are used if the format is not `tokens` and `markup` is False.
         """
         format = format or self.default_format
         if format == TOKENS:
@@ -157,10 +154,10 @@ class TextTranslator:
             for start, stop in self._sentence_spans(part):
                 # A sentence of control characters has no words.
                 if units := list(self._units(part, start, stop)):
-                    made = self._decode(units, best)
-                    pieces += made
+                    decoded = self._decode(units, best)
+                    pieces += decoded
                     before, follows = part.written(part.text[end:start]), bool(sentences_of_paragraph)
-                    sentences_of_paragraph.append(_Sentence(before, follows, units, len(made)))
+                    sentences_of_paragraph.append(_Sentence(before, follows, units, len(decoded)))
                     end = stop
         all_sentences = list(chain.from_iterable(sentences.values()))
         words = tuple(unit.word for sentence in all_sentences for unit in sentence.units)
@@ -205,7 +202,7 @@ class TextTranslator:
         source, target = self.texts.source, self.texts.target
         written = {span.start: span.written for span in protected}
         words: list[tuple[TextWord, TextSpan]] = []
-        # Text on both sides of a tag is tokenized separately.
+        # Tokenize the text on both sides of a tag separately, so that no word extends across a tag.
         tags = [span for span in protected if _is_tag(span.written)]
         bounds = [start, *(boundary for span in tags for boundary in (span.start, span.end)), stop]
         for offset, end in pairwise(bounds):
@@ -238,12 +235,12 @@ class TextTranslator:
         )
 
     def _decode(self, units: Sequence[_Unit], best: int) -> list[DecodedPart]:
-        """Decode a sentence in parts, each with up to `best` derivations that contain the numbers of the source."""
-        # If a part has no such derivation, words with digits are passed through.
+        """Decode a sentence in parts, with up to `best` derivations that contain the source's numbers."""
+        # Pass words with digits through if a part has no such derivation.
         pieces = self.translator.decode(_parts(units, keep_numbers=False), best)
-        if not all(map(_keep_numbers, pieces)):
+        if not all(map(_with_source_numbers, pieces)):
             pieces = self.translator.decode(_parts(units, keep_numbers=True), best)
-        return [self.translator.select(piece, best, _keep_numbers(piece)) for piece in pieces]
+        return [self.translator.select(piece, best, _with_source_numbers(piece)) for piece in pieces]
 
     def _written(
         self,
@@ -257,11 +254,11 @@ class TextTranslator:
             links[i].append(j)
         fixed_positions = {
             first_word + j
-            for part, number, _, first_word in translation.placed(candidate)
-            for j in given_places(part, number)
+            for part, number, _, first_word in translation.iterate_parts(candidate)
+            for j in given_positions(part, number)
         }
         words = translation.candidates[candidate].words if translation.candidates else ()
-        ends = [target for *_, target in translation.placed(candidate)] + [len(words)]
+        ends = [target for *_, target in translation.iterate_parts(candidate)] + [len(words)]
         out: list[str] = []
         paragraphs: list[TextParagraph] = []
         source = piece = 0
@@ -296,17 +293,17 @@ class TextTranslator:
         linked: Sequence[Sequence[int]],
         fixed: Collection[int],
     ) -> Iterator[tuple[str, str]]:
-        """Yield displayed target words, each with the text before it; `fixed` are positions of given translations."""
+        """Yield displayed target words, with the text before each. `fixed` words are given translations."""
         units = sentence.units
         protected = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
-        # Tokens are in lowercase if the store's tokens are.
+        # Use the text instead of the tokens, which are in lowercase if the store's tokens are.
         texts = (paragraph.text[slice(*unit.text_span)].replace(SOFT_HYPHEN, "") for unit in units)
         source_words = [
             SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written))
             for text, unit in zip(texts, units, strict=True)
         ]
         cased = self._recaser.recase(words, source_words, linked, fixed)
-        # Drop signs that the translation repeats or does not pair, unless the source does so or nothing else is left.
+        # Drop repeated and unpaired marks, unless the source also has such marks or the translation has nothing else.
         sources = [unit.word for unit in units]
         for find in (find_repeated, find_unpaired):
             if not find(sources):
@@ -332,7 +329,7 @@ class TextTranslator:
             yield separator, paragraph.written(as_written(word)) if written is None else written
 
     def _before(self, sentence: _Sentence) -> str:
-        """Return the text before a sentence, with spaces only if the target language separates words by spaces."""
+        """Return the text before a sentence, with spaces only if the target language is written with spaces."""
         before, spaced = sentence.before, self.texts.target.rules.spaced
         if spaced == self.texts.source.rules.spaced:
             return before
@@ -349,7 +346,7 @@ class TextTranslator:
         words: Sequence[str],
         separators: list[str],
     ) -> None:
-        """Join adjacent translations of joined words if they are kept, passed through, or punctuation."""
+        """Remove spaces between translations of two joined words that are kept, passed through or punctuation."""
         if is_unspaced(first.word) or is_unspaced(second.word):
             return
         for j in to_second:
@@ -358,7 +355,7 @@ class TextTranslator:
                 is_preserved = (is_same[0] and not first.word[-1:].isalnum()) or (
                     is_same[1] and not second.word[:1].isalnum()
                 )
-                # A punctuation mark that is translated by a word is spaced as a word.
+                # Keep the space before a word that translates a punctuation mark.
                 same_kinds = [*map(is_word, words[j - 1 : j + 1])] == [is_word(first.word), is_word(second.word)]
                 if (
                     all(is_same)
@@ -429,7 +426,7 @@ def _tagged_words(
     links: Sequence[tuple[int, int]],
     written: Sequence[tuple[str, str]],
 ) -> tuple[list[TagPair], list[tuple[str, str]]]:
-    """Insert tags within an unchanged source word into its translation. Returns other tags, and the target words."""
+    """Insert tags inside unchanged words into their translations. Returns the other tags, and the words."""
     targets: dict[int, list[int]] = {}
     for i, j in links:
         targets.setdefault(i, []).append(j)
@@ -437,7 +434,7 @@ def _tagged_words(
     inner: dict[int, list[TagPair]] = {}
 
     def others(pairs: Sequence[TagPair]) -> list[TagPair]:
-        left = []
+        remaining = []
         for pair in pairs:
             k = next((k for k, text_span in enumerate(text_spans) if _is_within(pair, text_span)), None)
             if k is not None and [written[j][1] for j in targets.get(k, [])] == [
@@ -445,8 +442,8 @@ def _tagged_words(
             ]:
                 inner.setdefault(k, []).append(pair)
             else:
-                left.append(replace(pair, inside=others(pair.inside)))
-        return left
+                remaining.append(replace(pair, inside=others(pair.inside)))
+        return remaining
 
     outer = others(paragraph.pairs)
     for k, pairs in inner.items():
@@ -456,7 +453,7 @@ def _tagged_words(
 
 
 def _is_within(pair: TagPair, text_span: TextSpan) -> bool:
-    """Check if a tag pair is inside a word: not around the whole word, and not empty at one of its ends."""
+    """Check if a tag pair is inside a word, but neither around the whole word nor empty at an end."""
     start, end = text_span
     return start <= pair.start < end and start < pair.end <= end and (pair.start, pair.end) != text_span
 
@@ -487,7 +484,7 @@ def _parts(units: Sequence[_Unit], keep_numbers: bool) -> list[SentencePart]:
     return parts
 
 
-def _keep_numbers(piece: DecodedPart) -> list[int]:
+def _with_source_numbers(piece: DecodedPart) -> list[int]:
     """Return the derivations whose target words contain the numbers of the source words."""
     source_numbers = _numbers(piece.source_words())
     return [k for k, words in enumerate(piece.texts) if _numbers(words) == source_numbers]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class _Use(NamedTuple):
-    """Rule in a derivation: its number, half-open spans of positions and target tokens, and the rules in its gaps."""
+    """Rule in a derivation, with half-open spans of positions and target tokens, and rules in its gaps."""
 
     rule: int
     source: Span
@@ -52,11 +52,11 @@ class _Use(NamedTuple):
 
 @dataclass(frozen=True)
 class DecodedPart:
-    """Decoded part of a sentence: its derivations, the source words of each position, its own target words.
+    """Decoded part of a sentence. `own` contains target words that are not in the grammar.
 
-    `starts` has the first source word of each position, and the end of the last one. A compound has several positions;
-    its first position has its word. If the grammar has parts of words, positions and `tokens` are parts; `texts` and
-    `source_words` are whole words.
+    `starts` contains the first source word of each position, and the end of the last position. A compound has several
+    positions, of which only the first contains the word. If the grammar has parts of words, positions and `tokens` are
+    parts, but `texts` and `source_words` are whole words.
     """
 
     grammar: TranslationGrammar
@@ -66,7 +66,7 @@ class DecodedPart:
     starts: list[int]
 
     def take(self, numbers: Sequence[int]) -> "DecodedPart":
-        """Return this part with only the derivations `numbers`, in this order."""
+        """Return a copy with only the derivations `numbers`, in this order."""
         out = self.decoded.outputs
         words = [out.words[slice(*out.word_start[k : k + 2])] for k in numbers]
         uses = [out.uses[slice(*out.use_start[k : k + 2])] for k in numbers]
@@ -90,7 +90,7 @@ class DecodedPart:
         return [split_words(join_parts(" ".join(text))) for text in texts] if self.grammar.texts.merges else texts
 
     def source_words(self) -> Words:
-        """Return the source words."""
+        """Return the source words, joined from parts of words."""
         tokens = tuple(word for words in self.positions for word in words)
         return split_words(join_parts(" ".join(tokens))) if self.grammar.texts.merges else tokens
 
@@ -98,8 +98,8 @@ class DecodedPart:
         """Return the half-open span of source words of a half-open span of positions."""
         return self.starts[first], max(self.starts[last], self.starts[last - 1] + 1)
 
-    def target_places(self, number: int) -> list[int]:
-        """Return the target word index of each token of a derivation, and the number of words at the end."""
+    def target_positions(self, number: int) -> list[int]:
+        """Return the target word index of each token of a derivation, followed by the number of words."""
         tokens = self.tokens(number)
         return index_words(tokens) if self.grammar.texts.merges else list(range(len(tokens) + 1))
 
@@ -128,7 +128,7 @@ class DecodedPart:
         """Return the rules of a derivation, top-down in source order, without the sentence-boundary rules."""
         out = self.decoded.outputs
         uses = out.uses[out.use_start[number] : out.use_start[number + 1]]
-        # The rules inside a rule come after it.
+        # Iterate in reverse, because the rules in a rule's gaps come after it.
         below: dict[int, dict[int, int]] = {}
         for k, parent in enumerate(uses["parent"].tolist()):
             below.setdefault(parent, {})[int(uses["slot"][k])] = k
@@ -142,33 +142,33 @@ class DecodedPart:
             else:
                 target = (int(uses["first"][k]), int(uses["last"][k]))
                 nodes[k] = _Use(rule, span_of(words, int(uses["cell"][k])), target, children)
-        found, waiting = [], [nodes[0]]
+        uses_in_order, waiting = [], [nodes[0]]
         while waiting:
-            found.append(waiting.pop())
-            waiting += reversed(found[-1].children)
-        return found
+            uses_in_order.append(waiting.pop())
+            waiting += reversed(uses_in_order[-1].children)
+        return uses_in_order
 
 
 def list_links(piece: DecodedPart, number: int) -> list[Span]:
-    """Return linked positions of source and target words, in order; given translations are linked with all words."""
+    """Return sorted links of words. Given translations are linked with all their source words."""
     check_deadline()
-    starts, words = piece.starts, piece.target_places(number)
-    found: set[Span] = set()
+    starts, words = piece.starts, piece.target_positions(number)
+    links: set[Span] = set()
     for use in piece.uses(number):
         if use.rule >= piece.grammar.packed.rules:
             sources = range(*piece.source_span(*use.source))
-            found |= {(i, words[j]) for i in sources for j in range(*use.target)}
+            links |= {(i, words[j]) for i in sources for j in range(*use.target)}
         elif use.rule >= 0:
             source, target = piece.sides(use)
             at = [starts[place] for place in _places(source, use.source[0], [child.source for child in use.children])]
             to = _places(target, use.target[0], [child.target for child in use.children])
-            found |= {(at[i], words[to[j]]) for i, j in piece.grammar.packed.links_of(use.rule)}
-    return sorted(found)
+            links |= {(at[i], words[to[j]]) for i, j in piece.grammar.packed.links_of(use.rule)}
+    return sorted(links)
 
 
-def given_places(piece: DecodedPart, number: int) -> Iterator[int]:
-    """Yield the target words of a derivation that are given translations, from a glossary or from markup."""
-    words, passes = piece.target_places(number), piece.decoded.sentence.passes
+def given_positions(piece: DecodedPart, number: int) -> Iterator[int]:
+    """Yield the positions of target words that are given translations, from a glossary or markup."""
+    words, passes = piece.target_positions(number), piece.decoded.sentence.passes
     for use in piece.uses(number):
         extra = use.rule - piece.grammar.packed.rules
         if extra >= 0 and not passes[extra]:
@@ -186,8 +186,8 @@ def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int
 MAX_WORDS = 100
 """Maximum number of words that are decoded at once. Longer sentences are translated in parts."""
 _LOOK_BACK = 3
-"""A long sentence is split after a punctuation mark in its last third, if there is one."""
-_AHEAD = 4
+"""A long sentence is split after a punctuation mark in the last third of `MAX_WORDS` words, if it has one."""
+_QUEUED_PER_THREAD = 4
 _LENGTH_STEP, _LENGTH_STEPS = 0.25, 5
 """Increase of the weight of target words if a translation is too short, and the maximum number of increases."""
 _MIN_LENGTH_RATIO = 1.05
@@ -210,7 +210,7 @@ class Candidate:
 
 
 class Translation:
-    """N-best list of one or several sentences, best first, empty only without words. `parts`: number of parts."""
+    """N-best list of one or several sentences, best first. `parts` is the number of decoded parts."""
 
     def __init__(self, source: Words, candidates: list[Candidate], pieces: list[DecodedPart]) -> None:
         self.source = source
@@ -223,7 +223,7 @@ class Translation:
         """Best translation, empty without words."""
         return self.candidates[0].text if self.candidates else ""
 
-    def placed(self, number: int = 0) -> Iterator[tuple[DecodedPart, int, int, int]]:
+    def iterate_parts(self, number: int = 0) -> Iterator[tuple[DecodedPart, int, int, int]]:
         """Yield each part, its derivation in a candidate, and the offsets of its source and target words."""
         source = target = 0
         for piece, own in zip(self._pieces, self.candidates[number].choice if self.candidates else (), strict=True):
@@ -235,20 +235,20 @@ class Translation:
         """Return linked positions of source and target words of a candidate."""
         return [
             (source + i, target + j)
-            for piece, own, source, target in self.placed(number)
+            for piece, own, source, target in self.iterate_parts(number)
             for i, j in list_links(piece, own)
         ]
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
         """Return the rules of a candidate's derivation, top-down in source order, part by part."""
-        found: list[RuleUse] = []
-        for piece, own, source, target in self.placed(number):
-            uses, words = piece.uses(own), piece.target_places(own)
-            numbers = {id(use): k for k, use in enumerate(uses, len(found))}
+        rule_uses: list[RuleUse] = []
+        for piece, own, source, target in self.iterate_parts(number):
+            uses, words = piece.uses(own), piece.target_positions(own)
+            numbers = {id(use): k for k, use in enumerate(uses, len(rule_uses))}
             for use in uses:
                 source_side, target_side = map(render_side, piece.sides(use))
                 (first, last), (start, end) = piece.source_span(*use.source), find_word_span(words, use.target)
-                found.append(
+                rule_uses.append(
                     RuleUse(
                         source_side,
                         target_side,
@@ -257,7 +257,7 @@ class Translation:
                         tuple(numbers[id(child)] for child in use.children),
                     )
                 )
-        return found
+        return rule_uses
 
 
 class Translator:
@@ -275,19 +275,11 @@ class Translator:
         glossary: Glossary | None = None,
         texts: TextPipeline = UNCHANGED_TEXT,
     ) -> None:
-        """Build the decoder.
-
-        `pops` is the maximum number of pops of a cell (0: exact search). Lines are processed by the pipeline `texts`;
-        the glossary must have been processed already. `oov_similarity` is the minimum share of letters that a known
-        word has in common with an unknown word to replace it (0: never). If source words are not subwords, an unknown
-        compound of known words is replaced by its parts. If the grammar has parts of words, words are segmented here.
-        If `lengthen`, sentences are decoded again with higher weights of target words if their translations are short
-        for the store's pairs.
-        """
+        """Build the decoder. `texts` must have tokenized the glossary. `lengthen` avoids short translations."""
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
         self._model = model
-        # Without a language model, candidates with the same words in other orders have nearly the same score.
+        # Choose no consensus without a language model: other orders of the same words have nearly the same score.
         self._compared = 1 if model is None else CANDIDATES
         self.glossary = glossary or Glossary()
         self.texts = texts
@@ -298,7 +290,7 @@ class Translator:
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
 
-        self._longest = _LENGTH_STEPS if lengthen and grammar.length_ratio else 0
+        self._max_length_steps = _LENGTH_STEPS if lengthen and grammar.length_ratio else 0
         base = np.array([float(weights.get(name, 0.0)) for name in self.names])
         longer = _LENGTH_STEP * np.array([name == WORDS for name in self.names])
 
@@ -309,7 +301,7 @@ class Translator:
 
     @cached_property
     def _substitutes(self) -> SubstituteFinder:
-        """Substitutes of unknown words. The frequency of a word is the number of its positions in source sides."""
+        """Finder of substitutes. The frequency of a word is its number of nodes in the trie of source sides."""
         grammar = self.grammar
         symbols = grammar.packed.symbol
         frequencies = np.bincount(symbols[symbols >= 0], minlength=len(grammar.source_words)).tolist()
@@ -319,10 +311,7 @@ class Translator:
     def translate(
         self, line: str, best: int = 1, *, markup: bool = False, texts: TextPipeline | None = None
     ) -> Translation:
-        """Translate a line. Returns up to `best` candidates with different words.
-
-        `texts` replaces the translator's pipeline, such as `UNCHANGED_TEXT` for a tokenized line.
-        """
+        """Translate a line into up to `best` candidates with different words. `texts` replaces the pipeline."""
         texts = self.texts if texts is None else texts
         if markup:
             parts = marked_parts(line, texts)
@@ -333,24 +322,20 @@ class Translator:
         return self.join(source, [self.select(piece, best) for piece in self.decode(parts, best)], best)
 
     def decode(self, parts: list[SentencePart], best: int = 1) -> list[DecodedPart]:
-        """Return the decoded parts of a sentence, each with up to max(`best`, `CANDIDATES`) derivations, by score."""
+        """Return the decoded parts of a sentence, each with up to max(`best`, `CANDIDATES`) derivations."""
         return [self._decode_part(positions, best) for positions in self._split_long(self.glossary.apply(parts))]
 
     def select(self, piece: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
-        """Return a part with up to `best` of its derivations `numbers` (empty: all).
-
-        With a language model, the first derivation is the consensus (see `consensus`). Without one, it is the most
-        probable derivation. The other derivations are sorted by score.
-        """
+        """Return a part with up to `best` derivations: the consensus, then by score. No `numbers` means all."""
         rows = list(numbers or range(len(piece.decoded.outputs.scores)))
         compared = rows[: self._compared]
         first = rows.pop(choose_consensus([piece.texts[k] for k in compared], piece.decoded.outputs.scores[compared]))
         return piece.take([first, *rows][:best])
 
     def join(self, source: Words, pieces: list[DecodedPart], best: int = 1) -> Translation:
-        """Return the n-best list of all parts joined, with different words. Its first entry joins the parts' first."""
-        sums = best_sums([self._candidates(piece) for piece in pieces], best) if pieces else []
-        return Translation(source, [_sum(parts) for parts in sums], pieces)
+        """Join the n-best lists of all parts. The first candidate joins the first candidates of the parts."""
+        joined = best_combinations([self._candidates(piece) for piece in pieces], best) if pieces else []
+        return Translation(source, [_join_candidates(parts) for parts in joined], pieces)
 
     def _split_long(self, parts: Iterable[SentencePart]) -> Iterator[list[SentencePart]]:
         """Yield lists of positions to decode at once: single words, and parts with a given translation."""
@@ -370,10 +355,7 @@ class Translator:
             yield positions
 
     def _symbols(self, positions: list[SentencePart]) -> Iterator[tuple[SentencePart, int, int]]:
-        """Yield a position for each symbol to decode, its source word number, and the number of words that end in it.
-
-        If several known words replace an unknown word, the first position has the word and the further ones have none.
-        """
+        """Yield (position, source word number, number of words that end there) for each symbol to decode."""
         before = ""
         for position in positions:
             if position.given:
@@ -389,7 +371,7 @@ class Translator:
             before = position.words[-1]
 
     def _parts(self, word: str, before: str) -> tuple[Words, list[int]]:
-        """Return the parts of a source word, or the word and empty texts, and the numbers of the symbols to decode."""
+        """Return the parts of a source word, and their numbers. Further substitutes have empty parts."""
         known = self.grammar.source_numbers
         segmenter = self._segmenters[0] if self._segmenters else None
         parts = split_words(segmenter.tokens(word)) if segmenter else (word,)
@@ -397,7 +379,7 @@ class Translator:
         if UNKNOWN_SYMBOL not in numbers or isinstance(segmenter, SubwordSegmenter):
             return parts, numbers
         if isinstance(segmenter, CompoundSegmenter) and len(parts) > 1:
-            # An unknown part of a compound is translated like the word that it is a form of.
+            # Translate an unknown part of a compound like the known word of which it is a form.
             numbers = [
                 self._substitutes.known.get(segmenter.known_word(part), UNKNOWN_SYMBOL)
                 if number == UNKNOWN_SYMBOL
@@ -450,22 +432,22 @@ class Translator:
             while True:
                 decoded = self._decoder(step).decode(sentence, limit, distinct=True)
                 piece = DecodedPart(grammar, decoded, sources, list(own), starts)
-                found = len(decoded.outputs.scores)
+                count = len(decoded.outputs.scores)
                 # Different parts of words can form the same words.
-                different = sorted({piece.texts[k]: k for k in reversed(range(found))}.values())
-                if len(different) >= best or found < limit:
-                    return piece.take(different) if len(different) < found else piece
+                different = sorted({piece.texts[k]: k for k in reversed(range(count))}.values())
+                if len(different) >= best or count < limit:
+                    return piece.take(different) if len(different) < count else piece
                 limit *= 2
 
         piece = find(0)
         expected = _MIN_LENGTH_RATIO * grammar.length_ratio * sum(map(len, piece.source_words()))
-        lacking = expected - sum(map(len, piece.texts[0]))
-        for step in range(1, self._longest + 1):
-            if lacking <= 0:
+        missing = expected - sum(map(len, piece.texts[0]))
+        for step in range(1, self._max_length_steps + 1):
+            if missing <= 0:
                 break
             longer = find(step)
-            before, lacking = lacking, expected - sum(map(len, longer.texts[0]))
-            if abs(lacking) < before:
+            before, missing = missing, expected - sum(map(len, longer.texts[0]))
+            if abs(missing) < before:
                 piece = longer
         return piece
 
@@ -481,51 +463,51 @@ T = TypeVar("T")
 
 
 def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int) -> Iterator[T]:
-    """Yield the translations of lines in order, computed by a pool of threads (0: one per core)."""
+    """Yield the translations of lines in order, computed by threads. If `threads` is 0, uses one per core."""
     threads = threads or os.cpu_count() or 1
-    ahead = _AHEAD * threads
+    ahead = _QUEUED_PER_THREAD * threads
     with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
-        going = [pool.submit(translate, line) for line in lines[:ahead]]
+        futures = [pool.submit(translate, line) for line in lines[:ahead]]
         for number in range(len(lines)):
-            done = going.pop(0).result()
+            translation = futures.pop(0).result()
             if number + ahead < len(lines):
-                going.append(pool.submit(translate, lines[number + ahead]))
-            yield done
+                futures.append(pool.submit(translate, lines[number + ahead]))
+            yield translation
 
 
-def best_sums(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
-    """Return `best` combinations of a candidate per list, with different words: the first ones, then by score."""
+def best_combinations(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
+    """Return up to `best` combinations with different words: the first candidates, then by score."""
     first = tuple(candidates[0] for candidates in lists)
     if best == 1:
         return [first]
-    found: list[tuple[float, Words, tuple[Candidate, ...]]] = [(0.0, (), ())]
+    combinations: list[tuple[float, Words, tuple[Candidate, ...]]] = [(0.0, (), ())]
     for candidates in lists:
         check_deadline()
         more = (
-            (score + one.score, (*words, *one.words), (*so_far, one))
-            for score, words, so_far in found
-            for one in candidates[:best]
+            (score + candidate.score, (*words, *candidate.words), (*combination, candidate))
+            for score, words, combination in combinations
+            for candidate in candidates[:best]
         )
         different: dict[Words, tuple[float, Words, tuple[Candidate, ...]]] = {}
-        for some in sorted(more, key=itemgetter(0), reverse=True):
-            different.setdefault(some[1], some)
+        for scored in sorted(more, key=itemgetter(0), reverse=True):
+            different.setdefault(scored[1], scored)
             if len(different) == best:
                 break
-        found = list(different.values())
-    words = tuple(word for one in first for word in one.words)
-    return [first, *(some for _, other, some in found if other != words)][:best]
+        combinations = list(different.values())
+    words = tuple(word for candidate in first for word in candidate.words)
+    return [first, *(combination for _, other, combination in combinations if other != words)][:best]
 
 
-def _sum(parts: Iterable[Candidate]) -> Candidate:
+def _join_candidates(parts: Iterable[Candidate]) -> Candidate:
     words: list[str] = []
     features: dict[str, float] = {}
     score = 0.0
     choice: list[int] = []
-    for one in parts:
-        words += one.words
-        choice += one.choice
-        score += one.score
-        for name, value in one.features.items():
+    for part in parts:
+        words += part.words
+        choice += part.choice
+        score += part.score
+        for name, value in part.features.items():
             features[name] = features.get(name, 0.0) + value
     return Candidate(tuple(words), score, features, tuple(choice))
 
@@ -551,7 +533,7 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
             fragment_links(deltas, loaded.batch, fragments),
             rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state))),
         ]
-        links, _ = uses_by_links(found, [np.ones(len(of_some.entries), np.int64) for of_some in found])
+        links, _ = uses_by_links(found, [np.ones(len(counted.entries), np.int64) for counted in found])
         link_texts(links)
         take_texts(loaded.rules(deltas, np.arange(deltas.entries)).source, links.entries)
     reader = RuleReader("rules to warm up with", "parquet", ("count",))

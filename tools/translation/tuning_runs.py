@@ -1,7 +1,4 @@
-"""Tuning runs: decode sentences with a grammar, and write the tuned weights as a TOML file.
-
-The file is an input of `translate`, and also records how the weights were found.
-"""
+"""Tuning runs: decode sentences with a grammar, and write the tuned weights as a TOML file."""
 
 import random
 import tempfile
@@ -38,13 +35,13 @@ from hierogram.tools.translation.translating import in_threads
 from hierogram.tools.translation.tuning.options import TuningOptions
 from hierogram.tools.translation.tuning.tuning import Iteration, KBest, Tuned
 
-MAX_SHARE = 10
-"""Hold out at most one pair in ten, since the grammar of fewer pairs would differ too much."""
+PAIRS_PER_HELD_OUT = 10
+"""Hold out up to one pair in ten, because the grammar of fewer pairs would differ too much."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Store without the held-out pairs, file of a language model of its target sides, words of the held-out pairs."""
+    """Store without the held-out pairs, its language model file, and the words of the held-out pairs."""
 
     store: Store
     model: str
@@ -64,7 +61,7 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
         store.back_up(Path(folder, "copy.db"))
         with open_store(str(Path(folder, "copy.db"))) as copy:
             rows = copy.pairs()
-            chosen = random.Random(seed).sample(rows, min(max_pairs, len(rows) // MAX_SHARE))
+            chosen = random.Random(seed).sample(rows, min(max_pairs, len(rows) // PAIRS_PER_HELD_OUT))
             if not chosen:
                 raise UsageError(
                     f"{store.url}: too few pairs ({len(rows)}) to hold some out: pass sentences to tune on"
@@ -83,10 +80,9 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
 
 @dataclass
 class GrammarDecoder:
-    """Decoder of the same sentences in up to `rounds` rounds. Its tokens are the grammar's: words or parts of words.
+    """Decoder of the same sentences in several rounds. Tokens are words or parts of words.
 
-    N-best lists have `best` candidates. `threads` 0: one per core. `names` are the feature names in order, and `words`
-    is the index of the number of target tokens among them.
+    `names` are the feature names in order, and `words` is the index of the feature that counts target tokens.
     """
 
     resources: TranslationResources
@@ -123,7 +119,7 @@ class GrammarDecoder:
         translate = partial(translator.translate, best=self.best, markup=self.resources.options.markup)
         self._done += 1
         for number, translation in enumerate(in_threads(translate, self.lines, self.threads), 1):
-            # The first is the consensus, which is not the candidate with the highest score.
+            # Sort by score, because the first candidate is the consensus.
             candidates = sorted(translation.candidates, key=attrgetter("score"), reverse=True)
             rows = [[candidate.features.get(name, 0.0) for name in self.names] for candidate in candidates]
             features = np.array(rows, np.float64).reshape(-1, len(self.names))
@@ -140,7 +136,7 @@ def write_tuned(
     options: TuningOptions,
     inputs: Mapping[str, Any],
 ) -> None:
-    """Write weights, scores of the rounds, options and input names. Raises `ExportError`."""
+    """Write tuned weights, scores of the rounds, options and input names to a file. Raises `ExportError`."""
     lines = [
         *toml_table("[weights]", by_name(tuned.weights)),
         *toml_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1, "scale": tuned.scale}),

@@ -17,7 +17,7 @@ _RETRY_SECONDS = 10
 
 
 class WebTranslation:
-    """Translator of the store's grammar and store of corrections, shared by all request handlers."""
+    """Translator with the store's grammar, and the store's corrections, shared by all request handlers."""
 
     def __init__(self, context: WebContext) -> None:
         opened = context.service.opened
@@ -27,7 +27,7 @@ class WebTranslation:
         self.translator = PlainTranslator(opened.store, lambda: self.now()[0])
 
     def now(self) -> "tuple[TextTranslator, int]":
-        """Like `CurrentTranslator.now`, but raises `ProblemError` if a configured resource cannot be read."""
+        """Return the translator and its store position. Raises `ProblemError` if a resource cannot be read."""
         try:
             return self.current.now()
         except WrongKindError:

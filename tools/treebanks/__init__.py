@@ -1,1 +1,1 @@
-"""Parsing with tree-substitution grammars: grammars, chart approximation, parser, evaluation."""
+"""Parsing with tree-substitution grammars, and evaluation of parses."""

@@ -1,10 +1,10 @@
-"""Conversion of a tree-substitution grammar to a chart grammar whose rules can be mapped back to trees.
+"""Conversion of a tree-substitution grammar to a chart grammar with rules that map back to trees.
 
 Fragments have the probability of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). The chart grammar contains the
-counted fragments, and every production of the treebank as a fragment, so that sentences not covered by counted
-fragments can be parsed [CGB09 §5]. A fragment becomes one rule of its root; equal subtrees of fragments share symbols
-[Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution used in training: P_C, relative frequencies of
-productions, or P_M, uniform productions.
+counted fragments. It also contains every production of the treebank as a fragment, so that sentences that counted
+fragments do not cover can be parsed [CGB09 §5]. A fragment becomes one rule of its root label. Equal subtrees of
+fragments share symbols [Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution used in training: P_C, relative
+frequencies of productions, or P_M, uniform productions.
 """
 
 import math
@@ -34,7 +34,7 @@ class RuleChild(NamedTuple):
 
 
 class FragmentRule(NamedTuple):
-    """Part of a fragment as a chart rule: a unary chain `top` of labels, and the expansion of its last label.
+    """Part of a fragment as a chart rule: a unary chain of labels, `top`, and the expansion below it.
 
     `kind` determines the expansion: a `word`, two `parts`, or nothing if the only part already has the last label.
     """
@@ -48,9 +48,9 @@ class FragmentRule(NamedTuple):
 class Approximation(NamedTuple):
     """Chart grammar of a tree-substitution grammar.
 
-    `rules` are by kind, in the order of the chart grammar. `productions` refers to `production_list` by index. `words`
-    maps words to ids, `tags` maps them to their most frequent tags. `processes` has the masses of fragments and labels.
-    `root` is the symbol of whole sentences.
+    `rules` contains the rules of each kind, in the order of the chart grammar. `productions` contains indices of
+    `production_list`. `words` maps words to ids, and `tags` maps words to their most frequent tags. `processes`
+    contains the masses of fragments and labels. `root` is the symbol of whole sentences.
     """
 
     chart: SortedRules
@@ -64,7 +64,7 @@ class Approximation(NamedTuple):
 
 
 def estimate_priors(grammar: TreeGrammar) -> dict[str, Prior]:
-    """Return priors estimated from the grammar.
+    """Estimate the priors of all labels from the counts of a grammar.
 
     β_c is the smoothed share of expanded nodes among the nodes with label c below the roots of fragments. α_c is solved
     so that the expected number of distinct fragments equals the observed number.
@@ -89,7 +89,7 @@ def estimate_priors(grammar: TreeGrammar) -> dict[str, Prior]:
 
 
 def solve_strength(kinds: int, uses: float) -> float:
-    """Return the strength α of a Dirichlet process with α ln(1 + uses/α) = `kinds` (approximate number of tables)."""
+    """Solve α ln(1 + uses/α) = `kinds` for the strength α of a Dirichlet process."""
     low, high = 1e-3, max(1.0, uses) * 100
     for _ in range(60):
         middle = math.sqrt(low * high)
@@ -105,8 +105,8 @@ class _RuleInterner:
 
     def __init__(self) -> None:
         self.labels: dict[str, int] = {}
-        self.inside: dict[FragmentRule, int] = {}
-        self.tops: list[str] = []
+        self.subtrees: dict[FragmentRule, int] = {}
+        self.subtree_labels: list[str] = []
         self.rules: tuple[list[FragmentRule], list[FragmentRule], list[FragmentRule]] = ([], [], [])
         self.rows: tuple[list[tuple[float, ...]], ...] = ([], [], [])
         self.fragments: tuple[list[int], list[int], list[int]] = ([], [], [])
@@ -143,10 +143,10 @@ class _RuleInterner:
     def _child(self, rule: FragmentRule) -> RuleChild:
         if rule.kind == UNARY_EDGE:
             return RuleChild(rule.top[:-1], rule.parts[0].symbol)
-        symbol = self.inside.get(rule)
+        symbol = self.subtrees.get(rule)
         if symbol is None:
-            symbol = self.inside[rule] = len(self.labels) + len(self.inside)
-            self.tops.append(rule.top[0])
+            symbol = self.subtrees[rule] = len(self.labels) + len(self.subtrees)
+            self.subtree_labels.append(rule.top[0])
             self.add_rule(symbol, rule, 1.0, -1)
         return RuleChild((), symbol)
 
@@ -168,9 +168,9 @@ def approximate(
 ) -> Approximation:
     """Return the chart grammar of a binarized tree-substitution grammar.
 
-    `priors` are by label; missing ones are estimated. If `smoothed`, fragments are smoothed with `base`, one of
-    `BASES`, else they have their relative frequencies. Raises `InputError` if a fragment has a node with more than two
-    children, or no fragment has the root label.
+    `priors` maps labels to priors. Missing priors are estimated. If `smoothed`, fragments are smoothed with `base`, one
+    of `BASES`. Otherwise, they have their relative frequencies. Raises `InputError` if a fragment has a node with more
+    than two children, or no fragment has the root label.
     """
     productions = grammar.productions()
     counted = {str(fragment): (fragment, count) for fragment, count in grammar.fragments}
@@ -222,11 +222,7 @@ def _fragment_probability(
 
 
 def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, float]:
-    """Return the probabilities of productions given their label: relative frequencies (P_C), or uniform ones (P_M).
-
-    P_M: the number of children is uniform up to the largest one observed, and each child is uniform over all labels and
-    words.
-    """
+    """Return relative frequencies (P_C) or uniform probabilities (P_M) of productions given their label."""
     counts = grammar.productions()
     if base != UNIFORM:
         heads: defaultdict[str, float] = defaultdict(float)
@@ -254,12 +250,12 @@ def _make_approximation(
     rows = interner.rows
     chart = make_grammar(
         labels,
-        labels + len(interner.inside),
+        labels + len(interner.subtrees),
         np.array(rows[BINARY_EDGE], BINARY),
         np.array(rows[LEXICAL_EDGE], LEXICAL),
         np.array(rows[UNARY_EDGE], UNARY),
     )
-    names = [*interner.labels, *interner.tops]
+    names = [*interner.labels, *interner.subtree_labels]
     numbers: dict[Production, int] = {}
     max_size = max(map(len, interner.rules))
     start = np.zeros((3, max_size + 1), np.int64)

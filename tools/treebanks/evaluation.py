@@ -1,8 +1,8 @@
-"""Labeled bracketing scores (precision, recall, F1, exact match) by EVALB's conventions [Sekine & Collins 1997].
+"""Labeled bracketing scores by EVALB's conventions [Sekine & Collins 1997].
 
-As with EVALB's parameter file COLLINS.prm: TOP brackets are ignored; words tagged -NONE-, `,`, `:`, quotes or `.` are
-removed, and so are brackets that become empty; ADVP equals PRT; functional tags are stripped from labels; tags are not
-brackets. The words to remove are determined by the gold tree, whereas EVALB rejects a sentence if the parse tags other
+The parameters are EVALB's COLLINS.prm: TOP brackets are ignored. Words tagged -NONE-, `,`, `:`, quotes or `.` are
+removed, and brackets without other words with them. ADVP equals PRT. Functional tags are stripped from labels. Tags are
+not brackets. The gold tree determines the words to remove, whereas EVALB rejects a sentence if the parse tags other
 words in this way. Sentence length is the number of words without traces.
 """
 
@@ -30,7 +30,7 @@ class Brackets(NamedTuple):
     tags: list[str]
 
     def over(self, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
-        """Return the brackets over the counted words only, by their new positions. Empty brackets are dropped."""
+        """Return the brackets with positions among the counted words only. Empty brackets are dropped."""
         offsets = [0, *accumulate(map(int, counted))]
         spans: Counter[tuple[str, int, int]] = Counter()
         for (label, start, end), number in self.spans.items():
@@ -41,7 +41,7 @@ class Brackets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BracketScore:
-    """Scores of parses over all sentences, from 0 to 1; `tagging` is the share of correct tags."""
+    """Scores from 0 to 1, and numbers of sentences and brackets. `tagging` is the share of correct tags."""
 
     sentences: int
     precision: float
@@ -63,7 +63,7 @@ def collect_brackets(tree: Tree) -> Brackets:
     while stack:
         node, start = stack.pop()
         if isinstance(node, str):
-            # A word with siblings has no tag, but is counted.
+            # Count a word with siblings, which has no tag, because sentences must have equal numbers of words.
             words.append(node)
             tags.append("")
             continue
@@ -86,7 +86,7 @@ def collect_brackets(tree: Tree) -> Brackets:
 
 
 def evaluate(gold: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, BracketScore]:
-    """Return the scores of `all` sentences, and of sentences with up to `CUTOFF_WORDS` words as `up_to_cutoff`."""
+    """Score `all` sentences, and sentences of up to `CUTOFF_WORDS` words as `up_to_cutoff`."""
     if len(gold) != len(guesses):
         raise InputError(f"expected one parse per gold tree, got {len(gold)} gold trees and {len(guesses)} parses")
     pairs = []

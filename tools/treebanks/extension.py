@@ -1,4 +1,4 @@
-"""Command `parse`."""
+"""The command `parse`, which parses sentences with tree fragments."""
 
 import sys
 from contextlib import ExitStack
@@ -37,8 +37,8 @@ def parse(
 ) -> None:
     """Parse sentences with tree fragments. Writes bracketed trees, one per line.
 
-    Tokens are separated by spaces. Unknown words are parsed as their word class. The output for a sentence without a
-    parse is a flat tree, and for an empty line an empty line.
+    Tokens are separated by spaces. Unknown words are parsed as their word class. A sentence without a parse becomes a
+    flat tree, and an empty line remains empty.
     """
     from hierogram.daemon.text.lines import read_sentences, write_lines
     from hierogram.tools.treebanks.library import parse as parse_sentences
@@ -49,9 +49,7 @@ def parse(
         )
         lines = read_sentences(sentences)
         if request.base is None and isinstance(grammar, str):
-            print_note(
-                f"{grammar}: the file does not name its base distribution: smoothing with {PCFG} (--base)"
-            )
+            print_note(f"{grammar}: the file does not name its base distribution: smoothing with {PCFG}, see --base")
         bar = stack.enter_context(progress("parse", "sentences"))
         total = len(lines)
         parsed = parse_sentences(lines, grammar, options=request, progress=lambda done: bar.update(done, total, done))

@@ -23,15 +23,15 @@ from hierogram.storage.store import Store
 _BAR = " ||| "
 
 Production = tuple[str, tuple[str, ...], bool]
-"""Label, children, and whether the only child is a word."""
+"""Label, children, and True if the only child is a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeGrammar:
     """Distinct fragments with positive counts.
 
-    `derivations` are the fragments of one derivation per tree, if `fragments` are not. Posterior means omit rare
-    fragments, and with them some productions of the treebank.
+    `derivations` contains the fragments of one derivation per tree if `fragments` has posterior means, which omit rare
+    fragments and thus some productions of the treebank.
     """
 
     fragments: Sequence[tuple[Tree, float]]
@@ -48,7 +48,7 @@ class TreeGrammar:
 
 
 class Prior(NamedTuple):
-    """Dirichlet process prior of a label: strength α_c, and probability β_c that a nonterminal inside is expanded."""
+    """Dirichlet process prior of a label: strength α_c, and probability β_c of expanding an inner node."""
 
     strength: float
     expansion: float
@@ -112,7 +112,7 @@ def binarize(grammar: TreeGrammar) -> TreeGrammar:
 def load_grammar(
     store: Store, current_sample: bool = False
 ) -> tuple[TreeGrammar, dict[str, Prior], Transformations, str]:
-    """Return the grammar of a store, the priors of its labels, its tree transformations, and its base distribution.
+    """Return a store's grammar, priors of labels, tree transformations, and base distribution.
 
     Counts are expected uses, or with `current_sample` the counts of the current derivations. Raises `WrongKindError` if
     the store has no tree grammar, `InputError` if it is not trained, and `StoreError`.

@@ -39,11 +39,11 @@ def parse(
     progress: Callable[[int], None] = lambda _: None,
     **chosen: Unpack[ParseKeywords],
 ) -> list[ParsedText]:
-    """Parse sentences, or a file of them, with a grammar of tree fragments from a store of trees or from a file.
+    """Parse sentences, or the lines of a file, with the tree fragments of a store or a file.
 
     Spaces separate tokens. Options are the fields of `ParseRequest`. `progress` is called with the number of parsed
-    sentences. A file of fragments does not name its base distribution, so the default is `pcfg`. Raises `InputError`,
-    `UsageError`, `WrongKindError`.
+    sentences. The default `base` for a file of fragments is `pcfg`, because the file does not name its base
+    distribution. Raises `InputError`, `UsageError`, `WrongKindError`.
     """
     request = resolve_options(ParseRequest, options, chosen)
     lines = open_sentences(sentences)
@@ -57,10 +57,10 @@ def parse(
         )
     else:
         fragments = read_grammar(str(grammar))
-    top = request.root or transformations.root
-    transformations = replace(transformations, root=top)
+    root = request.root or transformations.root
+    transformations = replace(transformations, root=root)
     parser = Parser(
-        approximate(binarize(fragments), top, priors, base=base or PCFG), top, request.draws_taken, request.seed
+        approximate(binarize(fragments), root, priors, base=base or PCFG), root, request.draws_taken, request.seed
     )
     parsed = []
     for number, line in enumerate(lines):
@@ -75,7 +75,7 @@ def parse(
 
 
 def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
-    """Evaluate a file of trees like EVALB, on `all` sentences and on sentences `up_to_cutoff`. Raises `InputError`."""
+    """Score trees like EVALB: `all` sentences, and short sentences `up_to_cutoff`. Raises `InputError`."""
     gold, parses = read_trees(str(reference)), read_trees(str(trees))
     if len(parses) != len(gold):
         raise InputError(f"{trees} has {len(parses):,} trees, but {reference} has {len(gold):,}")

@@ -1,8 +1,8 @@
 """Parser for tree-substitution grammars.
 
-Three objectives [CGB09 §5]: MPD, the tree of the best derivation; MPP, the tree sampled most often; MER, the tree with
-the largest sum of expected production counts, that is maximum expected recall of context-free rules [Goodman 2003;
-MAX-RULE-SUM of Petrov & Klein 2007].
+The objectives are MPD, MPP and MER [CGB09 §5]. MPD is the tree of the best derivation. MPP is the tree sampled most
+often. MER is the tree with the largest sum of expected production counts, that is maximum expected recall of
+context-free rules [Goodman 2003; MAX-RULE-SUM of Petrov & Klein 2007].
 """
 
 from collections import defaultdict
@@ -22,13 +22,13 @@ from hierogram.tools.treebanks.grammars import Production
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
 
 _Cell = dict[tuple[Production, int], float]
-"""Expected counts of productions over one span, by production and split point (0 unless there are two child labels)."""
+"""Expected counts of productions over a span, by production and split point (0 for fewer than two child labels)."""
 
 
 class _BestSpan(NamedTuple):
     """Best subtree of a label over a span.
 
-    `chain` are the labels from the top down; `content` is a word, or two labels and a split point.
+    `chain` contains the labels from the top down. `content` is a word, or two labels and a split point.
     """
 
     score: float
@@ -39,7 +39,7 @@ class _BestSpan(NamedTuple):
 def _best_by_label(
     cell: _Cell, best: dict[tuple[int, int], dict[str, _BestSpan]], start: int, end: int
 ) -> dict[str, _BestSpan]:
-    """Return the best subtree of each label over a span. Unary chains are finite, because they never repeat a label."""
+    """Return the best subtree of each label over a span. Unary chains never repeat a label."""
     best_spans: dict[str, _BestSpan] = {}
     single = []
     for ((label, right, lexical), split), count in cell.items():
@@ -103,10 +103,9 @@ class ParseResult(NamedTuple):
 
 
 class Parser:
-    """Parser with one grammar. The sentence number selects the random stream of a sentence."""
+    """Parser with one grammar. If `draws` is 0, MER uses exact expectations. Raises `UsageError`."""
 
     def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
-        """Create a parser with `draws` for MPP and MER. With 0, MER uses exact expectations. Raises `UsageError`."""
         if draws < 0:
             raise UsageError(f"draws must be >= 0, got {draws}")
         self.grammar = grammar
@@ -115,7 +114,7 @@ class Parser:
         self.seed = seed
 
     def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> ParseResult:
-        """Return the trees of a sentence of at least one word."""
+        """Parse a sentence by the given methods. The number `sentence` selects the random stream."""
         if MPP in methods and not self.draws:
             raise UsageError("mpp requires draws: pass --draws 1000")
         words = [ESCAPES.get(word, word) for word in words]
@@ -163,7 +162,7 @@ class Parser:
         return Forest(rules, chart, self.grammar.root)
 
     def _run_chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
-        """Run Metropolis-Hastings. Returns the visits to each draw, and the first draw of the most frequent tree."""
+        """Sample derivations. Returns the visits to each draw, and the first draw of the most frequent tree."""
         samples = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
         times = count_repeats(key, samples)
         trees, first, which = np.unique(samples.tree, return_index=True, return_inverse=True)
@@ -191,7 +190,7 @@ class Parser:
         return tree
 
     def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
-        """Return the tree of MER. The expected count of an edge is added to each production that it represents."""
+        """Return the tree of MER. Each edge adds its expected count to all its productions."""
         cells: defaultdict[tuple[int, int], _Cell] = defaultdict(dict)
         edges = np.flatnonzero(counts > _MIN_EXPECTED)
         rows = forest.items.edge[edges]
@@ -218,7 +217,7 @@ class Parser:
             best[span] = _best_by_label(cells[span], best, *span)
         words = forest.graph.grammar.words
         if self.root not in best.get((0, words), {}):
-            raise InputError(f"the expected productions do not form a tree with root {self.root}")
+            raise InputError(f"the expected productions do not form a tree with root {self.root}: use --method mpd")
         return _build_tree(best, self.root, words)
 
     def _flat_result(self, words: Sequence[str], methods: Sequence[str]) -> ParseResult:

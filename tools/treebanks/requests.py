@@ -1,4 +1,4 @@
-"""Options of the parser. This module imports neither numpy nor numba."""
+"""Options of the parser."""
 
 from dataclasses import dataclass
 from typing import Annotated

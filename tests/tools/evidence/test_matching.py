@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 
 from hierogram.samplers.grammar.rules import parse_side, render_side
 from hierogram.storage.browsing.similar_pairs import SimilarPair
-from hierogram.tools.evidence.matching import MAX_PLACES, MatchedSentence, Pattern, SideMatch, choose_pairs
+from hierogram.tools.evidence.matching import MAX_MATCHES, MatchedSentence, Pattern, SideMatch, choose_pairs
 
 WORDS = some.sampled_from(["a", "b", "[X,1]"])
 
@@ -44,9 +44,9 @@ def test_all_matches_are_found(sentence: list[str], shape: list[str | int]) -> N
         assert pattern is None
         return
     assert pattern is not None
-    places = [tuple(place.covered) for place in found.places(pattern)]
+    places = [tuple(place.covered) for place in found.matches(pattern)]
     expected = sorted(every_way(sentence, symbols))
-    assert places == expected[:MAX_PLACES]
+    assert places == expected[:MAX_MATCHES]
 
 
 def test_spans_of_words_and_gaps_are_found() -> None:
@@ -54,18 +54,18 @@ def test_spans_of_words_and_gaps_are_found() -> None:
     pattern = sentence.pattern("[X,1] ne [X,2] [X,3] pas")
     assert pattern is not None
     assert (pattern.length, pattern.plain) == (2, False)
-    assert sentence.places(pattern) == [SideMatch(((1, 2), (4, 5)), ((0, 1), (2, 4)))]
+    assert sentence.matches(pattern) == [SideMatch(((1, 2), (4, 5)), ((0, 1), (2, 4)))]
     short = MatchedSentence(["ne", "voit", "pas"])
     pattern = short.pattern("ne [X,1] [X,2] pas")
     assert pattern is not None
-    assert short.places(pattern) == []
+    assert short.matches(pattern) == []
 
 
 def test_words_that_look_like_nonterminals_are_matched_as_words() -> None:
     sentence = MatchedSentence(["[X,1]", "\\a", "b"])
     pattern = sentence.pattern(render_side(("[X,1]", "\\a", 1)))
     assert pattern is not None
-    assert sentence.places(pattern) == [SideMatch(((0, 2),), ((2, 3),))]
+    assert sentence.matches(pattern) == [SideMatch(((0, 2),), ((2, 3),))]
     assert parse_side("\\[X,1]") == ("[X,1]",)
 
 

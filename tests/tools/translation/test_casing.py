@@ -16,19 +16,19 @@ def test_casing_is_learned_within_sentences() -> None:
     casing = learn_casing(
         ["The man saw The Hague .", "the man and Tom", "Tom : The end", "a the", "a the", "see the May"]
     )
-    assert casing.within("The") == "The"
-    assert casing.within("tom") == "Tom"
-    assert casing.within("may") == "May"
-    assert casing.within("THE") == "the"
-    assert casing.within("Man") == "Man"
+    assert casing.mid_sentence("The") == "The"
+    assert casing.mid_sentence("tom") == "Tom"
+    assert casing.mid_sentence("may") == "May"
+    assert casing.mid_sentence("THE") == "the"
+    assert casing.mid_sentence("Man") == "Man"
     often = learn_casing(["x the"] * 50 + ["x The"])
-    assert often.within("The") == "the"
+    assert often.mid_sentence("The") == "the"
 
 
 def test_a_word_seen_only_at_line_starts_is_lowercase_if_any_line_has_it_so() -> None:
     casing = learn_casing(["Peace is here .", "Peace is here .", "peace", "Tom is here ."])
-    assert casing.within("Peace") == "peace"
-    assert casing.within("Tom") == "Tom"
+    assert casing.mid_sentence("Peace") == "peace"
+    assert casing.mid_sentence("Tom") == "Tom"
 
 
 def test_headings_start_like_headings_of_the_corpus() -> None:
@@ -60,7 +60,7 @@ def test_a_language_that_capitalizes_nouns_is_recognized_by_its_text(word: str, 
 
 def test_rules_show_the_case_of_words_after_another_symbol() -> None:
     casing = learn_rule_casing(["The", "the", "May", "house"], [0, 3, 2, 4])
-    assert [casing.within(word) for word in ("The", "may", "house")] == ["the", "May", "house"]
+    assert [casing.mid_sentence(word) for word in ("The", "may", "house")] == ["the", "May", "house"]
 
 
 @pytest.mark.parametrize(

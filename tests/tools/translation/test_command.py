@@ -117,7 +117,7 @@ def test_a_missing_file_is_reported_before_the_grammar_is_read(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.tools.translation.resources.open_grammar", None)
-    monkeypatch.setattr("hierogram.tools.treebanks.grammars.read_grammar", None)
+    monkeypatch.setattr("hierogram.tools.treebanks.library.read_grammar", None)
     (tmp_path / "folder").mkdir()
     for command, *more in (["translate"], ["parse"], ["tune", "-r", "ref", "-o", "w.toml"]):
         for name, reason in (("missing", "No such file or directory"), ("folder", "Is a directory")):

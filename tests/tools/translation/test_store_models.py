@@ -133,7 +133,7 @@ def test_every_interface_names_its_language_model(
     lm = str(lm_file(tmp_path))
     assert "language model:" not in hierogram("--store", learned_url, "translate", "text", "--lm", lm).err
     ran = hierogram("translate", str(grammar_file(tmp_path)), "text")
-    assert "no language model: translations are better with one" in ran.err
+    assert "no language model: for better translations, build a model" in ran.err
     with hg.open(learned_url) as store, caplog.at_level("INFO"):
         assert hg.Decoder(store).resources.store_model is not None
         assert hg.Decoder(store, lm="none").resources.model is None

@@ -189,7 +189,7 @@ def test_a_glossary_is_found_inside_text_without_spaces(tmp_path: Path, source: 
     path.write_text(RULES)
     texts = TextPipeline(("km", "en"), ("km", "en"))
     glossary = Glossary({("ផ្ទះ",): (("HOUSE",),), ("ស្រុក",): (("LAND",),), ("ទឹក", "ផ្ទះ"): (("W",),)})
-    made = resources(tmp_path, glossary.through(texts), with_lm=False)
+    made = resources(tmp_path, glossary.tokenized_by(texts), with_lm=False)
     translator = replace_texts(made.translator(made.grammar(str(path))), texts)
     found = TextTranslator(translator).translate(source)
     # Words of Khmer in English text have spaces around them.

@@ -10,7 +10,7 @@ from tests.tools.translation.small import grammar_file, resources
 from hierogram.daemon.exceptions import InputError
 from hierogram.tools.translation import translating
 from hierogram.tools.translation.fixed_words import SentencePart, marked_parts, read_glossary
-from hierogram.tools.translation.translating import Candidate, Translation, Translator, best_sums, in_threads
+from hierogram.tools.translation.translating import Candidate, Translation, Translator, best_combinations, in_threads
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_candidates_of_joined_parts_have_different_words() -> None:
         [candidate("a b", -1.0), candidate("a", -2.0), candidate("c", -9.0)],
         [candidate("c", -1.0), candidate("b c", -1.5), candidate("d", -4.0)],
     ]
-    found = best_sums(lists, 4)
+    found = best_combinations(lists, 4)
     words = [tuple(word for part in parts for word in part.words) for parts in found]
     assert words == [("a", "b", "c"), ("a", "b", "b", "c"), ("a", "c"), ("a", "b", "d")]
     assert [sum(part.score for part in parts) for parts in found] == [-2.0, -2.5, -3.0, -5.0]

@@ -36,7 +36,7 @@ from hierogram.tools.lab.papers.translations import (
 )
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
-from hierogram.tools.translation.tuning.tuning import References, bleu_of
+from hierogram.tools.translation.tuning.tuning import References, corpus_bleu
 
 TRANSLATION = "translation grammar"
 ALL = "all features"
@@ -177,7 +177,7 @@ def bootstrap_p_value(
     random = np.random.default_rng(1)
 
     def mean(statistics: NDArray[np.float64], chains: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
-        return float(np.mean([bleu_of(statistics[chain][rows].sum(axis=0)).score for chain in chains]))
+        return float(np.mean([corpus_bleu(statistics[chain][rows].sum(axis=0)).score for chain in chains]))
 
     sentences = first.shape[1]
     all_sentences = np.arange(sentences)

@@ -1,1 +1,1 @@
-"""Language model files: reading and writing ARPA, the binary format, estimation from text."""
+"""Language models: ARPA files, the binary format, and estimation from text."""

@@ -56,7 +56,7 @@ class TextCursor:
         self._ended = False
 
     def refill(self) -> bool:
-        """Append the next block to the unread rest. Returns False at the end of the file."""
+        """Append the next block to the unread bytes. Returns False at the end of the file."""
         rest = self.text[self.cursor[AT] :].tobytes()
         if len(rest) > MAX_LINE_BYTES:
             raise self.fault(f"the line exceeds {MAX_LINE_BYTES:,} bytes")
@@ -65,7 +65,7 @@ class TextCursor:
             if self._ended:
                 return False
             self._ended = True
-            # The last line may lack its newline.
+            # Complete a last line without a newline, because kernels only parse complete lines.
             block = b"\n" if rest else b""
         self.text = np.frombuffer(bytearray(rest + block), np.uint8)
         self.cursor[AT] = 0
@@ -91,7 +91,7 @@ class TextCursor:
         self.cursor[LINE] += 1
 
     def fault(self, reason: str, line: int | None = None) -> InputError:
-        """Return an error with the line number, by default the cursor's line."""
+        """Return an error with a line number, by default of the current line."""
         return InputError(f"{self.file.name}, line {self.cursor[LINE] if line is None else line}: {reason}")
 
 
@@ -100,7 +100,7 @@ NO_UNKNOWN = -100.0
 
 _ROWS = 1 << 16
 _MAX_EXPECTED = 1 << 24
-"""Maximum number of n-grams to allocate from the header, since its numbers may be wrong."""
+"""Maximum number of n-grams to allocate in advance, because the numbers in the header may be wrong."""
 
 _DATA, _END = b"\\data\\", b"\\end\\"
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
@@ -140,10 +140,10 @@ class _Unigrams:
             self.backoff = np.concatenate([self.backoff, np.zeros(len(self.backoff), np.float32)])
         first = np.zeros(len(words), np.bool_)
         first[np.unique(words, return_index=True)[1]] = True
-        twice = np.flatnonzero(~first | ~np.isnan(self.log10[words]))
+        duplicates = np.flatnonzero(~first | ~np.isnan(self.log10[words]))
         self.log10[words] = log10
         self.backoff[words] = backoff
-        return int(twice[0]) if len(twice) else None
+        return int(duplicates[0]) if len(duplicates) else None
 
     def finish(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         log10 = self.log10[: len(self.vocabulary)]
@@ -220,9 +220,9 @@ def _read_section(
                 raise source.fault(f"the file ends within the {order}-grams: it is incomplete")
         elif outcome in (ENOUGH, SECTION):
             n = int(source.cursor[ROWS])
-            twice = receiver.add(rows.words[:n], rows.log10[:n], rows.backoff[:n])
-            if twice is not None:
-                raise source.fault(f"duplicate {order}-gram", int(rows.lines[twice]))
+            duplicate = receiver.add(rows.words[:n], rows.log10[:n], rows.backoff[:n])
+            if duplicate is not None:
+                raise source.fault(f"duplicate {order}-gram", int(rows.lines[duplicate]))
             source.cursor[ROWS] = 0
             source.read += n
             rows_read += n
@@ -233,7 +233,7 @@ def _read_section(
 
 
 class ArpaWriter:
-    """ARPA writer that takes n-grams order by order, in blocks."""
+    """Writer of an ARPA file, to which n-grams are added in blocks, in increasing order."""
 
     def __init__(self, file: CompressedFile, vocabulary: Vocabulary, counts: list[int]) -> None:
         self._file = file
@@ -265,11 +265,11 @@ class ArpaWriter:
         self._file.write("".join(line + "\n" for line in lines).encode())
 
 
-def write_arpa(path: Path, named: NamedModel) -> None:
+def write_arpa(path: Path, named_model: NamedModel) -> None:
     """Write a model as an ARPA file, compressed for suffixes .gz and .zst. Raises `ExportError`."""
-    by_order = list(iterate_ngrams(named.model))
+    by_order = list(iterate_ngrams(named_model.model))
     with open_output(path) as file:
-        writer = ArpaWriter(file, named.vocabulary, [len(ngrams.words) for ngrams in by_order])
+        writer = ArpaWriter(file, named_model.vocabulary, [len(ngrams.words) for ngrams in by_order])
         for ngrams in by_order:
             writer.add(*ngrams)
         writer.finish()

@@ -1,4 +1,4 @@
-"""Language model estimation from tokenized text: two passes over the words, then counting and smoothing by order.
+"""Language model estimation: two passes over the words, then counting and smoothing by order.
 
 Smoothing is interpolated modified Kneser-Ney [Chen & Goodman 1999], in a scratch database. Memory holds the vocabulary,
 a block of the text, and the database up to its memory limit. All other data is in files of a temporary folder beside
@@ -49,9 +49,9 @@ _ROWS = 1 << 18
 
 
 def estimate_discounts(numbers: Sequence[int]) -> tuple[tuple[float, float, float], bool]:
-    """Return the discounts for counts 1, 2 and ≥ 3, and whether they could be estimated.
+    """Return the discounts for counts 1, 2 and ≥ 3, and False if the text is too small to estimate them.
 
-    `numbers` are the numbers of n-grams with adjusted counts 1, 2, 3, 4 [Chen & Goodman 1999].
+    `numbers` contains the numbers of n-grams with the adjusted counts 1, 2, 3 and 4 [Chen & Goodman 1999].
     """
     if all(numbers):
         scale = numbers[0] / (numbers[0] + 2 * numbers[1])
@@ -70,13 +70,13 @@ class KneserNey:
         self._run(f"CREATE TABLE occurrences ({', '.join(f'{w} INTEGER' for w in _words(order))})")
 
     def add(self, ngrams: NDArray[np.int32]) -> None:
-        """Add the n-grams that end at each word, int32[order, n], padded with BEGIN at the beginning of a sentence."""
+        """Add n-grams, int32[order, n], padded with BEGIN at the beginning of a sentence."""
         columns = dict(zip(_words(self.order), ngrams, strict=True))
         assert len(columns) == self.order
         self._run("INSERT INTO occurrences SELECT * FROM columns")
 
     def count(self) -> Iterator[int]:
-        """Count the n-grams of all orders, highest first. Yields each order when it is counted."""
+        """Count the n-grams of all orders, highest first. Yields each order after counting it."""
         top = self.order
         self._run(
             f"CREATE TABLE grams{top} AS SELECT *, count(*) AS raw, 0::BIGINT AS types FROM occurrences GROUP BY ALL"
@@ -97,12 +97,12 @@ class KneserNey:
         self._run("DROP TABLE grams1")
 
     def discounts(self, n: int) -> tuple[tuple[float, float, float], bool]:
-        """Return the discounts of order `n`, and whether they could be estimated."""
+        """Return the discounts of order `n`, and False if the text is too small to estimate them."""
         numbers = self._row(f"SELECT {', '.join(f'count(*) FILTER (count = {k})' for k in range(1, 5))} FROM counts{n}")
         return estimate_discounts([int(number) for number in numbers])
 
     def smooth(self, n: int, vocabulary: int, discounts: tuple[float, float, float]) -> None:
-        """Compute the probabilities of order `n`. The lower order must have been smoothed."""
+        """Compute the probabilities of order `n`. Order n - 1 must be smoothed."""
         discount_1, discount_2, discount_3 = discounts
         discount = f"CASE count WHEN 1 THEN {discount_1!r} WHEN 2 THEN {discount_2!r} ELSE {discount_3!r} END"
         context = _columns(n - 1)
@@ -113,7 +113,7 @@ class KneserNey:
             f"{'GROUP BY ALL' if context else ''}"
         )
         if n == 1:
-            # BEGIN is never predicted. All other words share the discounted mass.
+            # All words except BEGIN, which is never predicted, share the discounted mass.
             self._run(
                 f"CREATE TABLE probabilities1 AS SELECT w1, (coalesce(count - ({discount}), 0) / total "
                 f"+ weight / {vocabulary - 1}) AS probability FROM "
@@ -130,8 +130,8 @@ class KneserNey:
             f"FROM counts{n} c JOIN contexts{n} x USING ({context}) JOIN probabilities{n - 1} l ON {lower}"
         )
 
-    def list(self, n: int) -> Iterator[NGrams]:
-        """Yield the n-grams, sorted, with probabilities and backoff weights. Order n + 1 must be smoothed."""
+    def ngrams(self, n: int) -> Iterator[NGrams]:
+        """Yield sorted n-grams with probabilities and backoff weights. Order n + 1 must be smoothed."""
         backoff, join = "0", ""
         if n < self.order:
             # The logarithm is undefined if no mass remains for the lower order.
@@ -154,7 +154,7 @@ class KneserNey:
         self._run(f"DROP TABLE listed{n}")
 
     def number(self, n: int) -> int:
-        """Return the number of n-grams. Unigrams that did not occur are not counted."""
+        """Return the number of n-grams that occur in the text."""
         return int(self._row(f"SELECT count(*) FROM counts{n}")[0])
 
     def _row(self, query: str) -> tuple[int, ...]:
@@ -172,7 +172,7 @@ def _columns(n: int) -> str:
 
 
 _WORDS_PER_READ = 1 << 20
-"""Number of word numbers read at once. It exceeds the number of words of the longest line."""
+"""Number of word numbers read at once. It exceeds the words of the longest line, so every block contains an END."""
 _BEGINNING_BYTES = 1 << 16
 """Number of bytes that are kept from the beginning of a text."""
 
@@ -182,10 +182,11 @@ OpenWriter = Callable[[Vocabulary, list[int]], "ArpaWriter | BinaryWriter"]
 
 
 class Report(NamedTuple):
-    """Statistics of an estimated model.
+    """Statistics of an estimated model and its text.
 
-    Sentences and words of the text, n-grams by order, words that are <unk>, the orders whose discounts could not be
-    estimated, and in `beginning` the first lines of a text that was read as tokens.
+    `ngrams` contains the number of n-grams of each order. `unknown` is the number of words that became <unk>.
+    `without_discounts` contains the orders for which the text was too small to estimate discounts. `beginning` contains
+    the first lines of a text that was read as tokens.
     """
 
     sentences: int
@@ -197,7 +198,7 @@ class Report(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """Numbered text: file of word numbers, vocabulary, word frequencies, first lines."""
+    """Text as a file of word numbers, with its vocabulary, word frequencies and first lines."""
 
     path: Path
     vocabulary: Vocabulary
@@ -213,18 +214,18 @@ def estimate(
     bar: Progress,
     side: TextSide = TOKENS,
 ) -> Report:
-    """Estimate a model from files with one sentence a line, and pass it to writers. Empty lines are skipped.
+    """Estimate a model from files with one sentence per line. Empty lines are skipped.
 
-    `side` tokenizes sentences that are not tokens. `folder` is the parent of the temporary folder. Raises `InputError`
-    if a text cannot be read or has no sentence, `ExportError` if the disk or the memory limit is too small.
+    `side` tokenizes the sentences. `folder` is the parent of the temporary folder. Raises `InputError` if a text cannot
+    be read or has no sentence, and `ExportError` if the disk or the memory limit is too small.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
-            text = _read(texts, Path(scratch), bar, side)
-            vocabulary, renumbered = _limited(text, options)
+            text = _read_text(texts, Path(scratch), bar, side)
+            vocabulary, renumbered = _limit_vocabulary(text, options)
             with _database(Path(scratch), options.memory) as connection:
                 model = KneserNey(connection, options.order)
-                for numbers in _pieces(text.path, renumbered):
+                for numbers in _sentence_blocks(text.path, renumbered):
                     model.add(ngrams_at(numbers, options.order))
                 text.path.unlink()
                 counts, without = _write_model(model, vocabulary, writers, bar)
@@ -236,17 +237,19 @@ def estimate(
     return Report(sentences, words, counts, unknown, without, text.beginning)
 
 
-def _read(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide) -> _Text:
+def _read_text(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide) -> _Text:
     vocabulary, occurrences = GrowingVocabulary(), np.zeros(len(SPECIAL), np.int64)
     beginning: list[str] = []
     numbers = np.empty(_WORDS_PER_READ, np.int32)
     with (folder / "words").open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
-                source = TextCursor(lines, bar, _tokenized(side, lines) if side.changes else _seen(lines, beginning))
+                source = TextCursor(
+                    lines, bar, _tokenized(side, lines) if side.changes else _keep_beginning(lines, beginning)
+                )
                 has_more = True
                 while has_more:
-                    has_more = _number(source, vocabulary, numbers)
+                    has_more = _number_words(source, vocabulary, numbers)
                     part = numbers[: source.cursor[ROWS]]
                     part.tofile(file)
                     before, occurrences = occurrences, np.bincount(part, minlength=len(occurrences))
@@ -259,17 +262,16 @@ def _read(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide) -> 
 
 
 def _tokenized(side: TextSide, file: LineFile) -> Iterator[bytes]:
-    """Yield blocks of tokenized lines of a file. Raises `InputError` if a line is too long."""
     number = 0
     for chunk in file.chunks():
         for line in chunk:
             number += 1
             if len(line) > MAX_LINE_BYTES:
-                raise InputError(f"{file.name}, line {number}: exceeds {MAX_LINE_BYTES:,} bytes")
+                raise InputError(f"{file.name}, line {number}: the line exceeds {MAX_LINE_BYTES:,} bytes")
         yield b"".join([side.tokens_of_bytes(line) + b"\n" for line in chunk])
 
 
-def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
+def _keep_beginning(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
     first = b""
     for block in file.text_blocks():
         if not beginning and len(first) < _BEGINNING_BYTES:
@@ -278,7 +280,7 @@ def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
     beginning += first.decode(errors="replace").split("\n")[: None if len(first) < _BEGINNING_BYTES else -1]
 
 
-def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:
+def _number_words(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:
     while True:
         before = int(source.cursor[AT])
         outcome = read_words(source.text, source.cursor, vocabulary.arrays, vocabulary.size, numbers)
@@ -301,12 +303,12 @@ def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[
             return False
 
 
-def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArray[np.int32]]:
+def _limit_vocabulary(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArray[np.int32]]:
     """Return the limited vocabulary, and the new number of each word, int32[V]."""
     is_kept = text.occurrences >= options.min_word_count
     is_kept[: len(SPECIAL)] = False
     if options.max_words is not None:
-        # Keep the most frequent words, and in a tie the ones seen first.
+        # A stable sort keeps the earlier of two equally frequent words.
         frequent = np.argsort(-text.occurrences[is_kept], kind="stable")
         is_kept[np.flatnonzero(is_kept)[frequent[options.max_words :]]] = False
     vocabulary = GrowingVocabulary()
@@ -317,7 +319,7 @@ def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArr
     return vocabulary.finish(), renumbered
 
 
-def _pieces(path: Path, renumbered: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
+def _sentence_blocks(path: Path, renumbered: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
     remainder = np.zeros(0, np.int32)
     with path.open("rb") as file:
         while len(numbers := np.fromfile(file, np.int32, _WORDS_PER_READ)):
@@ -355,7 +357,7 @@ def _write_model(
     open_writers: Sequence[OpenWriter],
     bar: Progress,
 ) -> tuple[list[int], list[int]]:
-    """Count, smooth and write all orders. Returns n-grams by order, and the orders without estimated discounts."""
+    """Count, smooth and write all orders. Returns n-grams by order, and orders with fallback discounts."""
     top = model.order
     for n in model.count():
         bar.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
@@ -368,9 +370,9 @@ def _write_model(
             without.append(n)
         model.smooth(n, len(vocabulary), discounts)
         bar.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
-        # Backoff weights of an order are computed with the next order.
+        # Write an order only after the next order is smoothed, because backoff weights depend on the next order.
         for context_length in range(max(n - 1, 1), n + (n == top)):
-            for ngrams in model.list(context_length):
+            for ngrams in model.ngrams(context_length):
                 for writer in writers:
                     writer.add(*ngrams)
     for writer in writers:
@@ -392,8 +394,8 @@ class BinaryWriter:
             self._log10[words[:, 0]] = log10
             self._backoff[words[:, 0]] = backoff
             return
-        twice = self._builder.add(words, log10, backoff)
-        assert twice is None
+        duplicate = self._builder.add(words, log10, backoff)
+        assert duplicate is None
 
     def finish(self) -> None:
         """Pass the complete model to the callback."""
@@ -401,5 +403,4 @@ class BinaryWriter:
 
     @cached_property
     def _builder(self) -> ModelBuilder:
-        """Builder, which is made when all unigrams are known."""
         return ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])

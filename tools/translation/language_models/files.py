@@ -1,7 +1,4 @@
-"""Language model files: loading in any format, conversion and estimation. Suffixes determine the output format.
-
-The binary format stores the model's arrays as the kernels use them, and is memory-mapped.
-"""
+"""Language model files in the binary or ARPA format. Suffixes determine the format of outputs."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -28,22 +25,22 @@ _TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
 
 
 def open_language_model(path: str, bar: Progress) -> NamedModel:
-    """Return the model of a binary or ARPA file (gzip, zstd; `-`: standard input). Raises `InputError`."""
+    """Open a binary or ARPA model, compressed or not. `-` is standard input. Raises `InputError`."""
     if path == STANDARD_INPUT or not has_kind(path, _KIND):
         return read_arpa(path, bar)
     values, arrays = read_arrays(path, _KIND, _VERSION)
     if any(arrays[name].dtype != dtype for name, dtype in _TYPES.items()):
-        raise InputError(f"{path}: created by another version of hierogram: create it again")
+        raise InputError(f"{path}: created by another version of hierogram: create the file again")
     unigrams, ngrams, states = (arrays[name] for name in _TYPES)
     model = LanguageModel(unigrams, ngrams, states, values["order"], values["begin"])
     return NamedModel(model, Vocabulary(*(arrays[name] for name in Vocabulary._fields)))
 
 
-def write_binary(path: Path, named: NamedModel) -> None:
+def write_binary(path: Path, named_model: NamedModel) -> None:
     """Write a model in the binary format. Raises `ExportError` if the file cannot be written."""
-    arrays: dict[str, NDArray[Any]] = {name: getattr(named.model, name) for name in _TYPES}
-    values = {"order": named.model.order, "begin": named.model.begin}
-    write_arrays(path, _KIND, _VERSION, values, arrays | named.vocabulary._asdict())
+    arrays: dict[str, NDArray[Any]] = {name: getattr(named_model.model, name) for name in _TYPES}
+    values = {"order": named_model.model.order, "begin": named_model.model.begin}
+    write_arrays(path, _KIND, _VERSION, values, arrays | named_model.vocabulary._asdict())
 
 
 _ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
@@ -51,11 +48,11 @@ _ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
 
 
 def convert(path: str, outputs: Sequence[Path], bar: Progress) -> NamedModel:
-    """Convert a language model to each output's format, which its suffix determines, and return it."""
-    named = open_language_model(path, bar)
+    """Convert a language model to the format of each output's suffix. Returns the model."""
+    named_model = open_language_model(path, bar)
     for output in outputs:
-        (write_arpa if output.name.endswith(_ARPA_ENDINGS) else write_binary)(output, named)
-    return named
+        (write_arpa if output.name.endswith(_ARPA_ENDINGS) else write_binary)(output, named_model)
+    return named_model
 
 
 def make(
@@ -65,7 +62,7 @@ def make(
     bar: Progress,
     side: TextSide = TOKENS,
 ) -> Report:
-    """Estimate a language model and write it to each output in the format of its suffix; see `estimate`."""
+    """Estimate a language model as in `estimate`, and write it to each output in the format of its suffix."""
     with ExitStack() as stack:
         writers: list[OpenWriter] = []
         for output in outputs:

@@ -1,7 +1,8 @@
 """Arrays in one file that is mapped into memory, so that a large file opens as fast as a small one.
 
-A file is a line with its kind, the length and check sum of a header (two uint32), a JSON header, and the arrays,
-little-endian, at multiples of 64 bytes. The header has their dtypes, shapes, offsets and check sums.
+A file consists of a line with its kind, the length and checksum of the header (two uint32), the header in JSON, and the
+arrays, little-endian, at multiples of 64 bytes. The header contains the dtypes, shapes, offsets and checksums of the
+arrays.
 """
 
 import json
@@ -29,7 +30,7 @@ def first_line(kind: str, version: int) -> bytes:
 
 
 def has_kind(path: str, kind: str) -> bool:
-    """Check if a file is of a kind, of any version; False if the file cannot be read."""
+    """Check if a file can be read and is of a kind, in any version."""
     start = first_line(kind, 0).rpartition(b" ")[0]
     try:
         with open(path, "rb") as file:
@@ -41,7 +42,7 @@ def has_kind(path: str, kind: str) -> bool:
 def write_arrays(
     path: Path, kind: str, version: int, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write a file, which appears whole or not at all. Raises `ExportError`."""
+    """Write values and arrays to a file, atomically. Raises `ExportError`."""
     places, at = [], 0
     for name, array in arrays.items():
         assert array.flags.c_contiguous
@@ -63,38 +64,38 @@ def write_arrays(
 
 
 def read_arrays(path: str, kind: str, version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the values and (copy-on-write) arrays of a file. Raises `InputError`."""
+    """Return the values and arrays of a file. The arrays are mapped copy-on-write. Raises `InputError`."""
     line = first_line(kind, version)
     try:
         with open(path, "rb") as file:
             if file.read(len(line)) != line:
-                raise InputError(f"{path}: this version of hierogram cannot read this {kind}: create it again")
+                raise InputError(f"{path}: this version of hierogram cannot read this {kind}: create the file again")
             sizes = file.read(2 * _SIZES.itemsize)
-            length, checked = np.frombuffer(sizes, _SIZES).tolist() if len(sizes) == 8 else (0, 0)
+            length, checksum = np.frombuffer(sizes, _SIZES).tolist() if len(sizes) == 8 else (0, 0)
             header = file.read(min(length, _MAX_HEADER))
-            if zlib.crc32(header) != checked or not header:
+            if zlib.crc32(header) != checksum or not header:
                 raise _damaged(path)
-            # A private mapping, because kernels are compiled for writable arrays.
+            # Map copy-on-write, because kernels are compiled for writable arrays.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except OSError as error:
         raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
     start = len(line + sizes + header)
     start += len(_padding(start))
-    found = json.loads(header)
+    parsed_header = json.loads(header)
     arrays: dict[str, NDArray[Any]] = {}
-    for name, description, shape, offset, checked in found["arrays"]:
+    for name, description, shape, offset, checksum in parsed_header["arrays"]:
         fields = description if isinstance(description, str) else list(map(tuple, description))
-        kind_of, items, at = np.dtype(fields, align=True), math.prod(shape), start + offset
-        end = at + items * kind_of.itemsize
+        dtype, items, at = np.dtype(fields, align=True), math.prod(shape), start + offset
+        end = at + items * dtype.itemsize
         with memoryview(content) as view:
-            if end > len(content) or zlib.crc32(view[at:end]) != checked:
+            if end > len(content) or zlib.crc32(view[at:end]) != checksum:
                 raise _damaged(path)
-        arrays[name] = np.frombuffer(content, kind_of, items, at).reshape(shape)
-    return found["values"], arrays
+        arrays[name] = np.frombuffer(content, dtype, items, at).reshape(shape)
+    return parsed_header["values"], arrays
 
 
 def _damaged(path: str) -> InputError:
-    return InputError(f"{path}: damaged or incomplete: create it again")
+    return InputError(f"{path}: damaged or incomplete: create the file again")
 
 
 def _padding(size: int) -> bytes:

@@ -8,7 +8,7 @@ from hierogram.storage.options import Option
 
 @dataclass(frozen=True, slots=True)
 class EstimationOptions:
-    """Options of estimating an n-gram model."""
+    """Options for estimating an n-gram model."""
 
     order: Annotated[int, Option("Order of the model: number of words of the longest n-grams.", min=1, max=15)] = 3
     max_words: Annotated[

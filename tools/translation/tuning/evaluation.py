@@ -1,7 +1,4 @@
-"""BLEU, chrF, TER and paired bootstrap tests of translations, computed by sacrebleu.
-
-Scores include sacrebleu's signatures, so that they can be reproduced.
-"""
+"""BLEU, chrF, TER and paired bootstrap tests of translations, computed by sacrebleu."""
 
 import os
 from collections.abc import Sequence
@@ -48,16 +45,11 @@ def evaluate(
     bar: Progress,
     resamples: int = _RESAMPLES,
 ) -> list[MetricScores]:
-    """Score translations, given as named lists of lines, and test each further translation against the first.
-
-    All text is compared in NFC. An empty reference line is ignored if another reference has text there. If all are
-    empty, the line has an empty reference. Raises `InputError` if the numbers of lines differ, and `UsageError` if
-    sacrebleu is not installed.
-    """
+    """Score translations, given as named lists of lines, and test all others against the first."""
     check_lines(translations, references)
     translations = [(name, [normalize("NFC", line) for line in texts]) for name, texts in translations]
     rows = zip(*(texts for _, texts in references), strict=True)
-    # The types of sacrebleu do not allow missing references.
+    # Use `Any`, because the types of sacrebleu do not allow missing references.
     streams: Any = [[*column] for column in zip(*map(_mask_missing, rows), strict=True)]
     try:
         from sacrebleu import BLEU, CHRF, TER
@@ -67,7 +59,7 @@ def evaluate(
     metrics: dict[str, Any] = {"bleu": partial(BLEU, tokenize=options.tokenizer, force=True), "chrf": CHRF, "ter": TER}
     systems: list[tuple[str, Sequence[str]]] = [(str(number), lines) for number, (_, lines) in enumerate(translations)]
     results = []
-    # sacrebleu reads its seed from the environment.
+    # Set the seed in the environment, because sacrebleu reads it only there.
     before = os.environ.get(_SEED)
     os.environ[_SEED] = str(_BOOTSTRAP_SEED)
     try:
@@ -93,7 +85,7 @@ def evaluate(
 
 
 def _mask_missing(row: Sequence[str]) -> list[str | None]:
-    """Return the references of a line in NFC, with None for references that sacrebleu must ignore."""
+    """Return the references of a line in NFC, with None for empty references that sacrebleu must ignore."""
     if not any(map(str.strip, row)):
         return [""] * len(row)
     return [normalize("NFC", line) if line.strip() else None for line in row]

@@ -8,7 +8,7 @@ from hierogram.storage.options import Option
 
 METRICS = {"bleu": "", "chrf": "", "ter": "lower is better"}
 TOKENIZERS = {
-    "none": "text that is tokenized already",
+    "none": "tokenized text",
     "13a": "default of sacrebleu",
     "intl": "",
     "char": "",
@@ -18,14 +18,15 @@ TOKENIZERS = {
 
 @dataclass(frozen=True, slots=True)
 class TuningOptions:
-    """Options of tuning weights [Hopkins & May 2011]."""
+    """Options for tuning weights [Hopkins & May 2011]."""
 
     iterations: Annotated[int, Option("Maximum number of rounds.", min=1)] = 15
     best: Annotated[int, Option("Candidates per sentence in each round.", min=2)] = 100
     length: Annotated[
         float,
         Option(
-            "Target ratio of translation length to reference length, for the weight of words; 0 disables the fit.",
+            "Ratio of translation length to reference length to which the weight of words is fitted. 0 disables the "
+            "fit.",
             min=0,
         ),
     ] = 1.0
@@ -41,7 +42,7 @@ class TuningOptions:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOptions:
-    """Options of comparing translations."""
+    """Options for comparing translations."""
 
     metrics: Annotated[tuple[str, ...], Option("Metrics, separated by commas.", values=METRICS)] = tuple(METRICS)
     tokenizer: Annotated[str, Option("Tokenization of BLEU.", values=TOKENIZERS)] = "13a"

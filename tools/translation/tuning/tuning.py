@@ -1,16 +1,16 @@
-"""Weight tuning: decode, pool the candidates, train, repeat, and return the weights with the best BLEU.
+"""Weight tuning: decode, pool candidates, train, repeat, and return the weights with the best BLEU.
 
 Training is pairwise ranking optimization [Hopkins & May 2011], which learns weights that rank better candidates above
 worse ones.
 
-Candidates are uninformative about weights far from those that produced them. So each step starts from the best weights
-so far, and may change the best pooled candidate of a limited share of the sentences. The share grows after each round
-that improves on all earlier ones, and shrinks after other rounds. After each training the weight of target words is
-fitted so that translations are as long as their references.
+Candidates are uninformative about weights that differ much from the weights that produced the candidates. So each step
+starts from the best weights so far, and may change the best pooled candidate of a limited share of the sentences. The
+share grows after each round that improves on all earlier rounds, and shrinks after other rounds. After each training
+the weight of target words is fitted so that translations are as long as their references.
 
 An n-best list does not show the bad translations that its weights avoid. So a round stops early if it loses much BLEU
 against the start, and training uses the candidates found until then. If rounds find few new candidates, the next round
-restarts from the first weights.
+restarts from the starting weights.
 
 At the end, the weights are multiplied by the factor with which the consensus of the candidates has the highest BLEU.
 """
@@ -46,7 +46,7 @@ class References:
             self._most |= _ngrams(reference)
 
     def statistics(self, words: Words) -> NDArray[np.float64]:
-        """Return a candidate's statistics."""
+        """Return a candidate's statistics for BLEU, float64[10]: matches and totals by order, and two lengths."""
         statistics = np.zeros(SIZE)
         for ngram, number in _ngrams(words).items():
             statistics[len(ngram) - 1] += min(number, self._most[ngram])
@@ -67,8 +67,8 @@ class Bleu(NamedTuple):
     ratio: float
 
 
-def bleu_of(statistics: NDArray[np.float64]) -> Bleu:
-    """Return BLEU from the summed statistics of all sentences [Papineni et al. 2002], without smoothing."""
+def corpus_bleu(statistics: NDArray[np.float64]) -> Bleu:
+    """Compute BLEU from the summed statistics of all sentences [Papineni et al. 2002], without smoothing."""
     matches, totals = statistics[:ORDER], statistics[ORDER:LENGTH]
     length, reference = statistics[LENGTH], statistics[REFERENCE]
     ratio = float(length / reference) if reference else 1.0
@@ -79,7 +79,7 @@ def bleu_of(statistics: NDArray[np.float64]) -> Bleu:
 
 
 def sentence_bleu(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return BLEU+1 (0 to 1) of candidates, from statistics float64[k, 10].
+    """Compute BLEU+1 (0 to 1) of candidates from statistics float64[k, 10].
 
     One is added to the counts of n-grams of two or more words [Lin & Och 2004], and to the reference length in the
     brevity penalty. Without the latter, tuning makes translations too short [Nakov, Guzmán & Vogel 2012].
@@ -112,7 +112,7 @@ def length_ratio(lists: Sequence[Ranked], change: float) -> float:
 
 
 def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
-    """Return the change of the weight of words for which the best candidates have the length `ratio`."""
+    """Return the change of the weight of words that gives the best candidates the length ratio `ratio`."""
     if length_ratio(lists, 0.0) == ratio:
         return 0.0
     low, high = -_MAX_CHANGE * largest, _MAX_CHANGE * largest
@@ -129,13 +129,13 @@ def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
 _REGULARIZATION = 1.0
 """Strength λ of L2 regularization, for features of unit variance and a loss summed over pairs."""
 DRAWN_PAIRS, KEPT_PAIRS = 5_000, 50
-"""Pairs of candidates drawn for each sentence, and the number of them kept [Hopkins & May 2011]."""
+"""Numbers of candidate pairs that are drawn and kept for each sentence [Hopkins & May 2011]."""
 MIN_GAP = 0.05
 """Minimum difference in sentence BLEU, 0 to 1, between the candidates of a pair."""
 
 
 def draw_pairs(random: np.random.Generator, scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sample pairs of better and worse candidates of one sentence by sentence BLEU, and keep the largest gaps."""
+    """Sample pairs of better and worse candidates by sentence BLEU, and keep the largest gaps."""
     first, second = random.integers(len(scores), size=(2, DRAWN_PAIRS))
     gaps = scores[first] - scores[second]
     far = np.flatnonzero(np.abs(gaps) >= MIN_GAP)
@@ -145,23 +145,18 @@ def draw_pairs(random: np.random.Generator, scores: NDArray[np.float64]) -> tupl
 
 
 def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """Return −Σ log P(the better candidate of a pair ranks higher) + ½ λ |w|², and its gradient float64[F].
+    """Return −Σ log P(the better candidate ranks higher) + ½ λ |w|², and its gradient float64[F].
 
-    `differences` float64[n, F]: features of the better minus the worse candidate, scaled to unit variance.
+    `differences` float64[n, F] are features of the better minus the worse candidate, scaled to unit variance.
     """
     margins = differences @ weights
-    # Probability that the worse candidate ranks higher.
-    wrong = 1 / (1 + np.exp(np.clip(margins, -500, 500)))
+    error_probability = 1 / (1 + np.exp(np.clip(margins, -500, 500)))
     value = np.logaddexp(0, -margins).sum() + _REGULARIZATION / 2 * (weights @ weights)
-    return float(value), _REGULARIZATION * weights - wrong @ differences
+    return float(value), _REGULARIZATION * weights - error_probability @ differences
 
 
 def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights of a logistic regression that ranks the better candidate of each pair higher.
-
-    `differences` float64[n, F]: features of the better minus the worse candidate. A feature that never differs gets
-    weight 0.
-    """
+    """Return weights that rank better candidates higher, and 0 for features that never differ."""
     from scipy.optimize import minimize
 
     scale = np.sqrt((differences**2).mean(axis=0))
@@ -173,11 +168,11 @@ def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 def rescale_weights(
     trained: NDArray[np.float64], last: NDArray[np.float64], differences: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the trained weights, scaled so that margins and size do not exceed the last weights' values.
+    """Return the trained weights, scaled down to the margins and size of the last weights.
 
     Margins are the root mean square of w · x over the pairs x, `differences` float64[n, F]. Size is the sum of absolute
-    weights: a feature that hardly varies in the pairs may get a huge weight, although it varies in other translations.
-    A feature that was not trained (0) keeps its last weight.
+    weights. It is limited because a feature that hardly varies in the pairs may get a huge weight, although it varies
+    in other translations. A feature that was not trained (0) keeps its last weight.
     """
     is_trained = trained != 0
     new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
@@ -193,18 +188,19 @@ _MIN_CHANGE = 0.01
 _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 """Interpolation shares of the trained weights that are tried."""
 _MAX_STARTS = 3
-"""Maximum number of starts from the first weights. Tuning restarts if rounds find few new candidates."""
+"""Maximum number of starts from the starting weights. Tuning restarts if rounds find few new candidates."""
 _MAX_CHANGED_SHARE = 0.25
 """Maximum share of sentences whose translation the first step may change."""
-_WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
+_GROWTH, _SHRINKAGE, _MIN_CHANGED_SHARE = 1.5, 0.5, 0.02
+"""Factors of this share after a round with and without improvement, and its minimum."""
 _MAX_LOST = 2.0
-"""Maximum loss of BLEU points in a round against the start. With more, the round stops."""
+"""Maximum loss of BLEU points in a round against the start. A round with a larger loss stops."""
 _MIN_NEW_CANDIDATES = 0.5
-"""Minimum number of new candidates per sentence of a round without improvement. With fewer, tuning restarts."""
+"""Tuning restarts after a round without improvement that has fewer new candidates per sentence."""
 _STEP_HALVINGS = 6
 """Maximum number of times that a step is halved before it is skipped."""
 _SCALES = (1.0, 0.5, 2.0, 4.0, 8.0, 16.0)
-"""Factors of the tuned weights that are tried; the first one with the highest BLEU wins."""
+"""Factors of the tuned weights that are tried. The first factor with the highest BLEU is used."""
 
 
 class KBest(NamedTuple):
@@ -230,7 +226,7 @@ class Iteration:
 
 
 class Tuned(NamedTuple):
-    """Best weights, multiplied by `scale`; all rounds in order; index of the best round (0: the start)."""
+    """Best weights, multiplied by `scale`, all rounds, and the index of the best round (0 is the start)."""
 
     weights: NDArray[np.float64]
     scale: float
@@ -246,26 +242,25 @@ class _Pool:
         self.features: list[NDArray[np.float64]] = []
         self.statistics: list[NDArray[np.float64]] = []
         self._known: set[tuple[Words, bytes]] = set()
-        self.of = cache(references.statistics)
+        self.statistics_of = cache(references.statistics)
 
     def add(self, candidates: KBest) -> int:
         before = len(self._known)
         for words, features in zip(candidates.words, candidates.features, strict=True):
-            # Round, because sums in another order differ in their last digits.
+            # Round features, because sums in another order differ in their last digits.
             key = (words, np.round(features, 6).tobytes())
             if key not in self._known:
                 self._known.add(key)
                 self.words.append(words)
                 self.features.append(features)
-                self.statistics.append(self.of(words))
+                self.statistics.append(self.statistics_of(words))
         return len(self._known) - before
 
     def consensus_statistics(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the statistics of the consensus candidate for each scale of the weights, float64[scale, 10]."""
         if not self.words:
-            return np.tile(self.of(()), (len(_SCALES), 1))
+            return np.tile(self.statistics_of(()), (len(_SCALES), 1))
         scores = np.array(self.features) @ weights
-        # Only the likeliest derivation of each text.
         likeliest = {self.words[k]: k for k in np.argsort(scores, kind="stable").tolist()}
         kept = sorted(likeliest.values(), key=scores.__getitem__, reverse=True)[:CANDIDATES]
         similarity = pairwise_chrf([self.words[k] for k in kept])
@@ -289,16 +284,16 @@ class _CandidateLists:
         return np.array([int(np.argmax(features @ weights)) for features, _ in self._lists], np.int64)
 
     def quality(self, first: NDArray[np.int64], length: float) -> tuple[float, float]:
-        """Return length-adjusted BLEU and mean sentence BLEU of the candidates `first`. BLEU may be 0."""
+        """Return length-adjusted BLEU, and mean sentence BLEU for ties, of the candidates `first`."""
         rows = np.array([statistics[k] for k, (_, statistics) in zip(first, self._lists, strict=True)])
-        return length_adjusted(bleu_of(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
+        return length_adjusted(corpus_bleu(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
 
     def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
         return [(features @ weights, columns[:, LENGTH], columns[:, REFERENCE]) for features, columns in self._lists]
 
 
 def length_adjusted(bleu: Bleu, length: float) -> float:
-    """Return BLEU, reduced by the deviation of the length ratio from `length` (0: not reduced)."""
+    """Return BLEU, reduced if the length ratio differs from `length`, unless `length` is 0."""
     if not length or not bleu.ratio:
         return bleu.score
     return bleu.score * min(bleu.ratio / length, length / bleu.ratio)
@@ -308,18 +303,17 @@ def step(
     lists: _CandidateLists,
     best: NDArray[np.float64],
     trained: NDArray[np.float64],
-    trusted: float,
+    max_changed: float,
     options: TuningOptions,
     words: int | None,
 ) -> NDArray[np.float64]:
     """Return the next weights float64[F], between the best weights so far and the trained weights.
 
-    The interpolation share with the best BLEU of the pooled candidates is chosen. A step that changes the best
-    candidate of more than `trusted` (0 to 1) of the sentences is halved until it does not. Then the weight of `words`
-    is fitted.
+    The interpolation share with the best BLEU of the pooled candidates is chosen. A step is halved while it changes the
+    best candidate of a larger share of the sentences than `max_changed`. Then the weight of `words` is fitted.
 
     If no step changes a candidate, which happens with few sentences, decoding would repeat itself. Then the longer step
-    that changes fewest sentences is taken, if its best candidates are better.
+    that changes fewest sentences is chosen, if its best candidates are better.
     """
     before = lists.first(best)
     length = options.length if words is not None else 0.0
@@ -329,7 +323,7 @@ def step(
         for halved in range(_STEP_HALVINGS + 1):
             weights = best + share / 2**halved * (trained - best)
             changed = float((lists.first(weights) != before).mean())
-            if changed > trusted:
+            if changed > max_changed:
                 if changed < fewest:
                     longer, fewest = weights, changed
                 continue
@@ -343,25 +337,22 @@ def step(
     return chosen
 
 
-def _decoded(
+def _decode_round(
     decode: Decode, weights: NDArray[np.float64], pools: Sequence[_Pool], start: NDArray[np.float64] | None
 ) -> tuple[Iteration, NDArray[np.float64]]:
-    """Decode with `weights` and add candidates to the pools. Returns the round and its statistics float64[s, 10].
-
-    `start` are the statistics of the first round.
-    """
+    """Decode a round and pool its candidates. Returns the round and its statistics, float64[s, 10]."""
     total = np.zeros(SIZE) if start is None else start.sum(axis=0)
-    min_score = bleu_of(total).score - _MAX_LOST
+    min_score = corpus_bleu(total).score - _MAX_LOST
     rows: list[NDArray[np.float64]] = []
     new = 0
     for pool, candidates in zip(pools, decode(weights), strict=True):
-        row = pool.of(candidates.words[0] if candidates.words else ())
+        row = pool.statistics_of(candidates.words[0] if candidates.words else ())
         total += row if start is None else row - start[len(rows)]
         rows.append(row)
         new += pool.add(candidates)
-        if start is not None and bleu_of(total).score < min_score:
+        if start is not None and corpus_bleu(total).score < min_score:
             break
-    return Iteration(weights, bleu_of(total), new, len(rows)), np.array(rows)
+    return Iteration(weights, corpus_bleu(total), new, len(rows)), np.array(rows)
 
 
 def tune(
@@ -371,34 +362,32 @@ def tune(
     options: TuningOptions,
     words: int | None = None,
 ) -> Tuned:
-    """Tune weights float64[F], starting from `weights`, to BLEU against one or more references of each sentence.
+    """Tune weights float64[F] to BLEU, starting from `weights`. Results are deterministic.
 
-    The weight of the feature with index `words` (None: no such feature) is fitted to the length of the references after
-    each training, if the options require it.
-
-    Results are deterministic. Tuning ends early if a round has no new candidate and weights hardly change, or if no two
-    candidates differ enough.
+    The weight of the feature `words`, if any, is fitted to the length of the references after each training. Tuning
+    ends early if a round has no new candidate and weights hardly change, or if no two candidates differ enough.
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
-    # Best round since the last start.
+    # Index of the best round since the last start.
     best = 0
     starts = 1
     length = options.length if words is not None else 0.0
-    trusted = _MAX_CHANGED_SHARE
-    of_start: NDArray[np.float64] | None = None
+    max_changed = _MAX_CHANGED_SHARE
+    start_rows: NDArray[np.float64] | None = None
     while True:
-        made, rows = _decoded(decode, weights, pools, of_start)
-        of_start = rows if of_start is None else of_start
-        history.append(made)
+        iteration, rows = _decode_round(decode, weights, pools, start_rows)
+        start_rows = rows if start_rows is None else start_rows
+        history.append(iteration)
         number = len(history)
         if number > 1:
-            better = length_adjusted(made.bleu, length) > length_adjusted(history[best].bleu, length)
-            trusted = min(1.0, trusted * _WIDER) if better else max(_NARROWEST, trusted * _NARROWER)
+            better = length_adjusted(iteration.bleu, length) > length_adjusted(history[best].bleu, length)
+            max_changed *= _GROWTH if better else _SHRINKAGE
+            max_changed = min(1.0, max(_MIN_CHANGED_SHARE, max_changed))
             best = number - 1 if better else best
-            if not better and made.new < _MIN_NEW_CANDIDATES * len(pools) and starts < _MAX_STARTS:
+            if not better and iteration.new < _MIN_NEW_CANDIDATES * len(pools) and starts < _MAX_STARTS:
                 starts += 1
-                best, trusted = 0, _MAX_CHANGED_SHARE
+                best, max_changed = 0, _MAX_CHANGED_SHARE
         if number > options.iterations:
             break
         pool_differences = [
@@ -411,14 +400,14 @@ def tune(
         differences = np.concatenate(pool_differences)
         start = history[best].weights
         trained = rescale_weights(train(differences), start, differences)
-        last, weights = weights, step(_CandidateLists(pools), start, trained, trusted, options, words)
+        last, weights = weights, step(_CandidateLists(pools), start, trained, max_changed, options, words)
         # Ignore weights that are not trained.
         changed = weights != last
         settled = np.abs(weights - last).max() < _MIN_CHANGE * np.abs(weights[changed]).max() if changed.any() else True
-        if not made.new and settled and starts == _MAX_STARTS:
+        if not iteration.new and settled and starts == _MAX_STARTS:
             break
     best = max(range(len(history)), key=lambda number: history[number].bleu.score)
     weights = history[best].weights
     totals = sum((pool.consensus_statistics(weights) for pool in pools), np.zeros((len(_SCALES), SIZE)))
-    scale = _SCALES[int(np.argmax([bleu_of(row).score for row in totals]))]
+    scale = _SCALES[int(np.argmax([corpus_bleu(row).score for row in totals]))]
     return Tuned(weights * scale, scale, history, best)

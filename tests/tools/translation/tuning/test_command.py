@@ -17,7 +17,7 @@ from hierogram.daemon.exports.format import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import Progress
 from hierogram.storage.records.parts import join_parts
 from hierogram.tools.translation.grammars import read_weights
-from hierogram.tools.translation.tuning_runs import MAX_SHARE, held_out
+from hierogram.tools.translation.tuning_runs import PAIRS_PER_HELD_OUT, held_out
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "tuning.md").read_text(encoding="utf-8")
 
@@ -139,7 +139,7 @@ def test_pairs_of_the_store_are_held_out_for_tuning(hierogram: Run, tmp_path: Pa
         assert ran.code == 0, ran.err
         assert store.status() == before
         rounds = json.loads(ran.out)["rounds"]
-        assert {one["sentences"] for one in rounds} == {len(VERSES) // MAX_SHARE}
+        assert {one["sentences"] for one in rounds} == {len(VERSES) // PAIRS_PER_HELD_OUT}
         weights = tomllib.loads((tmp_path / "weights.toml").read_text())
         assert weights["tuning"]["sentences"] == "8 pairs of the store"
         assert "lm" not in weights["tuning"]

@@ -15,7 +15,7 @@ from hierogram.tools.translation.tuning.tuning import (
     References,
     _CandidateLists,
     _Pool,
-    bleu_of,
+    corpus_bleu,
     draw_pairs,
     fit_length,
     length_ratio,
@@ -100,8 +100,8 @@ def test_bleu_of_a_text_equals_sacrebleu() -> None:
         streams = [[" ".join(part[k]) for part in sources] for k in range(references)]
         metric = BLEU(tokenize="none", smooth_method="none", force=True)
         expected = metric.corpus_score([" ".join(candidate) for candidate in words], streams)
-        assert bleu_of(total).score == pytest.approx(expected.score)
-        assert bleu_of(total).ratio == pytest.approx(expected.sys_len / expected.ref_len)
+        assert corpus_bleu(total).score == pytest.approx(expected.score)
+        assert corpus_bleu(total).ratio == pytest.approx(expected.sys_len / expected.ref_len)
 
 
 def test_bleu_of_a_sentence_follows_its_definition() -> None:
@@ -120,7 +120,7 @@ def test_bleu_of_a_sentence_follows_its_definition() -> None:
 def test_short_translations_lose_more_than_in_bleu() -> None:
     references = References([tuple("abcdefgh")])
     short, whole = (references.statistics(tuple(text)) for text in ("abcdefg", "abcdefgx"))
-    unsmoothed = bleu_of(short).score / bleu_of(whole).score
+    unsmoothed = corpus_bleu(short).score / corpus_bleu(whole).score
     found = sentence_bleu(np.array([short, whole]))
     assert found[0] / found[1] < unsmoothed
     assert found[0] < found[1]
@@ -178,7 +178,7 @@ def test_the_gradient_equals_numerical_differences_of_the_loss() -> None:
     assert np.isfinite(gradient).all()
 
 
-def test_a_step_changes_no_more_sentences_than_are_trusted() -> None:
+def test_a_step_changes_no_more_sentences_than_are_allowed() -> None:
     random = np.random.default_rng(6)
     pools = []
     for k in range(60):
@@ -190,10 +190,10 @@ def test_a_step_changes_no_more_sentences_than_are_trusted() -> None:
     lists = _CandidateLists(pools)
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     shares = []
-    for trusted in (0.05, 0.2, 0.5, 1.0):
-        weights = step(lists, best, trained, trusted, TuningOptions(), None)
+    for max_changed in (0.05, 0.2, 0.5, 1.0):
+        weights = step(lists, best, trained, max_changed, TuningOptions(), None)
         shares.append(float((lists.first(weights) != lists.first(best)).mean()))
-        assert 0 < shares[-1] <= trusted
+        assert 0 < shares[-1] <= max_changed
     assert shares == sorted(shares)
     assert shares[-1] > 0.7
 
@@ -278,9 +278,9 @@ def test_it_starts_again_if_rounds_find_little(starts: int, monkeypatch: pytest.
     decode = ListDecoder(PLANTED, sentences=20, candidates=40, seed=2, noise=0.3)
     begun = []
 
-    def noted(lists, best, trained, trusted, options, words):
-        begun.append((best, trusted))
-        return step(lists, best, trained, trusted, options, words)
+    def noted(lists, best, trained, max_changed, options, words):
+        begun.append((best, max_changed))
+        return step(lists, best, trained, max_changed, options, words)
 
     monkeypatch.setattr("hierogram.tools.translation.tuning.tuning.step", noted)
     monkeypatch.setattr(tuning, "DRAWN_PAIRS", 500)
@@ -288,7 +288,7 @@ def test_it_starts_again_if_rounds_find_little(starts: int, monkeypatch: pytest.
     first = np.array([0.0, 1.0, 0.0, 1.0, 0.1])
     options = TuningOptions(iterations=30)
     tuned = tune(decode, decode.references, first, options)
-    assert sum(best is first and trusted == begun[0][1] for best, trusted in begun) == starts
+    assert sum(best is first and max_changed == begun[0][1] for best, max_changed in begun) == starts
     # Candidates of an earlier start are kept.
     scores = [iteration.bleu.score for iteration in tuned.history]
     assert scores[tuned.best] == max(scores)
