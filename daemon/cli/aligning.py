@@ -58,7 +58,7 @@ def align(
     from hierogram.daemon.library.aligning import align as align_texts
     from hierogram.daemon.library.aligning import resolve_text_pipeline
     from hierogram.daemon.library.store import open
-    from hierogram.daemon.text.burrito import burrito, common_verses, read_token_text
+    from hierogram.daemon.text.burrito import common_verses, make_burrito, read_token_text
     from hierogram.daemon.text.lines import write_lines
     from hierogram.daemon.text.reading import read_pairs
     from hierogram.daemon.text.texts import two_languages
@@ -95,7 +95,7 @@ def align(
             print_note(f"pair {pair + 1:,}: not aligned: {words:,} words, the limit is {MAX_WORDS:,}")
         if texts_of_tokens is not None:
             links = ({(i, j): p for i, j, p in pair} for pair in aligned)
-            document = burrito(*texts_of_tokens, dict(zip(verses, links, strict=True)), "hierogram")
+            document = make_burrito(*texts_of_tokens, dict(zip(verses, links, strict=True)), "hierogram")
             write_lines(Path(output), [json.dumps(document, ensure_ascii=False)])
         elif output == STANDARD_OUTPUT:
             sys.stdout.writelines(line + "\n" for line in aligned.lines(score))

@@ -48,10 +48,10 @@ def align(
         map(side.tokens, open_sentences(lines)) for side, lines in ((texts.source, source), (texts.target, target))
     ]
     # With word parts, keep the lines in lists, because `to_words` reads them again.
-    source_lines, target_lines = [list(side) for side in sides] if texts.merges else sides
+    source_lines, target_lines = [list(side) for side in sides] if texts.word_parts else sides
     read_prior = None if priors is None else partial(_load_counts, priors.store)
     aligned = align(source_lines, target_lines, resolve_options(AlignOptions, options, overrides), progress, read_prior)
-    return aligned.to_words(source_lines, target_lines) if texts.merges else aligned
+    return aligned.to_words(source_lines, target_lines) if texts.word_parts else aligned
 
 
 def resolve_text_pipeline(
@@ -61,7 +61,7 @@ def resolve_text_pipeline(
     if tokenized and tokenize is not None:
         raise UsageError("--tokenize and --tokenized are mutually exclusive")
     pipeline = make_pipeline({} if store is None else store.settings(), tokenize=tokenize)
-    return pipeline.of_words() if tokenized else pipeline
+    return pipeline.for_tokenized() if tokenized else pipeline
 
 
 def open_sentences(lines: PathLike | Iterable[str]) -> Iterable[str]:

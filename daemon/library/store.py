@@ -23,7 +23,7 @@ from hierogram.daemon.library.options import (
 from hierogram.daemon.progress import Phases, Steps
 from hierogram.daemon.shared_options import DictionaryOptions
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
-from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs, known_links
+from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs, convert_corrections
 from hierogram.daemon.text.rejections import RejectionError
 from hierogram.daemon.text.texts import TextPipeline, TextSide, check_settings, make_pipeline
 from hierogram.samplers.exceptions import RuleNotationError
@@ -429,7 +429,7 @@ class GrammarStore:
             word_lists = [" ".join(map(side.tokens, words)).split(" ") for side in sides] if words else [[]]
             with suppress(RuleNotationError):
                 split_source, split_target = (
-                    text if text is None else side.typed(text)
+                    text if text is None else side.convert_rule_side(text)
                     for side, text in zip(sides, (source, target), strict=True)
                 )
                 queries += [(split_source, split_target, split_words) for split_words in word_lists]
@@ -496,7 +496,9 @@ class GrammarStore:
         token_links: dict[int, KnownLinks] = {}
         for row in self.store.pairs_by_id(list(links)):
             try:
-                token_links[row.id] = view.pair(row.source, row.target).to_token_links(known_links(links[row.id]))
+                token_links[row.id] = view.pair(row.source, row.target).to_token_links(
+                    convert_corrections(links[row.id])
+                )
             except (ValueError, RejectionError) as error:
                 raise InputError(f"pair {row.id}: {error}; nothing was stored") from error
         if missing := [pair for pair in links if pair not in token_links]:
@@ -652,7 +654,7 @@ class GrammarStore:
 
 def _query_tokenizers(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]:
     if settings.word_parts:
-        words = TextPipeline(merges=settings.word_parts)
+        words = TextPipeline(word_parts=settings.word_parts)
         yield words.source, words.target
     # Ignore a missing tokenizer package, which a machine that only reads the store may not have.
     with suppress(UsageError):

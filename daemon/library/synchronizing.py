@@ -9,7 +9,7 @@ from hierogram.daemon.text.formats import OBJECTS
 from hierogram.daemon.text.ingest import IngestReport, check_input_kind, ingest
 from hierogram.daemon.text.lines import open_lines
 from hierogram.daemon.text.texts import Languages, make_pipeline
-from hierogram.daemon.text.translation_memories import memory_fields
+from hierogram.daemon.text.translation_memories import tmx_fields
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.browsing.details import iterate_pairs
@@ -48,7 +48,7 @@ def synchronize(
     rejected_positions: list[int] = []
     position = count()
     with open_lines(path) as file:
-        chunks = list(memory_fields(file.blocks(), file.name, texts.languages, ids=True))
+        chunks = list(tmx_fields(file.blocks(), file.name, texts.languages, ids=True))
     for fields in chunks:
         for source, target, name in zip(fields.sources, fields.targets, fields.ids, strict=True):
             number = next(position)

@@ -1,4 +1,4 @@
-"""Bible alignments in Scripture Burrito format: JSON links between token numbers, and token tables for the texts.
+"""Bible alignments in Scripture Burrito format: links between token numbers in JSON, and token tables.
 
 A text is a tab-separated file with a header: `id`, `text`, and optionally `source_verse` and `exclude`. The first eight
 digits of a token's number are book, chapter and verse. In source texts, a letter precedes the number.
@@ -19,16 +19,16 @@ from hierogram.samplers.grammar.known_links import Link
 
 BURRITO = "burrito"
 ROLES = ("source", "target")
-_CONFORMS = "0.3"
+_FORMAT_VERSION = "0.3"
 _VERSE_DIGITS = 8
 _WORD_DIGITS = 11
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_NUMBER = re.compile(r"[a-z]?[0-9]{8,13}")
+_TOKEN_NUMBER = re.compile(r"[a-z]?[0-9]{8,13}")
 
 
 @dataclass(frozen=True)
 class TokenText:
-    """Text by verse: token numbers, token texts, and the place (verse, position in it) of each token by number."""
+    """Text of one side by verse. `places` maps token numbers to a verse and a position in the verse."""
 
     name: str
     numbers: dict[str, list[str]]
@@ -36,7 +36,7 @@ class TokenText:
     places: dict[str, tuple[str, int]]
 
     def place(self, number: str) -> tuple[str, int] | None:
-        """Return the place of a token, given its number or the number of a part; None if it is excluded."""
+        """Return the place of a token, given its number or the number of a part. None for excluded tokens."""
         place = self.places.get(number)
         return self.places.get(number[:_WORD_DIGITS]) if place is None and len(number) > _WORD_DIGITS else place
 
@@ -57,7 +57,7 @@ def read_token_text(path: str) -> TokenText:
     places: dict[str, tuple[str, int]] = {}
     for line, row in enumerate(lines[1:], 2):
         cells = row.split("\t")
-        if len(cells) < len(columns) or not _NUMBER.fullmatch(cells[columns["id"]]):
+        if len(cells) < len(columns) or not _TOKEN_NUMBER.fullmatch(cells[columns["id"]]):
             raise InputError(f"{name}, line {line}: fewer columns than the header, or an invalid token id")
         if exclude is not None and cells[exclude] == "y":
             continue
@@ -70,7 +70,7 @@ def read_token_text(path: str) -> TokenText:
 
 
 def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set[Link]]:
-    """Read the links within each verse. A record links all its tokens to each other. Raises `InputError`."""
+    """Read links by verse. A record links all its source and target tokens. Raises `InputError`."""
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -88,7 +88,7 @@ def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set
 
 
 def burrito_pairs(alignment: str, source: str, target: str) -> Iterator[dict[str, object]]:
-    """Yield the common verses as sentence pairs with links; the id is the verse number. Raises `InputError`."""
+    """Yield the common verses as sentence pairs with links. The verse is the id. Raises `InputError`."""
     texts = read_token_text(source), read_token_text(target)
     links = read_links(alignment, *texts)
     for verse in common_verses(*texts):
@@ -101,10 +101,10 @@ def common_verses(source: TokenText, target: TokenText) -> list[str]:
     return sorted(source.tokens.keys() & target.tokens.keys())
 
 
-def burrito(
+def make_burrito(
     source: TokenText, target: TokenText, links: Mapping[str, Mapping[Link, float]], creator: str
 ) -> dict[str, Any]:
-    """Return an alignment from the probabilities of each verse's links: a record for each group of linked words."""
+    """Return an alignment, given link probabilities by verse. Connected links form a record."""
     records = []
     for verse in common_verses(source, target):
         verse_links = links.get(verse, {})
@@ -124,7 +124,7 @@ def burrito(
             )
     return {
         "documents": [{"docid": source.name, "scheme": "BCVWP"}, {"docid": target.name, "scheme": "BCVW"}],
-        "meta": {"conformsTo": _CONFORMS, "creator": creator},
+        "meta": {"conformsTo": _FORMAT_VERSION, "creator": creator},
         "roles": list(ROLES),
         "type": "translation",
         "records": records,

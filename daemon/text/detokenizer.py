@@ -1,8 +1,8 @@
-"""Detokenizer for every script: decides on the space between the tokens of a sentence.
+"""Detokenizer for every script: restores the spaces between the tokens of a sentence.
 
 The Unicode line-breaking class of a sign determines whether it attaches to the word before it, to the word after it, or
-to neither: a line cannot begin with a sign that belongs to the word before it. Quotation marks are paired, straight
-ones by position. The orthography of a corpus takes precedence.
+to neither: a line cannot begin with a sign that belongs to the word before it. Quotation marks are paired. Straight
+quotation marks are paired by position. A learned orthography takes precedence over these rules.
 """
 
 import unicodedata
@@ -13,7 +13,7 @@ from itertools import pairwise
 import regex
 
 from hierogram.daemon.text.orthography import Boundary, Orthography
-from hierogram.daemon.text.tokenizer import SHORT_OF_LETTERS, SPACE, ZERO_WIDTH_SPACE, Apostrophe, Spacing, spacing
+from hierogram.daemon.text.tokenizer import SHORTENED_WORDS, SPACE, ZERO_WIDTH_SPACE, Apostrophe, Spacing, spacing
 
 NO_BREAK = "\u00a0"
 
@@ -24,12 +24,12 @@ _CLOSERS = {
 _OPENERS = frozenset("“‘«‹„‚")
 _CONTRACTION = regex.compile(r"['’]\p{L}+\.?", regex.V1)
 _ELISION = regex.compile(r"(?:[Qq][Uu]|[\p{L}--[aeiouàáâèéêìíîòóôùúûAEIOUÀÁÂÈÉÊÌÍÎÒÓÔÙÚÛ]])['’]$", regex.V1)
-"""Elided word such as `l'`. After a vowel the apostrophe ends a shortened word, as in Italian `un po' d'acqua`."""
-_BEGUN_EARLIER, _FAR, _OUT_OF_TURN, _OUT_OF_PLACE, _NOTHING_TO_QUOTE = 0.5, 1.0, 2.0, 2.5, 4.0
-"""Costs of assignments of a straight quotation mark.
+"""Elided word such as `l'`. After a vowel, an apostrophe ends a shortened word: Italian `un po'`."""
+_EARLIER_COST, _POSITION_COST, _ALTERNATION_COST, _PUNCTUATION_COST, _EDGE_COST = 0.5, 1.0, 2.0, 2.5, 4.0
+"""Costs of reading a straight quotation mark as opening or closing.
 
-In this order: it closes a quotation from an earlier sentence; it is in the wrong half of the sentence; it opens or
-closes like the mark before it; adjacent punctuation contradicts it; it has no adjacent token.
+The costs apply if, in this order: the quotation began in an earlier sentence; the mark is in the wrong half of the
+sentence; the mark before it has the same direction; adjacent punctuation contradicts; no token follows or precedes.
 """
 
 _ATTACHES_LEFT = regex.compile(
@@ -56,11 +56,11 @@ def _attaches_to_left(sign: str) -> bool:
 
 
 class Detokenizer:
-    """Detokenizer of one language. With `zero_width`, zero-width spaces separate words in scripts without spaces."""
+    """Detokenizer of one language. With `zero_width`, zero-width spaces are inserted in other scripts."""
 
     def __init__(self, apostrophe: Apostrophe, zero_width: bool, orthography: Orthography) -> None:
         self.apostrophe = apostrophe
-        self.between = ZERO_WIDTH_SPACE if zero_width else ""
+        self.unspaced_separator = ZERO_WIDTH_SPACE if zero_width else ""
         self.orthography = orthography
 
     def separators(self, tokens: Sequence[str]) -> list[str]:
@@ -76,7 +76,7 @@ class Detokenizer:
         return self.orthography.spell("".join(part for piece in pieces for part in piece))
 
     def boundaries(self, tokens: Sequence[str]) -> list[tuple[int, Boundary]]:
-        """Return the boundaries between words and signs, each with its second token, except those with a `SPACE`."""
+        """Return the boundaries of tokens, with the index of the next token. A `SPACE` has no boundaries."""
         positions = [k for k, token in enumerate(tokens) if token and token != SPACE]
         boundaries = zip(
             pairwise(positions), _Sentence(self, [tokens[k] for k in positions]).boundaries(), strict=False
@@ -84,14 +84,14 @@ class Detokenizer:
         return [(k, boundary) for (before, k), boundary in boundaries if SPACE not in tokens[before + 1 : k]]
 
     def observe(self, text: str, tokens: Sequence[str]) -> list[tuple[int, Boundary, str]]:
-        """Return the boundaries between the tokens of a text, as `boundaries` does, with the text at each."""
+        """Return the `boundaries` of the tokens of a text, with the text at each boundary."""
         gaps: list[str] = []
         position = 0
         for token in tokens:
             start = position
             while token != SPACE and not text.startswith(token, position):
                 if position == len(text) or not (text[position].isspace() or text[position] == ZERO_WIDTH_SPACE):
-                    # The tokenizer has changed the text.
+                    # If the tokenizer changed the text, the gaps are unknown.
                     return []
                 position += 1
             gaps.append(text[start:position])
@@ -100,7 +100,7 @@ class Detokenizer:
 
 
 def written(token: str) -> str:
-    """Return the written form of a token."""
+    """Return a token as text. `SPACE` becomes a space."""
     return " " if token == SPACE else token
 
 
@@ -113,16 +113,16 @@ def find_unpaired(tokens: Sequence[str]) -> set[int]:
         if closes:
             unpaired.update(position for position in waiting if position > closes[-1])
             waiting = [position for position in waiting if position < closes[-1]]
-        elif token in _MARKS or (len(token) == 1 and unicodedata.category(token) in ("Ps", "Pe")):
+        elif token in _QUOTATION_MARKS or (len(token) == 1 and unicodedata.category(token) in ("Ps", "Pe")):
             waiting.append(k)
     return unpaired.union(waiting)
 
 
-_MARKS = frozenset((*_CLOSERS, '"')) - {"’"}
+_QUOTATION_MARKS = frozenset((*_CLOSERS, '"')) - {"’"}
 
 
 def _is_pair(opening: str, closing: str) -> bool:
-    if opening in _MARKS:
+    if opening in _QUOTATION_MARKS:
         return closing in _CLOSERS.get(opening, '"')
     return unicodedata.category(opening) == "Ps" and len(closing) == 1 and unicodedata.category(closing) == "Pe"
 
@@ -141,7 +141,7 @@ _TERMINAL, _STOP = regex.compile(r"\p{Terminal_Punctuation}"), regex.compile(r"\
 
 
 class _Sentence:
-    """Tokens of one sentence. `_left` and `_right` mark tokens that attach to the previous and to the next token."""
+    """Tokens of a sentence. `_left` and `_right` are True for tokens that attach to the left or right."""
 
     def __init__(self, language: Detokenizer, tokens: Sequence[str]) -> None:
         self._language = language
@@ -150,11 +150,11 @@ class _Sentence:
         self._right = [False] * (len(tokens) + 1)
         self._open: list[str] = []
         self._single = [k for k, token in enumerate(tokens) if token in ("'", "`")]
-        self._closing = self._closing_marks([k for k, token in enumerate(tokens) if token == '"'])
+        self._closing = self._find_closing_marks([k for k, token in enumerate(tokens) if token == '"'])
 
     def boundaries(self) -> list[Boundary]:
         for k in range(len(self._tokens)):
-            self._bind(k)
+            self._attach(k)
         return [
             Boundary(
                 (self._kind(k - 2, -1), self._kind(k - 1, -1), self._kind(k, 0), self._kind(k + 1, 0)),
@@ -166,7 +166,7 @@ class _Sentence:
         ]
 
     def _kind(self, k: int, edge: int) -> str:
-        """Return the kind of a token: a sign, or the class of its first or last character, and its attachments."""
+        """Return a token's sign, or the class of its edge character, with `<` and `>` for attachments."""
         token = self._at(k)
         if not token:
             return ""
@@ -181,7 +181,7 @@ class _Sentence:
             sides = {spacing(last), spacing(first)}
             if Spacing.NEVER in sides or sides == {Spacing.PHRASES}:
                 # Scripts that mark syllables need no separator.
-                return self._language.between if _ZERO_WIDTH.match(last) and _ZERO_WIDTH.match(first) else ""
+                return self._language.unspaced_separator if _ZERO_WIDTH.match(last) and _ZERO_WIDTH.match(first) else ""
             if last == ZERO_WIDTH_SPACE or (last in _DIVIDERS and before[-2:-1].isalpha()):
                 return ""
         return " "
@@ -190,27 +190,27 @@ class _Sentence:
         return self._tokens[k] if 0 <= k < len(self._tokens) else ""
 
     def _sign(self, k: int) -> str:
-        """Return a token without invisible characters if it is a sign, possibly repeated, else an empty string."""
+        """Return a sign, possibly repeated, without invisible characters, or "" for other tokens."""
         token = self._tokens[k]
         sign = "" if token.isalnum() else token if len(token) == 1 else _visible_sign(token)
         return "" if sign[:1] in self._language.orthography.letters else sign
 
-    def _bind(self, k: int) -> None:
+    def _attach(self, k: int) -> None:
         token, left, right = self._sign(k), self._left, self._right
         before, after = self._at(k - 1), self._at(k + 1)
         apostrophe = self._language.apostrophe
         if not token:
             token = self._tokens[k]
             if apostrophe is Apostrophe.BEGINS_WORD and _CONTRACTION.fullmatch(token):
-                left[k] = before[-1:].isalnum() and token[1:].lower() not in SHORT_OF_LETTERS
+                left[k] = before[-1:].isalnum() and token[1:].lower() not in SHORTENED_WORDS
             elif apostrophe is Apostrophe.ENDS_WORD and _ELISION.search(token):
                 right[k] = after[:1].isalnum()
         elif token in _CLOSERS:
-            self._quote(k, token)
+            self._attach_quote(k, token)
         elif token == '"':
-            self._mark(k, token, k not in self._closing)
+            self._open_or_close(k, token, k not in self._closing)
         elif token in ("'", "`"):
-            self._apostrophe(k)
+            self._attach_apostrophe(k)
         elif token == "—":
             left[k] = right[k] = before[-1:].isalnum() or before[-1:] in '”’"'
         elif (
@@ -228,8 +228,8 @@ class _Sentence:
             begins = k == 0 and token[0] in _NO_WORD_BEFORE
             right[k] = bool(_ATTACHES_RIGHT.match(token) or (number and not left[k]) or begins)
 
-    def _quote(self, k: int, token: str) -> None:
-        """Attach a quotation mark: it closes the quotation that it can close, else opens one if it can."""
+    def _attach_quote(self, k: int, token: str) -> None:
+        """Attach a quotation mark. It closes a matching quotation, or else opens one if possible."""
         for index in range(len(self._open) - 1, -1, -1):
             if token in _CLOSERS.get(self._open[index], ""):
                 del self._open[index:]
@@ -239,11 +239,11 @@ class _Sentence:
         # Languages such as German and Swedish begin quotations with » and ”.
         begins = k + 1 < len(self._tokens) and (k == 0 or (len(pair) % 2 == 0 and pair[:1] == [token]))
         if token in _OPENERS or (begins and not {"“", "‘"}.intersection(self._tokens)):
-            self._mark(k, token, opens=True)
+            self._open_or_close(k, token, opens=True)
         else:
             self._left[k] = True
 
-    def _mark(self, k: int, sign: str, opens: bool) -> None:
+    def _open_or_close(self, k: int, sign: str, opens: bool) -> None:
         if opens:
             self._open.append(sign)
             self._right[k] = True
@@ -252,46 +252,46 @@ class _Sentence:
                 self._open.remove(sign)
             self._left[k] = True
 
-    def _closing_marks(self, marks: Sequence[int]) -> set[int]:
-        """Return the straight quotation marks that close: the cheapest assignment by position and alternation."""
-        # Best assignments with their costs: one whose last mark opens, one whose last mark closes.
-        best: list[tuple[float, list[int]]] = [(_BEGUN_EARLIER, []), (0.0, [])]
+    def _find_closing_marks(self, marks: Sequence[int]) -> set[int]:
+        """Return the positions of closing straight quotation marks, by the assignment with the lowest cost."""
+        # Keep one best assignment for each direction of the last mark, because the next cost depends only on it.
+        best: list[tuple[float, list[int]]] = [(_EARLIER_COST, []), (0.0, [])]
         for k in marks:
-            costs = self._costs(k)
+            costs = self._direction_costs(k)
             best = [
                 min(
-                    (cost + costs[closes] + (_OUT_OF_TURN if closes == before else 0.0), chosen + [k] * closes)
+                    (cost + costs[closes] + (_ALTERNATION_COST if closes == before else 0.0), chosen + [k] * closes)
                     for before, (cost, chosen) in enumerate(best)
                 )
                 for closes in (0, 1)
             ]
         return set(min(best)[1])
 
-    def _costs(self, k: int) -> tuple[float, float]:
-        """Return the costs of opening and of closing at a mark."""
+    def _direction_costs(self, k: int) -> tuple[float, float]:
+        """Return the costs of an opening and of a closing mark at a position."""
         before, after = self._at(k - 1), self._at(k + 1)
         # A quotation is usually longer than the text around it.
         early = 2 * k < len(self._tokens)
-        opens = 0.0 if early else _FAR
-        closes = _FAR if early else 0.0
+        opens = 0.0 if early else _POSITION_COST
+        closes = _POSITION_COST if early else 0.0
         if not after:
-            opens += _NOTHING_TO_QUOTE
+            opens += _EDGE_COST
         elif _attaches_to_left(after[0]):
-            opens += _OUT_OF_PLACE
+            opens += _PUNCTUATION_COST
         if not before:
-            closes += _NOTHING_TO_QUOTE
+            closes += _EDGE_COST
         elif before[-1] in ".!?…":
-            opens += _FAR
+            opens += _POSITION_COST
         elif before[-1] in ":;([-—" or (before == "," and after[:1].isupper()):
-            closes += _OUT_OF_PLACE
+            closes += _PUNCTUATION_COST
         return opens, closes
 
-    def _apostrophe(self, k: int) -> None:
-        """Attach an apostrophe token. The tokenizer separates paired apostrophes."""
+    def _attach_apostrophe(self, k: int) -> None:
+        """Attach an apostrophe that is a token of its own, such as a single quotation mark."""
         before, after = self._at(k - 1), self._at(k + 1)
         is_open = "'" in self._open
         if is_open or self._tokens[k] == "`" or any(position > k for position in self._single):
-            self._mark(k, "'", opens=not is_open or self._tokens[k] == "`")
+            self._open_or_close(k, "'", opens=not is_open or self._tokens[k] == "`")
         else:
             inside = before[-1:].isalpha() and after[:1].isalpha()
             self._left[k] = inside or (k > 0 and (before[-1:].isalnum() or before[-1:] in ".!?" or not after))
@@ -300,7 +300,7 @@ class _Sentence:
 
 @cache
 def _find_class(letter: str) -> str:
-    """Return the class of the first or last character of a word: a letter, a digit, or the character itself."""
+    """Return the class of an edge character of a word: a letter, a digit, or the character itself."""
     if letter.isdigit():
         return "0"
     used = spacing(letter)

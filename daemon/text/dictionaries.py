@@ -2,8 +2,8 @@
 
 TBX files [ISO 30042] may be of any dialect: older ones use `martif` with `termEntry`, `langSet` and `tig` or `ntig`,
 newer ones `tbx` with `conceptEntry`, `langSec` and `termSec`. They are streamed: one concept is in memory at a time. A
-file that declares entities is refused. The document type that old files name is not fetched. Terms that a file marks as
-deprecated, superseded, obsolete or forbidden are rejected.
+file that declares entities is refused. External DTDs are not downloaded. Terms that a file marks as deprecated,
+superseded, obsolete or forbidden are rejected.
 """
 
 import csv
@@ -27,7 +27,7 @@ from hierogram.storage.records.pairs import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIE
 
 
 class ConceptTerm(NamedTuple):
-    """Term of a concept. `status` is the file's label for a term that must not be used, None for other terms."""
+    """Term of a concept. `status` is the file's label of a forbidden term, None for other terms."""
 
     language: str
     term: str
@@ -45,14 +45,14 @@ _TEXTS = frozenset({"note", "descrip"})
 """Elements that contain free text, unless their type is a status."""
 _STATUS_TYPE = re.compile("status|usage|authorization|qualifier|approv", re.IGNORECASE)
 _MAX_CHARACTERS = 1 << 16
-"""Maximum length of a term. Longer terms are cut. No store accepts a term of this length."""
-_NOT_TO_BE_USED = re.compile(
+"""Number of characters after which a term is cut."""
+_FORBIDDEN = re.compile(
     r"\W*(?:deprecated|superseded|obsolete|outdated|forbidden|prohibited|rejected"
     r"|not[ _-]?recommended|do[ _-]?not[ _-]?use)"
     r"(?:[ _-]?term)?(?:[ _-]?admn[ _-]?sts)?\W*",
     re.IGNORECASE,
 )
-"""Value of a data category, such as `administrativeStatus`, for a term that must not be used."""
+"""Value of a data category, such as `administrativeStatus`, that marks a term as forbidden."""
 _TRUE_VALUES = ("true", "yes", "1")
 _MAX_STATUS_LENGTH = 100
 
@@ -104,7 +104,7 @@ class _Reader(xml_streams.UnitReader[Concept]):
             if term:
                 self._concept.append(ConceptTerm(self._language, term))
             self._text = None
-        elif self._levels and self._is_status(name):
+        elif self._levels and self._marks_forbidden(name):
             self._levels[-1].status = self._value.strip()
         self._value = ""
         if name in _LEVELS:
@@ -116,13 +116,12 @@ class _Reader(xml_streams.UnitReader[Concept]):
             self.units.append(self._concept)
             self._concept = []
 
-    def _is_status(self, name: str) -> bool:
-        """Check if the closing element marks its term as forbidden."""
-        if self._text is None and _NOT_TO_BE_USED.fullmatch(self._type):
-            # A flag such as `<termNote type="forbidden">true</termNote>`.
+    def _marks_forbidden(self, name: str) -> bool:
+        if self._text is None and _FORBIDDEN.fullmatch(self._type):
+            # The type may also be a flag, as in `<termNote type="forbidden">true</termNote>`.
             return self._value.strip().lower() in _TRUE_VALUES
         is_free_text = self._text is not None or (name in _TEXTS and not _STATUS_TYPE.search(self._type))
-        return not is_free_text and _NOT_TO_BE_USED.fullmatch(self._value) is not None
+        return not is_free_text and _FORBIDDEN.fullmatch(self._value) is not None
 
 
 _FORMATS = {"tbx": TBX_ENTRIES, "csv": CSV_ENTRIES, "tsv": TSV_ENTRIES}
@@ -139,10 +138,9 @@ def _reject(number: int, reason: str, message: str, content: str) -> RejectedLin
 class Dictionary(OpenFiles):
     """Open dictionary file. As a context manager, it closes the file.
 
-    TBX: each term of the source language is paired with each term of the target language in the same concept. CSV and
-    TSV: the first line names a source and a target column by language, or as `source` and `target`; a column such as
-    `status` may mark entries that must not be used. Raises `InputError` if the file cannot be opened or its first line
-    does not name these columns, `UsageError` if its format is unknown.
+    In TBX, each source term of a concept is paired with each target term. In CSV and TSV, the header names source and
+    target columns by language, or as `source` and `target`. A column such as `status` may mark forbidden entries.
+    Raises `InputError`, or `UsageError` for an unknown format.
     """
 
     def __init__(self, path: str, format: str = "auto") -> None:
@@ -155,9 +153,9 @@ class Dictionary(OpenFiles):
         self._files = [self.enter_context(open_lines(path))]
 
     def fields(self, languages: Languages | None) -> Iterator[LineColumns]:
-        """See `Source.fields`. May be called only once."""
+        """See `Source.fields`. Call it once. Raises `InputError` if the header of a CSV or TSV file is wrong."""
         rejected: list[RejectedLine] = []
-        entries = (self._of_concepts if self.format == TBX_ENTRIES else self._of_rows)(languages, rejected)
+        entries = (self._concept_entries if self.format == TBX_ENTRIES else self._row_entries)(languages, rejected)
         while True:
             chunk = list(islice(entries, LINES_PER_CHUNK))
             if not chunk and not rejected:
@@ -172,7 +170,7 @@ class Dictionary(OpenFiles):
             )
             rejected.clear()
 
-    def _of_concepts(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
+    def _concept_entries(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
         for number, concept in enumerate(xml_streams.units(self._files[0].blocks(), _Reader(self.origin)), 1):
             if languages is None:
                 languages = xml_streams.unit_languages((term.language for term in concept), self.origin, "concept")
@@ -188,7 +186,7 @@ class Dictionary(OpenFiles):
             for source, target in product(*([term.term for term in side if term.status is None] for side in sides)):
                 yield number, source, target
 
-    def _of_rows(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
+    def _row_entries(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
         # Quotation marks are ordinary characters in TSV.
         rows_of = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
         lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
@@ -200,7 +198,7 @@ class Dictionary(OpenFiles):
                 if not any(map(str.strip, row)):
                     continue
                 if columns is None:
-                    columns = self._named(row, languages)
+                    columns = self._find_columns(row, languages)
                     statuses = [k for k, name in enumerate(row) if k not in columns and _STATUS_TYPE.search(name)]
                 elif len(row) <= max(columns):
                     fields = f"{len(row)} field{'s' * (len(row) > 1)}"
@@ -208,7 +206,7 @@ class Dictionary(OpenFiles):
                     rejected.append(_reject(rows.line_num, FIELD_COUNT, message, " ".join(row)))
                 else:
                     source, target = (" ".join(row[column].split()) for column in columns)
-                    marked = [row[k].strip() for k in statuses if k < len(row) and _NOT_TO_BE_USED.fullmatch(row[k])]
+                    marked = [row[k].strip() for k in statuses if k < len(row) and _FORBIDDEN.fullmatch(row[k])]
                     if marked:
                         message = f"the entry {source!r} is marked as {marked[0]}"
                         rejected.append(_reject(rows.line_num, DEPRECATED_TERM, message, " ".join(row)))
@@ -217,8 +215,7 @@ class Dictionary(OpenFiles):
         except csv.Error as error:
             raise InputError(f"{self.origin}, line {rows.line_num}: cannot be read: {error}") from error
 
-    def _named(self, row: Sequence[str], languages: Languages | None) -> tuple[int, int]:
-        """Return the indices of the source and target columns. Raises `InputError` if the first row lacks them."""
+    def _find_columns(self, row: Sequence[str], languages: Languages | None) -> tuple[int, int]:
         names = [name.strip().removeprefix("\ufeff").lower() for name in row]
         for source, target in (languages or (SOURCE, TARGET), (SOURCE, TARGET)):
             columns = [

@@ -4,8 +4,8 @@
 - pipes: one file of `source ||| target ||| alignment` or `source ||| target` lines;
 - tsv: one file of tab-separated lines with source, target and an optional alignment;
 - jsonl: one file of JSON objects `{"source": …, "target": …, "alignment": …, "id": …}`. The alignment is a Pharaoh line
-  or a list of pairs, the id a text or an integer; both are optional. `fixed` and `forbidden`, written like alignments,
-  are links that the pair must have or must not have, regardless of the aligner.
+  or a list of pairs, the id is a text or an integer. Both are optional. `fixed` and `forbidden`, written like
+  alignments, are links that the pair must have or must not have, regardless of the aligner.
 
 Programs may pass the same data as objects or tuples (`memory_input`). The aligner links pairs without an alignment. A
 file whose first lines do not fit its format is refused before any line is stored.
@@ -42,8 +42,8 @@ PARALLEL, PIPES, TSV, JSONL, TMX, TREES, OBJECTS = "parallel", "pipes", "tsv", "
 
 PIPE = b"|||"
 _SEPARATOR = re.compile(rb"(?<![^ \t])\|\|\|(?![^ \t])")
-_KNOWN = KnownLinks._fields
-LINK_MEMBERS = ("alignment", *_KNOWN)
+_KNOWN_LINK_MEMBERS = KnownLinks._fields
+LINK_MEMBERS = ("alignment", *_KNOWN_LINK_MEMBERS)
 """Object members that contain links."""
 _MEMBERS = frozenset({"source", "target", "id", *LINK_MEMBERS})
 
@@ -51,10 +51,10 @@ Item = TypeVar("Item")
 
 
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
-    """Yield the lines of source, target and optional alignment files; reject surplus lines of longer files."""
+    """Yield the lines of source, target and alignment files. Reject surplus lines of longer files."""
     number = 1
     waiting: list[list[bytes]] = [[] for _ in files]
-    # Lists of lines that remain of each file. Files that have ended give empty lists.
+    # Files may return chunks of different sizes, so keep the remaining lines of each. A file that has ended has none.
     while any(waiting := [remaining or next(file, []) for remaining, file in zip(waiting, files, strict=True)]):
         lines = min(len(remaining) for remaining in waiting if remaining)
         chunk, waiting = [remaining[:lines] for remaining in waiting], [remaining[lines:] for remaining in waiting]
@@ -89,7 +89,7 @@ def collect_lines(
     *,
     whole: bool = False,
 ) -> LineColumns:
-    """Return parsed items as columns. `content` returns an item's input bytes, kept for all items if `whole`."""
+    """Parse items into columns. `content` returns the bytes of an item. With `whole`, `lines` has them."""
     numbers: list[int] = []
     ids: list[str | None] = []
     lines: list[bytes] | None = [] if whole else None
@@ -114,7 +114,7 @@ def collect_lines(
 
 
 ParsedLine = tuple[bytes, bytes, bytes | None, str | None, KnownLinks | None]
-"""Source, target, alignment, external id, and fixed or forbidden links. None for fields that the line lacks."""
+"""Source, target, alignment, external id, and known links. None for missing fields."""
 
 LineParser = Callable[[bytes], ParsedLine]
 """Line parser. Raises `RejectionError` if the line is malformed."""
@@ -127,7 +127,7 @@ def _check_length(line: bytes) -> None:
         raise RejectionError(EMPTY_LINE, "the line is empty")
 
 
-_SPACED = "must have a space on each side to separate fields"
+_SPACES_REQUIRED = "must have a space on each side to separate fields"
 
 
 def pipes(line: bytes) -> ParsedLine:
@@ -137,7 +137,7 @@ def pipes(line: bytes) -> ParsedLine:
         _check_length(line)
         for token in line.replace(b"\t", b" ").split(b" "):
             if PIPE in token and token.strip(b"|"):
-                raise RejectionError(FIELD_COUNT, f"{quote_bytes(token)}: `|||` {_SPACED}")
+                raise RejectionError(FIELD_COUNT, f"{quote_bytes(token)}: `|||` {_SPACES_REQUIRED}")
         parts = _SEPARATOR.split(line)
         if len(parts) not in (2, 3):
             counted = f"{len(parts)} field{'s' * (len(parts) > 1)}"
@@ -146,7 +146,7 @@ def pipes(line: bytes) -> ParsedLine:
 
 
 def tabs(line: bytes) -> ParsedLine:
-    """Parse tab-separated source, target and optional alignment. Raises `RejectionError` if the line is malformed."""
+    """Parse tab-separated source, target and optional alignment. Raises `RejectionError`."""
     columns = line.count(b"\t") + 1
     if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
         _check_length(line)
@@ -157,7 +157,7 @@ def tabs(line: bytes) -> ParsedLine:
 
 
 def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
-    """Parse a JSON object; count unknown members in `unused`. Raises `RejectionError`."""
+    """Parse a JSON object, and count unknown members in `unused`. Raises `RejectionError`."""
     _check_length(line)
     try:
         value = json.loads(line.decode())
@@ -173,7 +173,7 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
 
 
 def members(value: Mapping[str, object]) -> ParsedLine:
-    """Return the fields of an object; links are Pharaoh or a sequence of pairs. Raises `RejectionError`."""
+    """Parse an object. Links are a Pharaoh line or a sequence of pairs. Raises `RejectionError`."""
     for name in ("source", "target"):
         if name not in value:
             raise RejectionError(MISSING_FIELD, f"the object lacks {name!r}")
@@ -184,8 +184,8 @@ def members(value: Mapping[str, object]) -> ParsedLine:
     alignment = None if links is None else _encoded(links, "alignment")
     external_id = _external_id(value.get("id"))
     known_links = None
-    if any(name in value for name in _KNOWN):
-        known_links = KnownLinks(*(parse_known_links(value.get(name), name) for name in _KNOWN))
+    if any(name in value for name in _KNOWN_LINK_MEMBERS):
+        known_links = KnownLinks(*(parse_known_links(value.get(name), name) for name in _KNOWN_LINK_MEMBERS))
     return source, target, alignment, external_id, known_links if any(known_links or ()) else None
 
 
@@ -201,7 +201,7 @@ def _listed_links(links: Sequence[object], name: str) -> list[Link]:
 
 
 def parse_known_links(links: object, name: str) -> frozenset[Link]:
-    """Parse known links: a Pharaoh line or a sequence of pairs. Raises `RejectionError` if they are malformed."""
+    """Parse known links: a Pharaoh line or a sequence of pairs. Raises `RejectionError`."""
     if links is None:
         return frozenset()
     if isinstance(links, list | tuple):
@@ -298,7 +298,7 @@ def _wrong_format(path: str, kind: str, expected: str) -> InputError:
 
 
 def detect_format(lines: Sequence[bytes], path: str) -> str:
-    """Detect the format from a file's first lines: pipes, jsonl or tsv. Raises `InputError` if no format fits."""
+    """Detect the format of a file from its first lines: pipes, jsonl or tsv. Raises `InputError`."""
     sample = _sample(lines)
     if not sample:
         return PIPES
@@ -311,7 +311,7 @@ def detect_format(lines: Sequence[bytes], path: str) -> str:
     if kind is not None:
         raise InputError(f"{path}: contains {kind}: {_advice(kind, path)}")
     if PIPE in first and b"\t" not in first:
-        raise InputError(f"{path}, line 1: `|||` {_SPACED}")
+        raise InputError(f"{path}, line 1: `|||` {_SPACES_REQUIRED}")
     if 1 <= first.count(b"\t") <= 2:
         return TSV
     if len(lines[0]) > MAX_LINE_BYTES:
@@ -342,7 +342,7 @@ def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
-    """Raise `InputError` if the first lines of parallel files do not look like sentences, sentences and links."""
+    """Raise `InputError` if parallel files do not begin with sentences, sentences and links."""
     for path, lines in zip(paths[:2], beginnings, strict=False):
         kind = _detect_kind(lines)
         if kind is not None:

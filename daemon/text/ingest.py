@@ -37,7 +37,7 @@ _ADVICE = {
 
 
 def check_input_kind(store: Store, offered: str) -> None:
-    """Raise `WrongKindError` if the store's kind of grammar takes another kind of input."""
+    """Raise `WrongKindError` if the store does not take this kind of input, pairs or trees."""
     notation = find_notation(store.settings().grammar)
     if notation.input_kind != offered:
         raise WrongKindError(f"{store.url}: {notation.cannot(f'ingest {offered}')}: {_ADVICE[notation.input_kind]}")
@@ -49,14 +49,14 @@ _SHOWN_REJECTIONS = 10
 
 
 _MAX_NON_NFC_WORDS = 1_000
-"""Maximum number of words that are counted per side as not in NFC."""
+"""Maximum number of counted words per side that are not in NFC."""
 _MAX_COUNTED_PAIRS = 2_000
-"""Number of pairs, in a store of subwords, whose whole words are counted to detect swapped sides."""
+"""Number of pairs that are read to detect swapped sides in a store of word parts."""
 
 
 @dataclass(slots=True)
 class IngestReport:
-    """Progress of an input. `bytes_total` is its size, None if it is unknown."""
+    """Progress of an input. `bytes_total` is the size of the input, None if unknown."""
 
     batch: int
     corpus: str
@@ -87,8 +87,8 @@ class IngestBatch:
         self._limits = limits
         self._last_rejected: RejectedLine | None = None
         self._started = time.perf_counter()
-        self._notes = _VocabularyNotes(store)
-        self._notes_of_text: tuple[Note, ...] = ()
+        self._vocabulary_notes = _VocabularyNotes(store)
+        self._text_notes: tuple[Note, ...] = ()
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
 
     def store(
@@ -96,20 +96,20 @@ class IngestBatch:
     ) -> tuple[IngestTotals, list[RejectedLine]]:
         """Store lines. Returns their totals and the rejected lines, merged into runs.
 
-        `receipt` returns the record of the request that sent the lines, given the same values; it is written in the
-        same transaction. Raises `TooManyRejectedError`: before the lines are stored if they are malformed, afterwards
-        if the store rejects them.
+        `receipt` receives the same values and returns the record of the HTTP request, which is written in the same
+        transaction. Raises `TooManyRejectedError` before the lines are stored if too many are malformed, or afterwards
+        if the store rejects too many.
         """
         reasons = _count_reasons(chunk.rejected)
         lines = self.report.lines + len(chunk.pairs) + reasons.total()
         self._limits.check_rejected(self.report.origin, lines, self.report.reasons + reasons)
         rejected, last = chunk.rejected, self._last_rejected
         if rejected and last and last.last_line + 1 == rejected[0].line and last.reason == rejected[0].reason:
-            # The first run extends the run stored last.
+            # Merge the first run into the last stored run, which has the same reason and ends on the line before.
             first = rejected[0]._replace(message=last.message, content=last.content, earlier=last.earlier + last.lines)
             rejected = [first, *rejected[1:]]
-        self._notes.inspect(chunk.pairs)
-        self._notes_of_text = chunk.notes
+        self._vocabulary_notes.inspect(chunk.pairs)
+        self._text_notes = chunk.notes
         totals, rejected = self._store.add_pairs(self.report.batch, chunk.pairs, rejected, receipt, chunk.learned)
         if rejected:
             self._last_rejected = rejected[-1]
@@ -127,7 +127,7 @@ class IngestBatch:
 
     def notes(self) -> list[Note]:
         """Return the notes on the lines stored so far."""
-        return [*self._notes_of_text, *self._notes.found()]
+        return [*self._text_notes, *self._vocabulary_notes.collect()]
 
     def finish(self, receipt: Receipt | None = None) -> IngestReport:
         """Close the batch as done."""
@@ -151,24 +151,23 @@ class _VocabularyNotes:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._swapped = False
-        self._odd: dict[str, dict[str, None]] | None = None
-        """Words of each side that are not in NFC. None before the first pairs."""
+        self._non_nfc: dict[str, dict[str, None]] | None = None
+        """Words that are not in NFC, by side. None before the first pairs."""
 
     def inspect(self, pairs: NewPairs) -> None:
         texts = {SOURCE: pairs.sources, TARGET: pairs.targets}
-        if self._odd is None and len(pairs):
-            # The trees of a treebank are not words.
-            self._odd = {side: {} for side in find_notation(self._store.settings().grammar).pair_words}
-            if len(self._odd) == len(texts):
+        if self._non_nfc is None and len(pairs):
+            # Skip the trees of a treebank, because they are not words.
+            self._non_nfc = {side: {} for side in find_notation(self._store.settings().grammar).pair_words}
+            if len(self._non_nfc) == len(texts):
                 words = WordSideCounts(self._store, _MAX_COUNTED_PAIRS)
                 self._swapped = are_swapped(words, pairs.sources, pairs.targets)
-        for side, odd in (self._odd or {}).items():
+        for side, odd in (self._non_nfc or {}).items():
             for text in texts[side]:
                 if len(odd) < _MAX_NON_NFC_WORDS and not is_normalized("NFC", text):
                     odd |= {word: None for word in text.split(" ") if not is_normalized("NFC", word)}
 
-    def found(self) -> list[Note]:
-        """Return the notes on the pairs so far."""
+    def collect(self) -> list[Note]:
         notes = []
         if self._swapped:
             notes.append(
@@ -179,7 +178,7 @@ class _VocabularyNotes:
                     "NAME) and ingest it with the sides exchanged",
                 )
             )
-        odd = [word for words in (self._odd or {}).values() for word in words]
+        odd = [word for words in (self._non_nfc or {}).values() for word in words]
         if odd:
             notes.append(
                 Note(
@@ -199,11 +198,11 @@ def ingest(
     report: Callable[[IngestReport], None] | None = None,
     options: IngestOptions = STORE_DEFAULTS,
 ) -> IngestReport:
-    """Store the pairs of an input. Stored pairs are skipped, malformed lines rejected.
+    """Store the pairs of an input. Stored pairs are skipped, and malformed lines are rejected.
 
-    Raises `InputError` if an input is damaged or its rejections exceed the limit: earlier chunks remain stored, the
+    Raises `InputError` if the input is damaged or too many lines are rejected. Earlier chunks then remain stored, the
     batch is marked as failed, and a second ingest of the repaired input adds only the missing pairs. Raises
-    `UsageError` if its languages differ from the store's.
+    `UsageError` if the languages of the input differ from the store's.
     """
     check_input_kind(store, PAIRS)
     validator = InputValidator(store.settings(), options, format=source.format)
@@ -225,7 +224,7 @@ def ingest_in_sandbox(
     options: IngestOptions,
     wait: Callable[[], None],
 ) -> IngestReport:
-    """Store the pairs of untrusted files, which a worker process reads. For `wait` see `WorkerProcess.run`."""
+    """Store the pairs of untrusted files, which `child` reads. For `wait`, see `WorkerProcess.run`."""
     check_input_kind(store, PAIRS)
     messages = child.run(wait, read_in_sandbox, paths, store.settings(), options)
     return store_input(store, corpus, options.limits, messages, report)
@@ -238,7 +237,7 @@ def store_input(
     messages: Generator[InputHeader | ValidatedChunk, None, None],
     report: Callable[[IngestReport], None] | None,
 ) -> IngestReport:
-    """Store an input as a batch, given its header and then its chunks, each in one transaction. Closes `messages`."""
+    """Store an input as a batch. `messages` yields its header, then its chunks, and is closed at the end."""
     with closing(messages):
         header = cast(InputHeader, next(messages))
         batch = IngestBatch(store, corpus, header.origin, header.format, limits)

@@ -1,7 +1,7 @@
 """Language rules: sentence boundaries, tokenizer, detokenizer.
 
-Every language has the same tokenizer and detokenizer, which use Unicode properties. Each language adds exceptions:
-abbreviations (from sacremoses), the function of its apostrophe, spaces before signs, and the package that finds words
+All languages share a tokenizer and a detokenizer, which use Unicode properties. A language adds exceptions:
+abbreviations (from sacremoses), the function of the apostrophe, spaces before signs, and the package that finds words
 in a script written without spaces.
 """
 
@@ -60,7 +60,7 @@ class Language:
         script: str = r"\p{Any}",
         orthography: Orthography | None = None,
     ) -> None:
-        """Create the rules. `segmenter` finds words in text that matches the pattern `script`. See `Tokenizer`."""
+        """`segmenter` finds words in text that matches the pattern `script`. See `Tokenizer`."""
         self.spaced = code not in _WITHOUT_ANY_SPACES
         self.segmented = segmenter is not None
         self._abbreviations = frozenset(abbreviations)
@@ -130,8 +130,8 @@ _JOINS = {
 _WITHOUT_ANY_SPACES = frozenset(
     {"zh", "yue", "wuu", "gan", "hak", "hsn", "nan", "cdo", "cjy", "mnp", "lzh", "ja", "ii"}
 )
-_SYLLABLES = frozenset({"bo", "dz"})
-_PHRASES = re.compile(
+_SYLLABLE_LANGUAGES = frozenset({"bo", "dz"})
+_PHRASE_LANGUAGES = re.compile(
     r"(my|km|lo|shn|mnw|ksw|blk|kht|khb|tdd|nod)([-_]|$)|.*[-_](mymr|khmr|laoo|java|bali|lana|tale|talu)"
 )
 
@@ -194,7 +194,7 @@ _PACKAGES = {
 
 
 _MIN_LINES, _MIN_CHARACTERS = 25, 1_000
-"""Minimum number of lines, and of characters, of a text from which an orthography is learned."""
+"""Minimum length of a text, in lines and in characters, from which an orthography is learned."""
 
 
 def base_language(code: str) -> str:
@@ -204,7 +204,7 @@ def base_language(code: str) -> str:
 
 @cache
 def find_language(code: str, learned: str = "") -> Language:
-    """Return the rules of a language, with an orthography in JSON. Raises `UsageError` if a package is missing."""
+    """Return a language with a learned orthography (JSON). Raises `UsageError` if a package is missing."""
     base = base_language(code)
     orthography = Orthography(**json.loads(learned)) if learned else None
     if base in _PACKAGES:
@@ -231,7 +231,7 @@ def find_language(code: str, learned: str = "") -> Language:
 
 
 def learn_orthography(code: str, lines: Sequence[str]) -> str:
-    """Return the orthography of a corpus in JSON, learned from its first lines; empty if they are too few."""
+    """Learn an orthography from the first lines of a corpus. Returns JSON, or "" for a short text."""
     lines = [line.replace(SOFT_HYPHEN, "").strip() for line in lines[:MAX_LINES]]
     if len(lines) < _MIN_LINES or sum(map(len, lines)) < _MIN_CHARACTERS:
         return ""
@@ -240,22 +240,22 @@ def learn_orthography(code: str, lines: Sequence[str]) -> str:
     rules = find_language(code)
     prior = rules.orthography.joins
     letters = learn_letters(texts, "" if rules.apostrophe is Apostrophe.LETTER else "'’")
-    rules = find_language(code, Orthography(letters, prior).as_text())
+    rules = find_language(code, Orthography(letters, prior).to_json())
     observed = [rules.observe(text) for text in texts]
     joins = learn_joins([boundary for line in observed for boundary in line], prior)
-    return Orthography(letters, joins, learn_spaces(observed, joins), decomposed, spellings).as_text()
+    return Orthography(letters, joins, learn_spaces(observed, joins), decomposed, spellings).to_json()
 
 
 def missing_segmenter_note(code: str) -> str | None:
-    """Return a note if a language is written without spaces and no installed package finds its words, else None."""
+    """Return a note if a language has no spaces and no package finds its words. Otherwise None."""
     base = base_language(code)
     if find_language(code).segmented:
         return None
-    if base in _SYLLABLES:
+    if base in _SYLLABLE_LANGUAGES:
         tokens = "each syllable is a token"
     elif base in _WITHOUT_ANY_SPACES:
         tokens = "each character is a token"
-    elif _PHRASES.match(code.lower()):
+    elif _PHRASE_LANGUAGES.match(code.lower()):
         tokens = "text between spaces, zero-width spaces and punctuation is a token"
     else:
         return None

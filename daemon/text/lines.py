@@ -34,15 +34,15 @@ MAX_BUFFERED_LINE_BYTES = 1 << 28
 """Maximum length of a line. A longer line is not text, but for example a sparse file of zeros."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BLOCK = 1 << 18
-_COMPRESSED_BLOCK = 1 << 14
+_BLOCK_BYTES = 1 << 18
+_COMPRESSED_BLOCK_BYTES = 1 << 14
 _HEAD_BYTES = 512
-_XZ_MEMORY = 128 << 20
+_MAX_XZ_MEMORY = 128 << 20
 """Memory limit for the dictionary of an xz file. `xz -9` needs half of it."""
 
 
 class _Compression(NamedTuple):
-    """Compression format. `bytes_at_once` is the input per call; with `padded`, zeros may follow the data."""
+    """Compression format. `bytes_at_once` is the input per call. With `padded`, zeros may follow the data."""
 
     name: str
     magic: bytes
@@ -54,13 +54,13 @@ class _Compression(NamedTuple):
 _COMPRESSIONS = (
     # gzip ignores zeros after the last member, which are padding from tar or tapes.
     _Compression("gzip", b"\x1f\x8b", 1 << 12, lambda: zlib.decompressobj(wbits=31), padded=True),
-    # Four bytes of zstd can unpack to a block of 128 KiB, about forty bytes of bzip2 to 900 kB.
+    # Unpack few bytes at once, because 4 bytes of zstd can yield 128 KiB, and 40 bytes of bzip2 900 kB.
     _Compression("zstd", b"\x28\xb5\x2f\xfd", 1 << 8, lambda: zstandard.ZstdDecompressor().decompressobj()),
     _Compression("bzip2", b"BZh", 1 << 7, bz2.BZ2Decompressor),
-    _Compression("xz", b"\xfd7zXZ", 1 << 8, lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY), padded=True),
+    _Compression("xz", b"\xfd7zXZ", 1 << 8, lambda: lzma.LZMADecompressor(memlimit=_MAX_XZ_MEMORY), padded=True),
 )
 
-_NO_TEXT = {
+_NOT_TEXT = {
     b"PK\x03\x04": "a zip archive (or .docx, .xlsx, .odt)",
     b"PK\x05\x06": "an empty zip archive",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
@@ -76,13 +76,13 @@ _NO_TEXT = {
 
 
 def detect_data_type(head: bytes) -> str | None:
-    """Return the type of data that are not plain text, such as `gzip data`, from their first bytes, or None."""
+    """Return the type of binary data, such as `gzip data`, given their first bytes. None if it is unknown."""
     compression = _detect_compression(head)
     if compression is not None:
         return f"{compression.name} data"
     if head[257:].startswith(b"ustar"):
         return "a tar archive"
-    return next((kind for magic, kind in _NO_TEXT.items() if head.startswith(magic)), None)
+    return next((kind for magic, kind in _NOT_TEXT.items() if head.startswith(magic)), None)
 
 
 def check_text(head: bytes, name: str) -> None:
@@ -93,18 +93,18 @@ def check_text(head: bytes, name: str) -> None:
 
 def _detect_compression(head: bytes) -> _Compression | None:
     for compression in _COMPRESSIONS:
-        # A bzip2 file has its level in the fourth byte. The check keeps text lines that begin with its letters.
+        # Text may also begin with the letters BZh. In bzip2 data, a digit follows, the compression level.
         if head.startswith(compression.magic) and (compression.name != "bzip2" or head[3:4].isdigit()):
             return compression
     return None
 
 
 def read_blocks(read: Callable[[int], bytes], name: str, limits: InputLimits = DEFAULT_LIMITS) -> Iterator[bytes]:
-    """Yield the data that `read` returns in blocks of bounded size. Decompresses gzip, zstd, bzip2 and xz."""
+    """Yield the data of `read` in blocks of bounded size. Decompresses gzip, zstd, bzip2 and xz."""
     try:
         head = read(_HEAD_BYTES)
         compression = _detect_compression(head)
-        size = _COMPRESSED_BLOCK if compression else _BLOCK
+        size = _COMPRESSED_BLOCK_BYTES if compression else _BLOCK_BYTES
         blocks: Iterator[bytes] = chain([head], iter(lambda: read(size), b""))
         if compression:
             blocks, head = _decompressed(blocks, name, compression, limits), b""
@@ -125,11 +125,11 @@ def _decompressed(
     member: Any = None
     pending = b""
     packed = unpacked = 0
-    for block in pieces(blocks, compression.bytes_at_once):
+    for block in split_blocks(blocks, compression.bytes_at_once):
         packed += len(block)
         pending += block
         if member is None and packed > len(block) and compression.padded:
-            # The zeros after the last member may span several blocks.
+            # The padding after the last member may span several blocks.
             pending = pending.lstrip(b"\0")
         while pending:
             if member is None:
@@ -149,7 +149,7 @@ def _decompressed(
             if content:
                 unpacked += len(content)
                 limits.check_unpacked(name, packed, unpacked)
-                yield from pieces([content], _BLOCK)
+                yield from split_blocks([content], _BLOCK_BYTES)
             if member.eof:
                 pending = member.unused_data
                 if compression.padded:
@@ -159,8 +159,8 @@ def _decompressed(
         raise InputError(f"{name}: truncated {kind} data: the file is incomplete")
 
 
-def pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Yield the same bytes in pieces of up to `size`."""
+def split_blocks(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Split blocks into blocks of up to `size` bytes."""
     for block in blocks:
         if len(block) <= size:
             yield block
@@ -170,7 +170,7 @@ def pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 class LineSplitter:
-    """Split blocks into lines, without line ends and byte order marks.
+    """Splitter of blocks into lines without line ends and byte order marks.
 
     A byte order mark may begin any line, as in concatenated files. If a line has more than `MAX_LINE_BYTES` bytes, only
     the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError` if a line has more than `MAX_BUFFERED_LINE_BYTES`.
@@ -195,9 +195,9 @@ class LineSplitter:
             self._dropped_bytes = 0
         self._drop(len(rest) - len(self._partial_line))
         if _BYTE_ORDER_MARK in text:
-            lines = [without_mark(line) for line in lines]
+            lines = [strip_mark(line) for line in lines]
         if b"\r" in text or len(text) > MAX_LINE_BYTES:
-            lines = [_without_end(line) for line in lines]
+            lines = [_strip_end(line) for line in lines]
         return lines
 
     def _drop(self, size: int) -> None:
@@ -208,9 +208,9 @@ class LineSplitter:
             )
 
     def end(self) -> list[bytes]:
-        """Return the last line, if it has no line feed."""
-        last_line = without_mark(self._partial_line)
-        return [_without_end(last_line)] if last_line else []
+        """Return the last line if it has no line feed, else an empty list."""
+        last_line = strip_mark(self._partial_line)
+        return [_strip_end(last_line)] if last_line else []
 
 
 def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]]:
@@ -223,15 +223,15 @@ def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]
         yield lines
 
 
-def _without_marks(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _strip_marks(blocks: Iterable[bytes]) -> Iterator[bytes]:
     marked = b"\n" + _BYTE_ORDER_MARK
-    # Add a line feed before the file, so that a mark there is also found. The line feed is not yielded.
+    # Search as if a line feed preceded the file, so that a mark at its beginning is also found.
     held, start = b"\n", 1
     for block in blocks:
         text = held + block
         while marked in text:
             text = text.replace(marked, b"\n")
-        # The next block may complete a byte order mark.
+        # Hold back a partial byte order mark, which the next block may complete.
         mark_length = next(size for size in range(len(marked) - 1, -1, -1) if text.endswith(marked[:size]))
         end = len(text) - mark_length
         if end > start:
@@ -241,19 +241,19 @@ def _without_marks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield held[start:]
 
 
-def without_mark(line: bytes) -> bytes:
-    """Return the line without the byte order marks at its beginning."""
+def strip_mark(line: bytes) -> bytes:
+    """Remove the byte order marks at the beginning of a line."""
     while line.startswith(_BYTE_ORDER_MARK):
         line = line.removeprefix(_BYTE_ORDER_MARK)
     return line
 
 
-def _without_end(line: bytes) -> bytes:
+def _strip_end(line: bytes) -> bytes:
     return line.removesuffix(b"\r")[: MAX_LINE_BYTES + 1]
 
 
-def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
-    """Regroup lines into lists of `size`. Only the last list, and lists of more than `BYTES_PER_CHUNK`, are shorter."""
+def regroup_lines(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
+    """Regroup lines into lists of `size` lines, or fewer above `BYTES_PER_CHUNK` and at the end."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:
@@ -273,7 +273,7 @@ def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iter
 
 
 class LineFile:
-    """Open file of lines. Counts the bytes read; `size` is the total or None. Calls `after_read` after each read."""
+    """Open file of lines. `size` is in bytes, None if unknown. `after_read` is called after each read."""
 
     def __init__(
         self, stream: BinaryIO, name: str, size: int | None, limits: InputLimits, after_read: Callable[[], None]
@@ -303,11 +303,11 @@ class LineFile:
         return read_blocks(self.read, self.name, self._limits)
 
     def text_blocks(self) -> Iterator[bytes]:
-        """Yield the same content without byte order marks at the beginning of lines."""
-        return _without_marks(self.blocks())
+        """Yield the same bytes as `blocks`, without byte order marks at the beginning of lines."""
+        return _strip_marks(self.blocks())
 
     def chunks(self) -> Iterator[list[bytes]]:
-        """Yield the remaining lines in chunks, see `in_chunks`. Raises `InputError`."""
+        """Yield the remaining lines in chunks, see `regroup_lines`. Raises `InputError`."""
         lists = split_lines(self.blocks(), self.name)
         first = list(islice(lists, 2))
         if len(first) == 1 == len(first[0]) and b"\r" in first[0][0]:
@@ -315,7 +315,7 @@ class LineFile:
                 f"{self.name}: lines must end in line feeds, got carriage returns: convert the file, for example with "
                 "tr '\\r' '\\n' < FILE"
             )
-        yield from in_chunks(chain(first, lists))
+        yield from regroup_lines(chain(first, lists))
 
 
 @contextmanager
@@ -325,10 +325,7 @@ def open_lines(
     after_read: Callable[[], None] = lambda: None,
     within: str | None = None,
 ) -> Iterator[LineFile]:
-    """Open the file at `path`, or standard input for `-`. Raises `InputError` if it cannot be opened.
-
-    With `within`, a folder that other users write to, only a regular file below it is opened, without following links.
-    """
+    """Open a file, or standard input for `-`. `within` is a folder of untrusted files. Raises `InputError`."""
     if path == STANDARD_INPUT and within is None:
         yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, after_read)
         return
@@ -338,6 +335,7 @@ def open_lines(
             if within is None:
                 stream = stack.enter_context(Path(path).open("rb"))
             else:
+                # Other users write to this folder, so open only a regular file below it, and follow no links.
                 stream = stack.enter_context(open_within(Path(within), Path(path)))
             status = os.fstat(stream.fileno())
         except OSError as error:
@@ -347,7 +345,7 @@ def open_lines(
 
 
 def check_readable(*paths: str) -> None:
-    """Raise `InputError` if a file is missing or unreadable, without opening it: it may be a pipe."""
+    """Raise `InputError` if a file is unreadable. Does not open it, because it may be a pipe."""
     for path in paths:
         if path == STANDARD_INPUT:
             continue
@@ -370,7 +368,7 @@ def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
 
 
 def read_sentences(path: str) -> list[str]:
-    """Return the lines of a file (or `-`) as text. Raises `InputError` if the file cannot be read or is not UTF-8."""
+    """Return the lines of a UTF-8 file (or `-`) as text. Raises `InputError`."""
     sentences = []
     for name, number, line in numbered_lines(path):
         try:

@@ -1,9 +1,9 @@
-"""Detect which words the links of an input count, and split lines at Unicode spaces if the links require it.
+"""Detect whether an aligner split words at Unicode spaces, and split lines likewise.
 
 A store splits lines at spaces and tabs. Programs that split lines like Python's `str.split` (eflomal, SimAlign,
 awesome-align) count `10 000` with a no-break space as two words. This shifts all later links of the line: they are out
-of range, or in range and wrong. The test is a likelihood ratio: with the right division, links repeat word pairs more
-often than with the wrong one.
+of range, or in range and wrong. The test is a likelihood ratio: if lines are split like the aligner's, links repeat
+word pairs more often.
 """
 
 import re
@@ -22,17 +22,17 @@ _ASCII_SPACES = "".join(one for one in _SPACES if one <= "\x7f").encode()
 _LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 _MAX_LINES = 2_000
-"""Number of lines with Unicode spaces, and of lines without, on which the decision is based."""
+"""Maximum number of lines with Unicode spaces, and of lines without, that are compared."""
 _VOCABULARY_SIZE = 1_000
 """Vocabulary size in the prior probability of a link."""
 _MIN_RATIO = 10.0
 """Minimum log-likelihood ratio for choosing one of the two ways to split lines."""
 _MIN_DEVIATIONS = 2.0
-"""Minimum of the ratio divided by the root of its summed squares. It ensures that no single link decides."""
+"""Minimum ratio over the root of the sum of its squared terms, so that no single link decides."""
 
 
 class _LinkModel:
-    """Adaptive model of linked words: the probability of a link between two words given the earlier links."""
+    """Adaptive model of linked words: the probability of a link given the earlier links."""
 
     def __init__(self) -> None:
         self._pairs: Counter[tuple[str, str]] = Counter()
@@ -50,7 +50,7 @@ class _LinkModel:
 
 
 class LinkPositions:
-    """Detector of links that count words split at Unicode spaces."""
+    """Detector of links that count words between Unicode spaces."""
 
     def __init__(self) -> None:
         self.divided = False
@@ -58,40 +58,40 @@ class LinkPositions:
         self._ratio = self._squares = 0.0
         self._compared = {True: 0, False: 0}
         """Number of compared lines with and without Unicode spaces."""
-        self._beyond = 0
+        self._out_of_range = 0
         self._with_spaces = self._undivided = 0
         self._space = ""
 
     def inspect(self, chunks: Sequence[LineColumns]) -> None:
-        """Update the decision with the next lines. All lines so far determine whether lines are split."""
-        spaced = [_spaced(fields) for fields in chunks]
+        """Update the decision with the next lines of the input."""
+        spaced = [_find_spaced_lines(fields) for fields in chunks]
         if not any(spaced):
             return
         if self._compared[True] < _MAX_LINES:
-            # Both models first learn from the lines without Unicode spaces, which both split alike.
+            # Train the models on lines without Unicode spaces first, because both models split them alike.
             for fields, line_numbers in zip(chunks, spaced, strict=True):
                 self._compare(fields, sorted({*range(len(fields.sources))} - {*line_numbers}), False)
             for fields, line_numbers in zip(chunks, spaced, strict=True):
                 self._compare(fields, line_numbers, True)
-            # If neither division is likelier, links that are in range under only one of them decide.
-            self.divided = self._ratio > 0 if self._likely else self._beyond > 0
+            # If the ratio is not decisive, a link decides that is in range only after splitting.
+            self.divided = self._ratio > 0 if self._is_decisive else self._out_of_range > 0
         number = sum(map(len, spaced))
         self._with_spaces += number
         if not self.divided:
             self._undivided += number
 
     @property
-    def _likely(self) -> bool:
+    def _is_decisive(self) -> bool:
         return abs(self._ratio) > max(_MIN_RATIO, _MIN_DEVIATIONS * sqrt(self._squares))
 
     def divide(self, fields: LineColumns) -> LineColumns:
-        """Return the lines, with linked lines split at Unicode spaces if their links count such words."""
+        """Split lines with links at Unicode spaces if the links of the input count such words."""
         if not self.divided:
             return fields
         linked = fields.linked()
         sources, targets = (
             [
-                # Validation rejects lines that are not UTF-8.
+                # Keep invalid bytes, because validation rejects lines that are not UTF-8.
                 _SPACE.sub(" ", line.decode(errors="surrogateescape")).encode(errors="surrogateescape")
                 if k in linked
                 else line
@@ -102,8 +102,8 @@ class LinkPositions:
         return replace(fields, sources=sources, targets=targets)
 
     def note(self) -> Note | None:
-        """Return a note for the user on the lines so far. None if their links count words as a store does."""
-        if not self._with_spaces or (self._likely and not self.divided):
+        """Return a note for the user on the lines so far. None if the links count words as a store does."""
+        if not self._with_spaces or (self._is_decisive and not self.divided):
             return None
         lines = f"{self._with_spaces:,} {'line' if self._with_spaces == 1 else 'lines'}"
         head = f"{lines} with links and Unicode spaces, such as U+{ord(self._space or _SPACES[-1]):04X}: "
@@ -131,13 +131,13 @@ class LinkPositions:
             source, target = (side[k].decode(errors="replace") for side in (fields.sources, fields.targets))
             if not self._space and (match := _SPACE.search(f"{source} {target}")):
                 self._space = match[0]
-            linked = _linked(links, split_tokens(source), split_tokens(target))
-            divided = _linked(links, source.split(), target.split())
+            linked = _linked_words(links, split_tokens(source), split_tokens(target))
+            divided = _linked_words(links, source.split(), target.split())
             if divided is None:
                 continue
             self._compared[with_spaces] += 1
             if linked is None:
-                self._beyond += 1
+                self._out_of_range += 1
                 continue
             for words, divided_words in zip(linked, divided, strict=True):
                 if words != divided_words:
@@ -149,7 +149,7 @@ class LinkPositions:
                 self._as_divided.add(*divided_words)
 
 
-def _spaced(fields: LineColumns) -> list[int]:
+def _find_spaced_lines(fields: LineColumns) -> list[int]:
     line_numbers: set[int] = set()
     for lines in (fields.sources, fields.targets):
         text = b"\n".join(lines)
@@ -162,10 +162,9 @@ def _spaced(fields: LineColumns) -> list[int]:
     return sorted(k for k in line_numbers if fields.alignments[k])
 
 
-def _linked(
+def _linked_words(
     links: Sequence[tuple[int, int]], source: Sequence[str], target: Sequence[str]
 ) -> list[tuple[str, str]] | None:
-    """Return the linked words of a line, or None if a link is out of range."""
     try:
         return [(source[i], target[j]) for i, j in links]
     except IndexError:

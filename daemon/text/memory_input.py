@@ -1,7 +1,4 @@
-"""In-memory input: tuples, mappings with the members of JSON lines, or a data frame.
-
-A data frame is any object with Arrow's `__arrow_c_stream__`. Its columns are the members.
-"""
+"""In-memory input: tuples, mappings with the members of JSON lines, or data frames with these columns."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,14 +24,15 @@ class Frame(Protocol):
 
 
 GivenPair = tuple[str, str] | tuple[str, str, "str | Iterable[Link] | None"] | Mapping[str, Any]
-"""Source, target and optional links, as `0-0 1-2` or (0, 0), (1, 2).
+"""Tuple of source, target and optional links, or a mapping with the members of a JSON line.
 
-Or a mapping with `source` and `target`, and optionally `alignment`, `id`, `fixed` and `forbidden`.
+Links are `0-0 1-2` or (0, 0), (1, 2). A mapping has `source`, `target` and optionally `alignment`, `id`, `fixed` and
+`forbidden`.
 """
 
 
 class GivenPairs:
-    """Pairs from memory, as a `Source` for ingest. A malformed item is rejected under its number."""
+    """Pairs in memory as a `Source` for ingest. Malformed pairs are rejected under their number, from 1."""
 
     format = OBJECTS
     bytes_total = None
@@ -45,7 +43,7 @@ class GivenPairs:
         self._pairs: Iterable[Any] = _rows(pairs) if isinstance(pairs, Frame) else pairs
 
     def fields(self, _languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the pairs in chunks of a few thousand. They do not declare their languages."""
+        """Yield the pairs in chunks. The languages are not checked, because pairs in memory have no languages."""
         numbered = enumerate(self._pairs, 1)
         while chunk := list(islice(numbered, LINES_PER_CHUNK)):
             yield collect_lines(
@@ -56,7 +54,6 @@ class GivenPairs:
 
 
 def _as_mapping(pair: Any) -> Mapping[str, Any]:
-    """Return a pair as a mapping. Raises `RejectionError` if it is neither a tuple nor a mapping."""
     if isinstance(pair, Mapping):
         return {name: _as_json_links(value) if name in LINK_MEMBERS else value for name, value in pair.items()}
     if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
@@ -65,8 +62,8 @@ def _as_mapping(pair: Any) -> Mapping[str, Any]:
     return {"source": source, "target": target, "alignment": _as_json_links(links[0]) if links else None}
 
 
-def known_links(corrections: KnownLinks) -> KnownLinks:
-    """Return fixed and forbidden links, given in collections of any type. Raises `RejectionError`."""
+def convert_corrections(corrections: KnownLinks) -> KnownLinks:
+    """Convert fixed and forbidden links from collections of any type. Raises `RejectionError`."""
     return KnownLinks(
         *(
             parse_known_links(_as_json_links(links), name)
@@ -76,7 +73,7 @@ def known_links(corrections: KnownLinks) -> KnownLinks:
 
 
 def _as_json_links(links: Any) -> Any:
-    """Convert a collection of links to JSON types. Malformed links are returned unchanged and rejected later."""
+    """Convert a collection of links to JSON types. Malformed links are returned unchanged."""
     if isinstance(links, str) or not isinstance(links, Iterable):
         return links
     return [
@@ -85,7 +82,6 @@ def _as_json_links(links: Any) -> Any:
 
 
 def _as_int(number: Any) -> Any:
-    """Convert an integer of any type to `int`. Other values are returned unchanged."""
     if type(number) is int or isinstance(number, bool):
         return number
     if isinstance(number, Integral):
@@ -94,14 +90,13 @@ def _as_int(number: Any) -> Any:
 
 
 def _rows(frame: Frame) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a data frame. Raises `InputError` if it lacks the columns source and target."""
-    # Import here because no other function needs it.
+    # Import here because only data frames need the package.
     import nanoarrow
 
     try:
         stream = nanoarrow.ArrayStream(frame)
     except ImportError:
-        # pandas needs pyarrow for its stream, so read its columns directly.
+        # pandas needs pyarrow for an Arrow stream, so read the columns directly.
         named: Any = frame
         names = list(named.columns)
         rows = (zip(names, row, strict=True) for row in zip(*(named[name].tolist() for name in names), strict=True))
@@ -112,5 +107,5 @@ def _rows(frame: Frame) -> Iterator[dict[str, Any]]:
     if missing := [name for name in ("source", "target") if name not in names]:
         raise InputError(f"a data frame of pairs must have the column {missing[0]}, got {', '.join(names)}")
     for row in rows:
-        # Missing values are None or NaN.
+        # Omit missing values, which are None or NaN. Only NaN differs from itself.
         yield {name: value for name, value in row if value is not None and value == value}

@@ -1,7 +1,7 @@
-"""Notes on an input as a whole: lines that can be stored but probably indicate a user error.
+"""Notes on an input: signs of a probable user error in lines that can be stored.
 
 `Notes` collects notes on the text during reading. `daemon.text.ingest` adds notes that depend on the store. The
-command line prints them, HTTP and the library return them, and `ingest_batches.notes` stores them.
+command line prints the notes, HTTP and the library return them, and `ingest_batches.notes` contains them.
 """
 
 import re
@@ -23,12 +23,11 @@ ONE_BASED = "one-based"
 WORD_PARTS = "word-parts"
 
 _ESCAPE = re.compile(rb"(?:^|[ \t])(&(?:apos|quot|amp|lt|gt|bar|#91|#93|#124);|@[-/]@(?=[ \t]|$))")
-"""Word that begins with an escape of the Moses tokenizer, or a hyphen or slash that it split."""
-_SHARE_OF_ESCAPES = 0.001
-"""Share of lines with escapes that triggers a note."""
-_SHARE_OF_QUOTES = 0.5
+"""Start of a word with an escape of the Moses tokenizer, or a hyphen or slash that it split off."""
+_MIN_ESCAPED_SHARE = 0.001
+"""Share of lines with escapes above which a note is added."""
+_MIN_QUOTED_SHARE = 0.5
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
-"""Field quoted in the style of spreadsheets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +42,23 @@ class Note:
 
 
 class Notes:
-    """Collector of notes on an input whose lines without links are tokenized by `rules` (None: they are tokens).
+    """Collector of notes on an input.
 
-    `is_text` is False for a dictionary. `quoting` is True if a spreadsheet may have quoted the fields.
+    `rules` are the languages whose rules tokenize lines without links, None for no tokenization. `is_text` is False for
+    a dictionary. `quoting` is True if a spreadsheet may have quoted the fields.
     """
 
     def __init__(self, rules: Languages | None, is_text: bool, quoting: bool) -> None:
         self._rules = rules
         self._quoting = quoting
-        self._on_words: list[Note] | None = None if is_text else []
+        self._word_notes: list[Note] | None = None if is_text else []
         self._lines = self._escaped = self._quoted = self._doubled = 0
         self._escape = ""
 
     def inspect(self, fields: LineColumns) -> None:
         """Inspect the next lines of the input before they are tokenized."""
-        if self._on_words is None:
-            self._on_words = self._check_words(fields)
+        if self._word_notes is None:
+            self._word_notes = self._check_words(fields)
         self._lines += len(fields.sources)
         self._count_escapes(fields)
         for source, target in zip(fields.sources, fields.targets, strict=True) if self._quoting else ():
@@ -73,8 +73,8 @@ class Notes:
         notes = []
         if any(looks_tokenized(divides, side) for side in sides):
             text = (
-                f"{LOOKS_TOKENIZED}, but they were tokenized again, which damages some tokens (d' eau becomes d ' eau)"
-                ": withdraw them, and ingest the raw text, or ingest into a store without --tokenize"
+                f"{LOOKS_TOKENIZED}, but it was tokenized again, which damages some tokens (d' eau becomes d ' eau)"
+                ": withdraw the input, and ingest the raw text, or ingest into a store without --tokenize"
                 if divides
                 else f"{LOOKS_RUNNING}: tokenize the text with `hierogram ingest --tokenize fr,en`, or with a store "
                 "created by `hierogram init --languages fr,en --tokenize`"
@@ -96,10 +96,10 @@ class Notes:
                     self._escape = self._escape or escape[1].decode()
         self._escaped += len(escapes)
 
-    def found(self) -> list[Note]:
+    def collect(self) -> list[Note]:
         """Return the notes on the lines so far."""
-        notes = [*(self._on_words or ())]
-        if self._escaped > _SHARE_OF_ESCAPES * self._lines:
+        notes = [*(self._word_notes or ())]
+        if self._escaped > _MIN_ESCAPED_SHARE * self._lines:
             notes.append(
                 Note(
                     ESCAPED,
@@ -107,7 +107,7 @@ class Notes:
                     "other text: ingest the original text (`sacremoses detokenize` restores it)",
                 )
             )
-        if self._doubled or self._quoted > _SHARE_OF_QUOTES * self._lines:
+        if self._doubled or self._quoted > _MIN_QUOTED_SHARE * self._lines:
             notes.append(
                 Note(
                     QUOTED_FIELDS,

@@ -1,7 +1,7 @@
-"""Orthography of one side of a corpus: letter-like signs, spaces beside signs, and the Unicode form of its text.
+"""Orthography of one side of a corpus: letter-like signs, spaces beside signs, and Unicode form.
 
-It is learned once from raw text and takes precedence over the rules of the tokenizer and the detokenizer, which follow
-from Unicode properties. Without enough text, these rules apply alone.
+An orthography is learned once from raw text. It takes precedence over the rules of the tokenizer and the detokenizer,
+which follow from Unicode properties. Without enough text, these rules apply alone.
 """
 
 import json
@@ -16,23 +16,27 @@ import regex
 SOFT_HYPHEN = "\u00ad"
 """Invisible hyphenation point. Tokens omit it."""
 MAX_LINES = 2_000
-"""Number of lines from which an orthography is learned."""
-_MIN_WORDS, _MIN_SHARE, _MIN_INNER_SHARE = 5, 0.005, 0.3
-"""Minimum number of different words with a letter-like sign inside, their share, and the share of the sign's uses."""
+"""Maximum number of lines from which an orthography is learned."""
+_MIN_WORDS = 5
+"""Minimum number of distinct words in which a sign between letters is a letter itself."""
+_MIN_SHARE = 0.005
+"""Minimum number of the sign's uses between letters per word of the text."""
+_MIN_INNER_SHARE = 0.3
+"""Minimum share of the sign's uses that are between letters."""
 _MIN_CORRECTED = 1.5
-"""Number of observations that a context must correct to be learned."""
+"""Number of corrected observations above which a context is learned."""
 _MAX_WRONG_SHARE = 0.05
 """Maximum share of lines whose spaces are restored incorrectly."""
 _MAX_SPELLINGS = 500
 
 _SIGNS = r"[[\p{S}\p{Po}\p{Pc}\u2018\u2019]--[.,;\u2026\"/\\|<>@_]--[\p{LB=IN}\p{LB=BA}\p{LB=GL}]]"
-# Letters of scripts without spaces between words, and capital letters, also follow punctuation without a space.
+# Exclude scripts without spaces, and capital letters after a sign: both also follow punctuation without a space.
 _LETTER = rf"[\p{{L}}\p{{M}}{_SIGNS}--\p{{LB=SA}}--\p{{LB=ID}}]"
 _INSIDE = regex.compile(rf"(?<={_LETTER}){_SIGNS}(?=[{_LETTER}--\p{{Lu}}])", regex.V1)
 _SIGN = regex.compile(_SIGNS, regex.V1)
 _GRAPHEME = regex.compile(r"[^\p{M}\s]\p{M}+|[^\p{M}\x00-\x7f]")
-_CLASSES = frozenset("aA0PN")
-"""Kinds of letters and digits, see `Detokenizer`. `P` and `N` are letters of scripts without spaces between words."""
+_LETTER_KINDS = frozenset("aA0PN")
+"""Kinds of letters and digits. `P` and `N` are letters with spaces between phrases only, or never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,8 @@ class Orthography:
     """Orthography of a language or a corpus.
 
     `letters` are signs that are letters. `joins` are texts between two tokens by context, see `Boundary`. `spaces` are
-    sides of signs at which a space is a token, because the corpus is irregular. `decomposed` text is written in NFD,
-    but tokens are in NFC. `spellings` are other written forms of graphemes in NFC, or in NFD if text is decomposed.
+    sides of signs at which spaces are irregular and therefore tokens. `decomposed` is True if the corpus is in NFD.
+    Tokens are always in NFC. `spellings` are written forms by grapheme in NFC, or in NFD if `decomposed`.
     """
 
     letters: str = ""
@@ -50,12 +54,12 @@ class Orthography:
     decomposed: bool = False
     spellings: Mapping[str, str] = field(default_factory=dict)
 
-    def as_text(self) -> str:
+    def to_json(self) -> str:
         """Return the orthography as JSON."""
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)
 
     def spell(self, text: str) -> str:
-        """Return text in NFC as the corpus writes it."""
+        """Convert text in NFC to the written form of the corpus."""
         if self.decomposed:
             text = unicodedata.normalize("NFD", text)
         return _GRAPHEME.sub(lambda match: self.spellings.get(match[0], match[0]), text) if self.spellings else text
@@ -64,40 +68,40 @@ class Orthography:
 class Boundary(NamedTuple):
     """Boundary between two tokens.
 
-    `kinds` are the kinds of two tokens before it and two tokens after it, empty beyond the sentence. `left` is True if
-    the rules attach the next token to the left, `right` if they attach the previous token to the right. Otherwise,
-    `space` separates the tokens. The boundary's contexts are strings of kinds separated by spaces: all four, the inner
-    pair, and the sides of its signs, in which the other kind is empty.
+    `kinds` are the kinds of the two tokens before and the two tokens after the boundary, empty beyond the sentence. By
+    rule, the next token `attaches_left`, or the previous token `attaches_right`. Otherwise, `space` separates the
+    tokens. Contexts are strings of kinds separated by spaces: all four, the inner pair, or one side of a sign with an
+    empty kind on the other side.
     """
 
     kinds: tuple[str, str, str, str]
-    left: bool
-    right: bool
+    attaches_left: bool
+    attaches_right: bool
     space: str
 
     @property
     def pair(self) -> str:
-        """Context of the tokens on both sides."""
+        """Context that consists of the two adjacent tokens."""
         return " ".join(self.kinds[1:3])
 
     @property
     def sides(self) -> set[str]:
-        """Sides of signs at the boundary."""
+        """Contexts that consist of one adjacent sign."""
         before, after = self.kinds[1:3]
-        return {side for sign, side in ((before, f"{before} "), (after, f" {after}")) if sign not in _CLASSES}
+        return {side for sign, side in ((before, f"{before} "), (after, f" {after}")) if sign not in _LETTER_KINDS}
 
     def separator(self, joins: Mapping[str, str]) -> str:
-        """Return the text at the boundary: by its context, else by the signs on both sides, else by the rules."""
+        """Return the text at the boundary, by the longest context in `joins`, or by rule without a context."""
         learned = joins.get(" ".join(self.kinds), joins.get(self.pair))
         if learned is not None:
             return learned
-        after = joins.get(f"{self.kinds[1]} ", "" if self.right else self.space)
-        before = joins.get(f" {self.kinds[2]}", "" if self.left else self.space)
+        after = joins.get(f"{self.kinds[1]} ", "" if self.attaches_right else self.space)
+        before = joins.get(f" {self.kinds[2]}", "" if self.attaches_left else self.space)
         return after and (before if after == self.space else after)
 
 
-def learn_letters(lines: Iterable[str], without: str = "") -> str:
-    """Return the signs that are letters: they often occur between letters, in several words."""
+def learn_letters(lines: Iterable[str], excluded: str = "") -> str:
+    """Return the signs that often occur between letters and are therefore letters."""
     words = Counter(word for line in lines for word in line.split())
     total: Counter[str] = Counter()
     inside: Counter[str] = Counter()
@@ -111,14 +115,14 @@ def learn_letters(lines: Iterable[str], without: str = "") -> str:
     return "".join(
         sign
         for sign in sorted(inside)
-        if sign not in without
+        if sign not in excluded
         and kinds[sign] >= _MIN_WORDS
         and inside[sign] >= max(_MIN_SHARE * words.total(), _MIN_INNER_SHARE * total[sign])
     )
 
 
 def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:
-    """Return True if the text is NFD, and the graphemes that are written in another form."""
+    """Learn `decomposed` and `spellings` of an `Orthography`."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         if not unicodedata.is_normalized("NFC", line) or not unicodedata.is_normalized("NFD", line):
@@ -133,10 +137,10 @@ def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:
 
 
 def learn_joins(observed: Sequence[tuple[Boundary, str]], prior: Mapping[str, str]) -> dict[str, str]:
-    """Return the joins of a corpus, from boundaries and the text at each.
+    """Learn the joins of a corpus from boundaries and the text at each boundary.
 
-    A context is learned if it corrects more observations than it spoils: first sides of signs, then pairs of kinds,
-    then pairs with their neighbors.
+    A context is learned if it corrects more observations than it spoils. Contexts of signs are learned first, then
+    pairs of kinds, then all four kinds.
     """
     joins = dict(prior)
     levels: Sequence[Callable[[Boundary], Iterable[str]]] = (
@@ -150,16 +154,16 @@ def learn_joins(observed: Sequence[tuple[Boundary, str]], prior: Mapping[str, st
             for context in contexts(boundary):
                 boundaries_by_context[context].append((boundary, gap))
         for context, boundaries in sorted(boundaries_by_context.items(), key=lambda item: (-len(item[1]), item[0])):
-            right = _count_right(boundaries, joins)
+            right = _count_restored(boundaries, joins)
             gaps = Counter(gap for _, gap in boundaries) if len(boundaries) - right > _MIN_CORRECTED else Counter()
             for gap in sorted(gaps, key=lambda gap: (-gaps[gap], gap))[:2]:
                 changed = joins | {context: gap}
-                if (now := _count_right(boundaries, changed)) - right > _MIN_CORRECTED:
+                if (now := _count_restored(boundaries, changed)) - right > _MIN_CORRECTED:
                     joins, right = changed, now
     return joins
 
 
-def _count_right(observed: Iterable[tuple[Boundary, str]], joins: Mapping[str, str]) -> int:
+def _count_restored(observed: Iterable[tuple[Boundary, str]], joins: Mapping[str, str]) -> int:
     return sum(boundary.separator(joins) == gap for boundary, gap in observed)
 
 
@@ -167,7 +171,7 @@ def learn_spaces(lines: Sequence[Sequence[tuple[Boundary, str]]], joins: dict[st
     """Return the sides of signs with irregular spaces, and remove these spaces from the joins.
 
     Sides are added, most frequent first, until most lines are restored. Beside letters of a script without spaces
-    between words, a space is punctuation, so that all irregular sides are added.
+    between words, all irregular sides are added, because spaces are punctuation there.
     """
     spaces: list[str] = []
     while True:
@@ -190,7 +194,7 @@ def learn_spaces(lines: Sequence[Sequence[tuple[Boundary, str]]], joins: dict[st
             return spaces
         spaces.append(side := min(spaced_sides, key=lambda side: (-wrong[side], side)))
         for context in [*joins]:
-            # Drop the sign's other contexts at this side.
+            # Remove longer contexts of this side, because they take precedence.
             pair = " ".join(context.split(" ")[-3:-1]) if context.count(" ") == 3 else context
             if pair.endswith(side) if side[0] == " " else pair.startswith(side):
                 del joins[context]

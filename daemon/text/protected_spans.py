@@ -1,4 +1,4 @@
-"""Untranslatable text: addresses, tags, placeholders, mentions. Each becomes one token that is copied unchanged."""
+"""Untranslatable spans: addresses, tags, placeholders, mentions. Each is copied as one token."""
 
 import re
 from typing import NamedTuple
@@ -11,7 +11,6 @@ TAG = re.compile(
     r"<(?P<close>/)?(?P<name>[A-Za-z][\w:.-]{0,60})"
     rf"(?:\s+[^\s<>\"'=/]{{1,100}}(?:\s*=\s*{_VALUE})?){{0,60}}\s*(?P<empty>/)?>"
 )
-"""HTML-like tag."""
 
 _PLACEHOLDERS = (
     r"\{\{[^{}\n]{1,80}\}\}",
@@ -29,15 +28,15 @@ _ADDRESSES = (
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
     r"(?<![\w@#])[@#][A-Za-z_]\w*",
 )
-_KEPT = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACEHOLDERS))))
-_KEPT_OR_TAG = re.compile(f"{TAG.pattern}|{_KEPT.pattern}")
+_PROTECTED = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACEHOLDERS))))
+_PROTECTED_OR_TAG = re.compile(f"{TAG.pattern}|{_PROTECTED.pattern}")
 _QUICK_TEST = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
-"""Quick test: every kept span contains one of these. Most text contains none and needs only this search."""
+"""Part of every protected span. Text without a match, which is most text, needs no other search."""
 _BLANKS = re.compile(r"\s+")
 
 
 class ProtectedSpan(NamedTuple):
-    """Untranslatable span: its position in a text and its written form."""
+    """Untranslatable span: its position in a text and its characters."""
 
     start: int
     end: int
@@ -50,8 +49,8 @@ class ProtectedSpan(NamedTuple):
 
 
 def find_protected(text: str, tags: bool = True) -> list[ProtectedSpan]:
-    """Return the untranslatable spans of a text, in order. With `tags`, tags are included."""
+    """Return the untranslatable spans of a text, in order, with or without tags."""
     if not _QUICK_TEST.search(text):
         return []
-    pattern = _KEPT_OR_TAG if tags else _KEPT
+    pattern = _PROTECTED_OR_TAG if tags else _PROTECTED
     return [ProtectedSpan(*match.span(), match.group()) for match in pattern.finditer(text)]

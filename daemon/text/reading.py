@@ -1,6 +1,6 @@
 """Input reader: turns files into chunks of validated lines, without access to the store.
 
-An untrusted file can therefore be read in a child process (`read_in_sandbox`), which can be killed.
+Untrusted files can therefore be read in a child process (`read_in_sandbox`), which can be killed.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ _LINE_PARSERS: dict[str, LineParser] = {PIPES: pipes, TSV: tabs, JSONL: json_obj
 
 
 class Source(Protocol):
-    """Source of lines: name, format, parsed lines, and progress."""
+    """Input with a name, a format, parsed lines, and progress."""
 
     @property
     def origin(self) -> str:
@@ -61,7 +61,7 @@ class Source(Protocol):
         """Name of the format."""
 
     def fields(self, languages: Languages | None) -> Iterator[LineColumns]:
-        """Return the parsed lines in these languages. Raises `UsageError` if the source has other languages."""
+        """Yield the parsed lines in chunks. Raises `UsageError` if the source has other languages."""
 
     @property
     def bytes_read(self) -> int:
@@ -73,7 +73,7 @@ class Source(Protocol):
 
 
 class OpenFiles(ExitStack):
-    """Open files of an input, with their names and the number of bytes read. Closing it closes the files."""
+    """Open files of an input, with names and sizes. Closing the object closes the files."""
 
     _files: list[LineFile]
 
@@ -95,10 +95,7 @@ class OpenFiles(ExitStack):
 
 
 class Input(OpenFiles):
-    """One to three open files in a known format. As a context manager, it closes them.
-
-    Raises `InputError` if a file cannot be opened or does not fit the format, `UsageError` if their number does not.
-    """
+    """One to three open files in a known format. As a context manager, it closes the files."""
 
     def __init__(
         self,
@@ -108,7 +105,7 @@ class Input(OpenFiles):
         after_read: Callable[[], None] = lambda: None,
         within: str | None = None,
     ) -> None:
-        """Open the files and inspect the first lines of each. For `after_read` and `within` see `open_lines`."""
+        """Open the files, see `open_lines`. Raises `InputError`, or `UsageError` for a wrong number of files."""
         super().__init__()
         if format == AUTO and len(paths) == 1 and strip_suffix(paths[0].lower()).endswith(".tmx"):
             format = TMX
@@ -133,12 +130,12 @@ class Input(OpenFiles):
         return format
 
     def fields(self, languages: Languages | None = None) -> Iterator[LineColumns]:
-        """See `Source.fields`. May be called only once."""
+        """See `Source.fields`. Call it once."""
         if self.format == TMX:
             # Import here because XML parsers load slowly and are rarely needed.
-            from hierogram.daemon.text.translation_memories import memory_fields
+            from hierogram.daemon.text.translation_memories import tmx_fields
 
-            return memory_fields(self._files[0].blocks(), self._files[0].name, languages)
+            return tmx_fields(self._files[0].blocks(), self._files[0].name, languages)
         if self.format == PARALLEL:
             check_names(self._paths, languages)
             return parallel_fields(*self._chunks)
@@ -146,10 +143,7 @@ class Input(OpenFiles):
 
 
 def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Read sentence pairs from two parallel files, or one file, whose links are ignored.
-
-    Raises `UsageError` if more files are given, `InputError` if the files differ in length or a line is not a pair.
-    """
+    """Read pairs without links from two parallel files or one file. Raises `UsageError`, `InputError`."""
     if len(paths) == 2:
         sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
         if len(sources) != len(targets):
@@ -198,15 +192,15 @@ CHUNKS_PER_TRANSACTION = 4
 """Number of chunks that share the fixed costs of a transaction (recounting words, disk writes)."""
 
 _MIN_PAIRS = 500
-"""Minimum number of pairs of a first text from which the parts of words are learned."""
+"""Minimum number of pairs of a first text for learning word parts."""
 
 REPEATS_IN_MEMORY = 500_000
-"""Number of fingerprints that a process with a memory limit keeps in memory."""
+"""Number of fingerprints that a sandboxed process keeps in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """Options of an input. None means the store's setting. `within` is a folder of untrusted files."""
+    """Options of an input. None stands for the store's setting. `within` is a folder of untrusted files."""
 
     languages: Languages | None = None
     tokenize: Languages | None = None
@@ -216,11 +210,10 @@ class IngestOptions:
 
 
 STORE_DEFAULTS = IngestOptions()
-"""Store's settings with the default limits."""
 
 
 class InputHeader(NamedTuple):
-    """Open input: name, format, and size in bytes, None if it is unknown."""
+    """Name, format, and size in bytes of an input. The size is None if unknown."""
 
     origin: str
     format: str
@@ -230,7 +223,7 @@ class InputHeader(NamedTuple):
 class ValidatedChunk(NamedTuple):
     """Valid pairs and rejected lines for one transaction.
 
-    `bytes_read` and `notes` cover the input up to this chunk. `learned` are the settings that a first text determines.
+    `bytes_read` and `notes` cover the input up to this chunk. `learned` are settings, learned from the first text.
     """
 
     pairs: NewPairs
@@ -241,7 +234,7 @@ class ValidatedChunk(NamedTuple):
 
 
 class InputValidator:
-    """Validation of an input before it is stored. Raises `UsageError` if its languages differ from the store's."""
+    """Validator of one input. Raises `UsageError` if the input's languages differ from the store's."""
 
     def __init__(
         self, settings: Settings, options: IngestOptions, repeats: DuplicateCounter | None = None, format: str = ""
@@ -251,33 +244,34 @@ class InputValidator:
         self._max_tokens = settings.max_tokens
         self._repeats = DuplicateCounter() if repeats is None else repeats
         self._notes = Notes(self._pipeline.rules, is_text=options.entries is None, quoting=format == TSV)
-        self._positions = LinkPositions()
-        self._learns = settings.tokenize and not settings.orthographies and options.entries is None
-        self._splits = find_notation(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
+        self._link_positions = LinkPositions()
+        self._learns_settings = settings.tokenize and not settings.orthographies and options.entries is None
+        takes_word_parts = find_notation(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
+        self._chooses_word_parts = takes_word_parts and not settings.word_parts
         self._learned: dict[str, tuple[str, ...]] = {}
-        self._choice: Note | None = None
+        self._word_parts_note: Note | None = None
 
     def read(self, line_chunks: Iterable[LineColumns], whole: bool = False) -> ValidatedChunk:
-        """Validate chunks. The chunks of an input must be passed in order, each once. `whole`: these are all chunks."""
+        """Validate the next chunks of the input. `whole` is True if they are the whole input."""
         chunks = list(line_chunks)
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
-        self._positions.inspect(chunks)
-        if self._learns and not self._learned:
+        self._link_positions.inspect(chunks)
+        if self._learns_settings and not self._learned:
             self._learn(chunks, whole)
         for fields in chunks:
             self._notes.inspect(fields)
-            fields = self._positions.divide(fields)
-            sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
+            fields = self._link_positions.divide(fields)
+            sound, wrong = validate(self._pipeline.prepare(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else weigh_entries(sound, self._entries))
             rejected += wrong
-        notes = [*self._notes.found(), *filter(None, (self._positions.note(), self._choice))]
+        notes = [*self._notes.collect(), *filter(None, (self._link_positions.note(), self._word_parts_note))]
         return ValidatedChunk(join_pairs(pairs), join_runs(rejected), notes=tuple(notes), learned=self._learned or None)
 
     def _learn(self, chunks: Sequence[LineColumns], whole: bool) -> None:
-        """Learn the settings that depend on the first text: orthographies, and the parts of words of a small corpus."""
+        """Learn orthographies from the first text, and word parts if the first text is the whole input."""
         assert self._pipeline.rules is not None
-        # Lines without links are running text.
+        # Learn from lines without links only, because lines with links are tokens.
         lines: tuple[list[str], list[str]] = [], []
         for fields in chunks:
             linked = fields.linked()
@@ -287,16 +281,16 @@ class InputValidator:
         self._learned["orthographies"] = orthographies
         self._pipeline = replace(self._pipeline, orthographies=orthographies)
         are_unlinked = len(lines[0]) == sum(len(fields.sources) for fields in chunks)
-        if whole and self._splits and not self._pipeline.merges and are_unlinked and len(lines[0]) >= _MIN_PAIRS:
+        if whole and self._chooses_word_parts and are_unlinked and len(lines[0]) >= _MIN_PAIRS:
             sides = self._pipeline.source, self._pipeline.target
             words = ([*map(pipeline.tokens, texts)] for pipeline, texts in zip(sides, lines, strict=True))
-            merges, reason = choose_word_parts(*words)
-            self._learned["word_parts"] = merges
-            self._pipeline = replace(self._pipeline, merges=merges)
-            self._choice = Note(WORD_PARTS, reason)
+            word_parts, reason = choose_word_parts(*words)
+            self._learned["word_parts"] = word_parts
+            self._pipeline = replace(self._pipeline, word_parts=word_parts)
+            self._word_parts_note = Note(WORD_PARTS, reason)
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
-        """Validate an open input. Raises `UsageError` if it has other languages."""
+        """Yield the validated chunks of an open input. Raises `UsageError` for other languages."""
         groups = _group_chunks(source.fields(self._pipeline.languages))
         return (
             self.read(chunks, len(chunks) < CHUNKS_PER_TRANSACTION)._replace(bytes_read=source.bytes_read)
@@ -304,7 +298,7 @@ class InputValidator:
         )
 
     def messages(self, source: Source) -> Generator[InputHeader | ValidatedChunk, None, None]:
-        """Yield the header of an open input, then its chunks. Raises `UsageError` if it has other languages."""
+        """Yield the header of an open input, then its chunks. Raises `UsageError` for other languages."""
         chunks = self.chunks(source)
         yield InputHeader(source.origin, source.format, source.bytes_total)
         yield from chunks
@@ -317,14 +311,14 @@ class InputValidator:
 def read_in_sandbox(
     alive: KeepAlive, paths: Sequence[str], settings: Settings, options: IngestOptions
 ) -> Iterator[InputHeader | ValidatedChunk]:
-    """Yield the header and chunks of the input in these files; for `WorkerProcess.run`."""
+    """Yield the header of an input, then its chunks. Runs in a `WorkerProcess`."""
     with Input(paths, limits=options.limits, after_read=alive, within=options.within) as source:
         validator = InputValidator(settings, options, DuplicateCounter(REPEATS_IN_MEMORY), source.format)
         yield from validator.messages(source)
 
 
 def weigh_entries(pairs: NewPairs, options: DictionaryOptions) -> NewPairs:
-    """Return each distinct dictionary entry `weight` times, with the links of its words."""
+    """Repeat each distinct dictionary entry `weight` times. Link single words, or all with `block`."""
     indices = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(options.weight)]
     repeated = pairs.at(indices)
     sizes = zip(repeated.source_lengths, repeated.target_lengths, strict=True)

@@ -1,7 +1,4 @@
-"""Reasons for rejected lines, and the rejection limits beyond which an input fails as a whole.
-
-Reasons are stable codes, which `RejectionError` contains. `InputLimits` also bound the size of decompressed data.
-"""
+"""Reasons for rejected lines (stable codes), and limits beyond which an input is rejected as a whole."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,13 +27,13 @@ TOO_LONG = "too-long"
 WRONG_TYPE = "wrong-type"
 
 MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a line. Longer lines are rejected and cut to one byte more, so that they cannot fill memory."""
+"""Maximum length of a line. Longer lines are cut to one byte more, to save memory, and rejected."""
 
 _SHOWN_BYTES = 40
 
 
 class RejectionError(DaemonError):
-    """Error in a line that cannot become a pair: `reason` is one of this module's codes, `message` a sentence."""
+    """Line that cannot become a pair. `reason` is a code of this module, `message` is a sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -84,7 +81,7 @@ class InputLimits(Options):
     ] = 0.5
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
-        """Raise `InputError` if the decompressed size of an input exceeds the limit for its compressed size."""
+        """Raise `InputError` if the decompressed size of an input exceeds a limit."""
         advice = "if the file is correct, decompress it first, or raise"
         if unpacked > self.max_unpacked_bytes:
             raise InputError(
@@ -98,7 +95,7 @@ class InputLimits(Options):
             )
 
     def check_rejected(self, name: str, lines: int, reasons: Mapping[str, int]) -> None:
-        """Raise `TooManyRejectedError` if the rejections, given by reason, exceed the limit for `lines` lines."""
+        """Raise `TooManyRejectedError` if the rejections, counted by reason, exceed a limit."""
         rejected = sum(reasons.values())
         if rejected > self.max_rejected_lines:
             bound = f"the limit is {self.max_rejected_lines:,} ({_option_location('max_rejected_lines')})"

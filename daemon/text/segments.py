@@ -2,8 +2,8 @@
 
 Subwords are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: starting from letters, the two most frequent
 adjacent parts within words are merged repeatedly. The ordered list of merges fully defines a segmentation. Compounds
-are split by the frequencies of the text's own words, see `compounds`. Either list is stored as a text setting of the
-store, so new words are always split like old ones.
+are split by the frequencies of the text's own words, see `compounds`. The merges or the known words are stored as a
+setting of the store, so that a word is always split in the same way.
 
 Users read whole words: `WordView` converts stored parts to words.
 """
@@ -24,38 +24,37 @@ from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, ren
 from hierogram.storage.records.pairs import parse_links
 from hierogram.storage.records.parts import GUARD, PART_MARK, are_joined, index_words, is_modifier, join_parts
 
-WITHIN = "-"
-"""Sign displayed before or after a part of a word if the rest of the word is on that side."""
+CONTINUATION = "-"
+"""Hyphen displayed on the side of a word part where the word continues."""
 MAX_BPE_MERGES = 4_000
-"""Maximum number of merges of byte pair encoding."""
 _MIN_PAIR_COUNT = 2
 """Minimum frequency of adjacent parts that are merged."""
 
 _SAMPLE = 20_000
-"""Approximate number of words per side that are sampled to measure morphological richness."""
+"""Approximate number of words per side in the sample for `measure_rare_share`."""
 _MIN_RARE_SHARE = 0.1
-"""Share of words that occur once in the sample, above which a side is morphologically rich."""
+"""Share of words that occur once in the sample, above which source words may be split into subwords."""
 _MIN_COMPOUND_SHARE = 0.02
-"""Share of compounds among words, above which they are split: 0.04 in German, 0.003 to 0.01 in other languages."""
+"""Share of compounds above which they are split: 0.04 in German, up to 0.01 in other languages."""
 _MIN_SHARE_RATIO = 1.5
-"""Source words are split only if their share exceeds this multiple of the target side's share."""
+"""Minimum ratio between the shares of source and target, for either kind of split."""
 
 
 class Segmenter:
-    """Splits words into parts, or keeps them whole. Thread-safe."""
+    """Segmenter that keeps words whole. Base class of all segmenters. Thread-safe."""
 
     def __init__(self) -> None:
         self._cached_parts: dict[str, str] = {}
 
     def tokens(self, text: str) -> str:
         """Split a line of words into a line of parts."""
-        return " ".join([self._parts_of(word) for word in split_tokens(text)])
+        return " ".join([self._split_cached(word) for word in split_tokens(text)])
 
     def counts(self, text: str) -> list[int]:
         """Return the number of parts of each word of a line."""
-        return [self._parts_of(word).count(" ") + 1 for word in split_tokens(text)]
+        return [self._split_cached(word).count(" ") + 1 for word in split_tokens(text)]
 
-    def _parts_of(self, word: str) -> str:
+    def _split_cached(self, word: str) -> str:
         cached = self._cached_parts.get(word)
         if cached is None:
             marked = PART_MARK in word
@@ -68,10 +67,10 @@ class Segmenter:
 
 
 class SubwordSegmenter(Segmenter):
-    """Splits words into subwords by byte pair encoding."""
+    """Segmenter of words into subwords by byte pair encoding."""
 
     def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
-        """Store `merges`, pairs of parts in the order in which they were merged."""
+        """Create a segmenter from pairs of parts in the order of merging."""
         super().__init__()
         self.merges = tuple(merges)
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
@@ -88,15 +87,15 @@ class SubwordSegmenter(Segmenter):
 
 
 class CompoundSegmenter(Segmenter):
-    """Splits compounds into known words. The head has the case of the compound."""
+    """Segmenter of compounds into known words. The last part gets the case of the compound."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
-        """Store the frequencies of known lowercase words."""
+        """Create a segmenter from the frequencies of known lowercase words."""
         super().__init__()
         self._splitter = CompoundSplitter(counts)
 
     def known_word(self, part: str) -> str:
-        """Return the known word in a part, such as `haushalt` in `Haushalts`. Empty if it is unknown."""
+        """Return the known word of a part, such as `haushalt` for `Haushalts`, or an empty string."""
         return self._splitter.known_word(part.removesuffix(PART_MARK).lower())
 
     def _split(self, word: str) -> str:
@@ -106,7 +105,7 @@ class CompoundSegmenter(Segmenter):
             return word
         cased = head if word == small else head[:1].upper() + head[1:]
         line = " ".join([*(modifier + PART_MARK for modifier in modifiers), cased])
-        # Words in capitals, among others, are not restored.
+        # Keep words whole that joining does not restore, such as words in capitals.
         return line if join_parts(line) == word else word
 
 
@@ -128,8 +127,8 @@ def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
     while waiting and len(merges) < limit:
         count, pair = heapq.heappop(waiting)
         if -count != pairs[pair]:
-            # The entry is out of date. Queue a pair that became rarer again. A pair that became more frequent is
-            # already queued.
+            # The entry is out of date. Requeue the pair if it became rarer. If it became more frequent, it is already
+            # queued with its new count.
             if -count > pairs[pair] >= _MIN_PAIR_COUNT:
                 heapq.heappush(waiting, (-pairs[pair], pair))
             continue
@@ -159,15 +158,13 @@ def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
 
 
 def format_merges(merges: Iterable[tuple[str, str]]) -> str:
-    """Return merges as a store setting: one merge per line, its two parts separated by a space."""
+    """Format merges as a store setting: two parts, separated by a space, on each line."""
     return "\n".join(f"{left} {right}" for left, right in merges)
 
 
 def measure_rare_share(lines: Sequence[str]) -> float:
-    """Return the share of words that occur once in a sample, which estimates unknown words in new text [Good 1953].
-
-    The share falls with the length of a text, so texts are compared by samples of the same length.
-    """
+    """Return the share of words that occur once in a sample, an estimate of unknown words [Good 1953]."""
+    # Sample texts to a similar length, because the share falls with the length.
     words = sum(line.count(" ") + 1 for line in lines)
     sample = lines[:: max(1, words // _SAMPLE)]
     counts = Counter(word for line in sample for word in line.split())
@@ -175,10 +172,10 @@ def measure_rare_share(lines: Sequence[str]) -> float:
 
 
 def choose_word_parts(sources: Sequence[str], targets: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Return the setting `word_parts` of a store that begins with these lines of words, and its reason.
+    """Choose the setting `word_parts` of a store from its first lines. Returns the setting and a reason.
 
-    Source words are split if they are compounds or morphologically rich, more often than target words. Target words
-    are kept whole.
+    Source words are split if compounds or rare words are frequent and more frequent than on the target side. Target
+    words are kept whole.
     """
     once, other_once = measure_rare_share(sources), measure_rare_share(targets)
     counts = count_words(sources)
@@ -203,7 +200,7 @@ def format_known_words(counts: Mapping[str, int]) -> str:
 
 @cache
 def make_segmenter(text: str) -> Segmenter:
-    """Return the segmenter of a side, in the notation of `format_merges` or `format_known_words`."""
+    """Return the segmenter for a side's setting, formatted by `format_merges` or `format_known_words`."""
     lines = [line for line in text.split("\n") if line]
     if "\t" in text:
         return CompoundSegmenter({word: int(count) for word, _, count in (line.partition("\t") for line in lines)})
@@ -213,10 +210,7 @@ def make_segmenter(text: str) -> Segmenter:
 
 
 def spread_links(fields: LineColumns, line_numbers: Iterable[int], source: Segmenter, target: Segmenter) -> LineColumns:
-    """Split the words of the selected lines into parts, and link all parts of linked words.
-
-    A line whose links are malformed or out of range is returned unchanged, and validation rejects it.
-    """
+    """Split the words of the selected lines into parts, and link all parts of linked words."""
     changed = replace(fields, sources=list(fields.sources), targets=list(fields.targets), known=dict(fields.known))
     alignments = list(fields.alignments)
     for k in line_numbers:
@@ -225,12 +219,13 @@ def spread_links(fields: LineColumns, line_numbers: Iterable[int], source: Segme
             token_spans = [_spans(side.counts(text)) for side, text in zip((source, target), texts, strict=True)]
             line = alignments[k]
             if line is not None:
-                links = _between_parts(parse_pharaoh(line), *token_spans)
+                links = _link_parts(parse_pharaoh(line), *token_spans)
                 alignments[k] = " ".join(f"{i}-{j}" for i, j in links).encode()
             if k in fields.known:
-                parts = (frozenset(_between_parts(links, *token_spans)) for links in fields.known[k])
+                parts = (frozenset(_link_parts(links, *token_spans)) for links in fields.known[k])
                 changed.known[k] = KnownLinks(*parts)
         except (UnicodeDecodeError, RejectionError, IndexError):
+            # Keep a malformed line unchanged, because validation rejects it.
             continue
         changed.sources[k], changed.targets[k] = source.tokens(texts[0]).encode(), target.tokens(texts[1]).encode()
     changed.alignments = alignments
@@ -242,26 +237,27 @@ def _spans(counts: Sequence[int]) -> list[range]:
     return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
 
-def _between_parts(links: Iterable[Link], source: Sequence[range], target: Sequence[range]) -> list[Link]:
+def _link_parts(links: Iterable[Link], source: Sequence[range], target: Sequence[range]) -> list[Link]:
     return [(i, j) for s, t in sorted(links) for i in source[s] for j in target[t]]
 
 
 def find_word_span(word_indices: Sequence[int], tokens: Span) -> Span:
-    """Return the word span of a token span, both half-open. `word_indices` is the result of `index_words`."""
+    """Convert a half-open span of tokens to a span of words. For `word_indices`, see `index_words`."""
     first, last = tokens
     return word_indices[first], word_indices[first] if first == last else word_indices[last - 1] + 1
 
 
-def _shown(run: Sequence[str]) -> str:
-    """Return parts of a word joined, with a hyphen where the word continues."""
-    before = WITHIN if run[0].startswith(PART_MARK) else ""
-    return before + join_parts(" ".join(run)) + (WITHIN if is_modifier(run[-1]) else "")
+def _render_part(run: Sequence[str]) -> str:
+    """Join adjacent parts of a word, with a hyphen where the word continues."""
+    before = CONTINUATION if run[0].startswith(PART_MARK) else ""
+    return before + join_parts(" ".join(run)) + (CONTINUATION if is_modifier(run[-1]) else "")
 
 
 class PairInWords(NamedTuple):
-    """Sentence pair in whole words: words, links between words, and the word index of each token of a side.
+    """Sentence pair in whole words, with links between words and the word index of each token.
 
-    The last word index is the number of words. A link has the highest of its parts' probabilities.
+    The last word index of a side is the number of words. The probability of a link is the maximum over the links of
+    parts.
     """
 
     source: str
@@ -277,13 +273,13 @@ class PairInWords(NamedTuple):
         return KnownLinks(*(frozenset((source[i], target[j]) for i, j in part_links) for part_links in links))
 
     def to_token_links(self, word_links: KnownLinks) -> KnownLinks:
-        """Convert links between words to links between all their tokens. Raises `ValueError` if they are invalid."""
+        """Convert links between words to links between all their tokens. Raises `ValueError` if out of range."""
         if problem := word_links.problem(self.source_word_indices[-1], self.target_word_indices[-1]):
             raise ValueError(problem)
         part_spans = [
             _spans([word_indices[:-1].count(word) for word in range(word_indices[-1])]) for word_indices in self[3:5]
         ]
-        return KnownLinks(*(frozenset(_between_parts(links, *part_spans)) for links in word_links))
+        return KnownLinks(*(frozenset(_link_parts(links, *part_spans)) for links in word_links))
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +296,6 @@ class WordView:
         """Return the symbols of a rule's side, with adjacent parts joined."""
         if not self.word_parts:
             return list(side)
-        # Runs of parts of the same word.
         runs: list[int | list[str]] = []
         for symbol in side:
             if not isinstance(symbol, str):
@@ -309,10 +304,10 @@ class WordView:
                 run.append(symbol)
             else:
                 runs.append([symbol])
-        return [run if isinstance(run, int) else _shown(run) for run in runs]
+        return [run if isinstance(run, int) else _render_part(run) for run in runs]
 
     def side(self, text: str) -> str:
-        """Return a rule's side in rule notation, with its parts joined. Malformed text is returned unchanged."""
+        """Return a rule's side in rule notation with parts joined. Malformed text is returned unchanged."""
         if PART_MARK not in text or not self.word_parts:
             return text
         try:
@@ -325,7 +320,7 @@ class WordView:
         return join_parts(tokens) if self.word_parts else tokens
 
     def pair(self, source: str, target: str, alignment: str = "", link_probabilities: str | None = None) -> PairInWords:
-        """Return a stored pair in whole words. Words are linked if any of their parts are linked."""
+        """Convert a stored pair to whole words. Two words are linked if any of their parts are linked."""
         sides = [text.split(" ") for text in (source, target)]
         if not self.word_parts:
             source_word_indices, target_word_indices = (list(range(len(side) + 1)) for side in sides)
@@ -335,7 +330,7 @@ class WordView:
         probabilities = repeat("") if link_probabilities is None else link_probabilities.split()
         for (i, j), probability in zip(parse_links(alignment), probabilities, strict=False):
             link = source_indices[i], target_indices[j]
-            # All have the same number of decimals, so their texts sort like numbers.
+            # Compare probabilities as text, because all have the same number of decimals.
             links[link] = max(probability, links.get(link, ""))
         line = " ".join(f"{i}-{j}" for i, j in sorted(links))
         words = join_parts(source), join_parts(target), line, source_indices, target_indices

@@ -1,7 +1,7 @@
 """Detect which side of a store a text belongs to, from the frequency of its words on each side.
 
-Words are whole words, even in stores of subwords: parts occur mostly on the side that is split into parts, regardless
-of the text's language.
+Words are whole words, even in stores of subwords. Parts would indicate the side that is split into parts, regardless
+of the language.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ _WORD_ODDS = 3.0
 
 
 class WordSideCounts:
-    """Counts of whole words by side; of the first `max_pairs` pairs in a store of word parts. Thread-safe."""
+    """Word counts by side. In a store of word parts, only `max_pairs` pairs are counted. Thread-safe."""
 
     def __init__(self, store: Store, max_pairs: int) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class WordSideCounts:
         self._counts: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
 
     def odds(self, words: Iterable[str]) -> tuple[float, int]:
-        """Return the log-odds that distinct words belong to the source side, and the number of known words."""
+        """Return the log-odds that words belong to the source side, and the number of distinct known words."""
         distinct_words = list(dict.fromkeys(words))
         counts: Mapping[str, Mapping[str, int]] = (
             self._read_pairs() if self._store.settings().word_parts else self._store.word_counts(distinct_words)
@@ -57,15 +57,15 @@ class WordSideCounts:
 
 
 _SWAPPED_ODDS = 6.0
-"""Log-odds against its own side above which a text is attributed to the other side."""
+"""Minimum log-odds that a text belongs to the other side."""
 _SWAPPED_ODDS_PER_WORD = 1.0
-"""Minimum of these log-odds per known word."""
+"""Minimum log-odds per known word."""
 _MAX_WORDS = 1_000
 """Number of distinct words per side that are looked up."""
 
 
 def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Check if source and target are swapped: their words occur on the opposite sides of the store."""
+    """Check if source and target are swapped: their words occur on the other sides of the store."""
     for texts, sign in ((sources, -1), (targets, 1)):
         log_odds, known = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
         if sign * log_odds < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * known):

@@ -1,7 +1,8 @@
 """Text pipeline: languages, tokenization, and letter case of a store's text.
 
-It is defined by a store's settings, by the manifest of an export, and by `--tokenize fr,en` for other grammars. All
-text (ingest, alignment, evidence, language models, translation, tuning) passes through one `TextPipeline`.
+The settings of a store define its pipeline. Exports have the settings in their manifest, other grammars need
+`--tokenize fr,en`. All text (ingest, alignment, evidence, language models, translation, tuning) passes through a
+`TextPipeline`.
 """
 
 import os
@@ -33,7 +34,7 @@ from hierogram.storage.records.parts import is_part, join_parts
 from hierogram.storage.records.settings import KEPT, LOWERED, Settings
 
 Languages = tuple[str, str]
-"""Source and target language, as in ("fr", "en")."""
+"""Source and target language, such as ("fr", "en")."""
 
 LOOKS_RUNNING = (
     "the text does not seem to be tokenized, because most sentences end in a word with an attached full stop"
@@ -42,19 +43,19 @@ LOOKS_TOKENIZED = (
     "the text seems to be tokenized already, because most sentences have spaces before full stops and commas"
 )
 IN_REQUESTS = ("a store created by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
-"""Settings that HTTP responses recommend: to tokenize the text, and to leave it unchanged."""
+"""Settings that HTTP responses recommend to tokenize text, and to keep it unchanged."""
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
 """Line end with a full stop, exclamation or question mark attached to the last word."""
 _NO_TEXT = re.compile(rb"[\0\r\n]")
-"""Bytes that a line of text must not contain. Validation rejects them."""
+"""Bytes that validation rejects in a line of text."""
 _DETACHED = re.compile(r"\w\s+[.,](\s|$)")
 _SAMPLE_LINES = 1_000
 
 
 class TextWord(NamedTuple):
-    """Token of a text, its position, and whether it is untranslatable."""
+    """Token of a text, with its half-open span in the text. Protected tokens are untranslatable."""
 
     token: str
     start: int
@@ -66,14 +67,14 @@ class TextWord(NamedTuple):
 class TextSide:
     """Text pipeline of one side.
 
-    It tokenizes by the rules of `language` (None: text is tokens) and lowercases with `lower`. With `merges`, tokens
-    are parts of words, see `segments`; if `merges` is empty, only the store's other side has parts. `orthography` is
-    the orthography of the store's text, as JSON.
+    The rules of `language` tokenize text. Without a `language`, text consists of tokens. `word_parts` are the merges or
+    known words that split words, see `segments`: None in a store of whole words, empty if only the other side is split.
+    `orthography` is the orthography of the store's text, as JSON.
     """
 
     language: str | None = None
     lower: bool = False
-    merges: str | None = None
+    word_parts: str | None = None
     orthography: str = ""
 
     @property
@@ -83,11 +84,11 @@ class TextSide:
 
     @property
     def changes(self) -> bool:
-        """True if the pipeline may change text."""
-        return self.language is not None or self.lower or self.merges is not None
+        """True if this pipeline may change text."""
+        return self.language is not None or self.lower or self.word_parts is not None
 
     def tokens(self, text: str) -> str:
-        """Convert a line of text to its stored form: tokens separated by spaces."""
+        """Convert a line of text to stored tokens, separated by spaces."""
         if self.language is None:
             line = text.lower() if self.lower else text
         elif protected := find_protected(text := unicodedata.normalize("NFC", text)):
@@ -95,11 +96,11 @@ class TextSide:
         else:
             line = " ".join(self.rules.tokens(text.replace(SOFT_HYPHEN, "")))
             line = line.lower() if self.lower else line
-        return make_segmenter(self.merges).tokens(line) if self.merges is not None else line
+        return make_segmenter(self.word_parts).tokens(line) if self.word_parts is not None else line
 
     def words(self, text: str, protected: Sequence[ProtectedSpan]) -> list[TextWord]:
-        """Return the tokens of a text in NFC with their positions, including the untranslatable spans `protected`."""
-        # During tokenization, a placeholder word replaces each kept span.
+        """Tokenize text in NFC, with positions. Each of the spans `protected` becomes one token."""
+        # Replace each protected span by a placeholder word, so that the tokenizer does not split it.
         mark = "QkZz"
         while mark in text.replace(SOFT_HYPHEN, ""):
             mark = f"Qk{mark[1:]}"
@@ -122,25 +123,25 @@ class TextSide:
                     words.append(TextWord(part.lower() if self.lower else part, start, position, False))
         return words
 
-    def typed(self, text: str) -> str:
-        """Convert a rule's side with words as users type them to its stored form."""
+    def convert_rule_side(self, text: str) -> str:
+        """Convert a rule's side, with words as typed by users, to stored tokens."""
         symbols: list[Symbol] = []
         for symbol in parse_side(text):
-            # A symbol with a mark is a part already.
+            # Do not split a symbol with a mark, because it is already a part of a word.
             divided = isinstance(symbol, str) and not is_part(symbol)
             symbols += self.tokens(str(symbol)).split(" ") if divided else [symbol]
         return render_side(tuple(symbols))
 
-    def written(self, line: str) -> str:
-        """Detokenize a line of words if this side tokenizes text. Otherwise, return it unchanged."""
+    def detokenize(self, line: str) -> str:
+        """Detokenize a line of words if this pipeline tokenizes text. Otherwise, return the line unchanged."""
         return line if self.language is None else self.rules.join(line.split(" "))
 
-    def text_of(self, line: str) -> str:
-        """Return the text of a stored line of words or parts of words."""
-        return self.rules.join((line if self.merges is None else join_parts(line)).split(" "))
+    def detokenize_stored(self, line: str) -> str:
+        """Detokenize a stored line of words or word parts."""
+        return self.rules.join((line if self.word_parts is None else join_parts(line)).split(" "))
 
-    def tokens_of_bytes(self, line: bytes) -> bytes:
-        """Return the tokens of a line. A line that is not UTF-8 is unchanged; validation rejects it."""
+    def tokenize_bytes(self, line: bytes) -> bytes:
+        """Convert a line to stored tokens. Other text than UTF-8 is unchanged, and validation rejects it."""
         if not self.changes:
             return line
         try:
@@ -150,7 +151,7 @@ class TextSide:
 
 
 def _find_span(token: str, text: str, begin: int) -> TextSpan:
-    """Return the span of a token in a text, from a start position. It may include characters that tokens omit."""
+    """Find the span of a token in a text from position `begin`, including characters that tokens omit."""
     if token == SPACE and not text.startswith(SPACE, begin):
         start = begin
         while begin < len(text) and (text[begin].isspace() or text[begin] == ZERO_WIDTH_SPACE):
@@ -175,14 +176,15 @@ TOKENS = TextSide()
 class TextPipeline:
     """Text pipeline of two sides.
 
-    `languages` are the source and target language, None if they are unknown. `rules` are the languages whose rules
-    tokenize text, None if text is tokens already. `orthographies` are learned by the store, () if unknown.
+    `languages` are the source and target language, None if unknown. `rules` are the languages whose rules tokenize
+    text. Without `rules`, text consists of tokens. `word_parts` and `orthographies` are settings of the store, one per
+    side, or ().
     """
 
     languages: Languages | None = None
     rules: Languages | None = None
     lower: bool = False
-    merges: tuple[str, ...] = ()
+    word_parts: tuple[str, ...] = ()
     orthographies: tuple[str, ...] = ()
 
     @property
@@ -199,56 +201,56 @@ class TextPipeline:
         return TextSide(
             self.rules[k] if self.rules else None,
             self.lower,
-            self.merges[k] if self.merges else None,
+            self.word_parts[k] if self.word_parts else None,
             self.orthographies[k] if self.rules and self.orthographies else "",
         )
 
-    def of_words(self) -> "TextPipeline":
-        """Return the pipeline for space-separated words, which only splits them into parts."""
-        return TextPipeline(merges=self.merges)
+    def for_tokenized(self) -> "TextPipeline":
+        """Return the pipeline for tokenized text, which only splits words into parts."""
+        return TextPipeline(word_parts=self.word_parts)
 
-    def to_words(self) -> "TextPipeline":
-        """Return the pipeline whose tokens are whole words, even if the store contains parts."""
-        return replace(self, merges=())
+    def with_whole_words(self) -> "TextPipeline":
+        """Return the pipeline without the split of words into parts."""
+        return replace(self, word_parts=())
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
-        """Convert a sentence pair to its stored form."""
+        """Convert a sentence pair to stored tokens."""
         return self.source.tokens(source), self.target.tokens(target)
 
-    def prepared(self, fields: LineColumns) -> LineColumns:
-        """Prepare lines. Lines with links keep their tokens, and only their case changes."""
+    def prepare(self, fields: LineColumns) -> LineColumns:
+        """Convert lines to stored tokens. Lines with links are not tokenized again."""
         source, target = self.source, self.target
         if not source.changes:
             return fields
-        # Links count the words of the input.
+        # Links count the words of the input, so keep these words.
         words = TextSide(None, self.lower)
         linked = fields.linked()
         sources, targets = (
             [
                 # Tokenizers would replace these bytes by spaces or remove them.
-                line if _NO_TEXT.search(line) else (words if k in linked else side).tokens_of_bytes(line)
+                line if _NO_TEXT.search(line) else (words if k in linked else side).tokenize_bytes(line)
                 for k, line in enumerate(lines)
             ]
             for side, lines in ((source, fields.sources), (target, fields.targets))
         )
         prepared = replace(fields, sources=sources, targets=targets)
-        if not self.merges or not linked:
+        if not self.word_parts or not linked:
             return prepared
-        return spread_links(prepared, linked, make_segmenter(self.merges[0]), make_segmenter(self.merges[1]))
+        return spread_links(prepared, linked, make_segmenter(self.word_parts[0]), make_segmenter(self.word_parts[1]))
 
-    def as_plain(self) -> dict[str, object]:
-        """Return the store settings of this pipeline as JSON values."""
+    def as_settings(self) -> dict[str, object]:
+        """Return the store settings that define this pipeline, as JSON values."""
         languages = self.rules or self.languages or ()
         return {
             "languages": list(languages),
             "tokenize": self.rules is not None,
             "case": LOWERED if self.lower else KEPT,
-            "word_parts": list(self.merges),
+            "word_parts": list(self.word_parts),
             "orthographies": list(self.orthographies),
         }
 
-    def running(self) -> "TextPipeline":
-        """Return the pipeline for running text, which tokenizes it even if the store's pairs are input as tokens."""
+    def for_running_text(self) -> "TextPipeline":
+        """Return the pipeline for running text. It tokenizes text even if the store takes tokens."""
         return replace(self, rules=self.rules or self.languages or (GENERAL, GENERAL))
 
 
@@ -259,10 +261,10 @@ UNCHANGED_TEXT = TextPipeline()
 def make_pipeline(
     settings: Settings | Mapping[str, Any], languages: Languages | None = None, tokenize: Languages | None = None
 ) -> TextPipeline:
-    """Return the pipeline of a store with these settings for text in `languages`, tokenized by the rules of `tokenize`.
+    """Return the pipeline of a store for text in `languages`, tokenized by the rules of `tokenize`.
 
-    `settings` may come from a manifest. Raises `UsageError` if the languages differ from the store's, or the package of
-    a language is not installed.
+    `settings` may be the mapping in a manifest. Raises `UsageError` if the languages differ from the store's, or the
+    package of a language is not installed.
     """
     if isinstance(settings, Settings):
         settings = asdict(settings)
@@ -277,10 +279,10 @@ def make_pipeline(
     rules = tokenize or (stored_pair if settings.get("tokenize") else None)
     for language in rules or ():
         find_language(language)
-    merges = tuple(map(str, settings.get("word_parts") or ()))
+    word_parts = tuple(map(str, settings.get("word_parts") or ()))
     orthographies = tuple(map(str, settings.get("orthographies") or ()))
     return TextPipeline(
-        languages or stored_pair or tokenize, rules, settings.get("case") == LOWERED, merges, orthographies
+        languages or stored_pair or tokenize, rules, settings.get("case") == LOWERED, word_parts, orthographies
     )
 
 
@@ -290,14 +292,14 @@ def make_side(language: str) -> TextSide:
     return TextSide(language)
 
 
-def looks_tokenized(expected: bool, lines: Sequence[str]) -> bool:
-    """Check if most lines look tokenized (untokenized if not `expected`), by spaces beside punctuation."""
-    pattern = _DETACHED if expected else _ATTACHED
+def looks_tokenized(tokenized: bool, lines: Sequence[str]) -> bool:
+    """Check if most lines look tokenized (or not, if `tokenized` is False), by spaces beside punctuation."""
+    pattern = _DETACHED if tokenized else _ATTACHED
     return 2 * sum(pattern.search(line) is not None for line in lines) > len(lines)
 
 
 def words_advice(rules: Languages | None, sides: Iterable[Sequence[str]]) -> str | None:
-    """Return a note if text in the languages `rules`, or in `sides` without rules, is not split into words."""
+    """Return a note if tokens are not words, because a segmenter is missing or `sides` have no spaces."""
     if rules is not None:
         return "; ".join(note for code in dict.fromkeys(rules) if (note := missing_segmenter_note(code))) or None
     if not any(2 * sum(LONG_WORD.search(line) is not None for line in side) > len(side) for side in sides):
@@ -309,7 +311,7 @@ def words_advice(rules: Languages | None, sides: Iterable[Sequence[str]]) -> str
 
 
 def text_advice(side: TextSide, name: str, lines: Sequence[str], tokenize: str, keep: str) -> str | None:
-    """Return a note if sentences are not tokenized but should be, or would be tokenized twice, else None.
+    """Return a note if sentences should be tokenized, or would be tokenized twice. Otherwise None.
 
     `name` is the name of the text, `tokenize` the setting that tokenizes it, `keep` the setting that keeps its tokens.
     """
@@ -331,7 +333,7 @@ def two_languages(text: str, option: str) -> Languages:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise `UsageError` if a store cannot have these settings of languages and tokens."""
+    """Raise `UsageError` if settings for languages or tokens contradict each other or the grammar."""
     notation = find_notation(settings.grammar)
     if settings.max_tokens > notation.max_side_words:
         raise UsageError(

@@ -18,13 +18,13 @@ ZERO_WIDTH_SPACE = "\u200b"
 """Separator of words in scripts written without spaces."""
 
 SPACE = "␣"
-"""Token for a space between words of a script written without spaces, in which a space is punctuation like a comma."""
+"""Token for a space in a script written without spaces, where a space is punctuation like a comma."""
 
 WordFinder = Callable[[str], Sequence[str]]
 """Word segmenter for text without spaces."""
 
-# Scripts without spaces between words. The first group has no spaces at all, and its signs are as wide as letters. In
-# the second group, spaces separate phrases.
+# Scripts of the first group have no spaces, and their signs are as wide as letters. Scripts of the second group have
+# spaces between phrases.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Bopomofo}\p{Yi}\p{Tangut}\p{Nushu}\p{Khitan_Small_Script}"
 _KATAKANA = r"\p{Katakana}\u30fc"
 _SPACELESS = rf"{_IDEOGRAPHS}{_KATAKANA}\p{{Javanese}}\p{{Balinese}}"
@@ -34,7 +34,7 @@ SYLLABLE_ENDS = "\u0f0b\u0f0c"
 """Signs at the end of a Tibetan syllable."""
 
 _EXTEND = r"\p{M}\p{WB=Extend}\p{WB=Format}\u200c\u200d"
-# Abbreviation signs of Armenian and Indic scripts, and Burmese signs that are words.
+# Include abbreviation signs of Armenian and Indic scripts and Burmese words that Unicode classes as punctuation.
 _LETTER_SIGN = r"\u055f\u0970\u09fd\u0a76\u0af0\u104c-\u104f\u180a\U000110bb\U000114c6\U0001183b"
 _UNSPACED_LETTER = rf"[[{_SPACELESS}{_PHRASED}]&&[\p{{L}}\p{{Nl}}{_LETTER_SIGN}]]"
 _HYPHEN = r"[\-\u2010\u2011\u058a\u05be\u1400\u1806\u2e40]"
@@ -63,7 +63,7 @@ _SYLLABLE = regex.compile(
 )
 LONG_WORD = regex.compile(rf"(?:{_UNSPACED_LETTER}\p{{M}}*){{16}}", regex.V1)
 """Run of letters of a script without spaces that is too long to be one word."""
-_CLASSES = (
+_SPACING_PATTERNS = (
     regex.compile(rf"[{_SPACELESS}{_WIDE_SIGNS}]", regex.V1),
     regex.compile(rf"[{_UNSPACED_LETTER}{SYLLABLE_ENDS}[[{_PHRASED}]&&\p{{M}}]]", regex.V1),
 )
@@ -75,20 +75,19 @@ _CLOSERS = frozenset("\"'»”’)]}›」』”）】")
 
 @lru_cache
 def _token_pattern(letters: str) -> "regex.Pattern[str]":
-    """Return the pattern of a token, given the signs that are letters."""
     extra = "".join(f"\\{sign}" for sign in letters)
     letter = rf"[\p{{L}}\p{{N}}\p{{WB=ALetter}}{_LETTER_SIGN}{_EXTEND}{extra}]"
     spaced = rf"[{letter}--{_UNSPACED_LETTER}--[\u200b{SYLLABLE_ENDS}]]"
     return regex.compile(
         "|".join(
             (
-                # Feet and inches.
+                # Lengths in feet and inches are one token.
                 r"\p{N}+['\u2019\u2032]\p{N}+[\"\u201d\u2033]",
-                # Abbreviation with a full stop after each of its parts.
+                # Abbreviations such as U.S. keep the full stop after each part.
                 rf"(?<!{letter}|\.)(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.(?:(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.)+(?!{letter})",
                 rf"(?<run>{_UNSPACED_LETTER}(?:{_UNSPACED_LETTER}|[{SYLLABLE_ENDS}{_EXTEND}])*(?:(?<=[{_SPACELESS}])\u200b$)?)",
-                # At the beginning of a word, after a space or an opening sign: a hyphen, a minus sign, an apostrophe,
-                # the exclamation mark for a click, and the full stop of .txt and .5.
+                # A word may begin with a sign after a space or an opening sign: a hyphen, a minus sign, an apostrophe,
+                # the exclamation mark for a click, or the full stop of .txt and .5.
                 rf"(?:(?<![^\p{{Ps}}\p{{Pi}}\"'])(?:{_HYPHEN}|[!\u2212](?={letter})|\.(?=[A-Za-z0-9])))?(?:{_APOSTROPHE}(?=[\p{{L}}\p{{N}}]))?"
                 rf"{spaced}+(?:(?:{_INNER}){spaced}+)*"
                 rf"(?:{_WORD_DIVIDER}|{_HYPHEN}(?![\-\u2010\p{{L}}\p{{N}}])|{_APOSTROPHE}(?!{_APOSTROPHE}))?",
@@ -114,9 +113,9 @@ def spacing(character: str) -> Spacing:
     """Return the spacing of a letter's script, or of a sign."""
     if character < "\u0e00":
         return Spacing.WORDS
-    if _CLASSES[0].match(character):
+    if _SPACING_PATTERNS[0].match(character):
         return Spacing.NEVER
-    return Spacing.PHRASES if _CLASSES[1].match(character) else Spacing.WORDS
+    return Spacing.PHRASES if _SPACING_PATTERNS[1].match(character) else Spacing.WORDS
 
 
 def is_unspaced(token: str) -> bool:
@@ -125,7 +124,7 @@ def is_unspaced(token: str) -> bool:
 
 
 class Apostrophe(Enum):
-    """Function of an apostrophe between letters: a letter, the end of a word (`l'`), or the beginning of one (`'s`)."""
+    """Role of an apostrophe between letters: a letter, the end (`l'`) or the start of a word (`'s`)."""
 
     LETTER = 0
     ENDS_WORD = 1
@@ -135,8 +134,7 @@ class Apostrophe(Enum):
 class _Chunk(NamedTuple):
     """Tokens of the text between two spaces.
 
-    `quotes` are the indices of tokens that begin or end in an apostrophe. `stop` is the index of a full stop after a
-    word, or -1.
+    `quotes` are the indices of tokens that begin or end in an apostrophe. `stop` is the index of a full stop, or -1.
     """
 
     tokens: tuple[str, ...]
@@ -160,13 +158,13 @@ class Tokenizer:
     ) -> None:
         """Words in `abbreviations` keep their full stop, words in `before_numbers` only before a number.
 
-        `segmenter` splits text of a script without spaces if the text's first character matches `segmented`. `letters`
+        `segmenter` splits a run of letters without spaces if its beginning matches the pattern `segmented`. `letters`
         are signs that are letters.
         """
         self._letters = frozenset(letters)
         self._pattern = _token_pattern(letters)
         self._apostrophe = apostrophe
-        self._apostrophe_splits = _ENDS if apostrophe is Apostrophe.ENDS_WORD else _BEGINS
+        self._apostrophe_splits = _AFTER_APOSTROPHE if apostrophe is Apostrophe.ENDS_WORD else _BEFORE_APOSTROPHE
         self._abbreviations = frozenset(abbreviations)
         self._before_numbers = frozenset(before_numbers)
         self._segmenter = segmenter
@@ -174,7 +172,7 @@ class Tokenizer:
         self._chunk = lru_cache(maxsize=1 << 15)(self._divide)
 
     def tokens(self, text: str) -> list[str]:
-        """Return the tokens of a sentence: its characters in order without spaces, except for `SPACE`."""
+        """Return the tokens of a sentence. Joined, they are the text without spaces, except for `SPACE`."""
         result: list[str] = []
         quotes: list[int] = []
         stop = -1
@@ -219,7 +217,7 @@ class Tokenizer:
             if token[0] in _APOSTROPHES:
                 quotes.append(len(tokens))
             if match["run"] is not None:
-                tokens += self._words_of(token)
+                tokens += self._split_run(token)
             elif len(token) > 1 and self._apostrophe is not Apostrophe.LETTER:
                 tokens += self._apostrophe_splits.split(token)
             else:
@@ -235,22 +233,19 @@ class Tokenizer:
             return _Chunk((), (), -1, Spacing.WORDS, Spacing.WORDS)
         return _Chunk(tuple(tokens), tuple(quotes), stop, spacing(tokens[0][0]), spacing(tokens[-1][-1]))
 
-    def _words_of(self, run: str) -> Iterable[str]:
-        """Return the words of a run of letters without spaces: the package's, else syllables or letters."""
+    def _split_run(self, run: str) -> Iterable[str]:
+        """Split a run of letters without spaces by the segmenter, or else into syllables or letters."""
         if self._segmenter is not None and self._segmented.match(run):
             words = [word for part in self._segmenter(run) if (word := part.strip())]
-            # A package that normalizes text changes characters.
+            # Ignore words with other characters than the text, which a package may normalize.
             if "".join(words) == run:
                 return words
         syllables: list[str] = _SYLLABLE.findall(run)
         return syllables
 
     def _detach_quotes(self, tokens: list[str], quotes: Iterable[int]) -> list[str]:
-        """Split paired apostrophes that are quotation marks, around one or more words, from the words.
-
-        If several words contain the closing sign, as in languages with a letter for the glottal stop, a pair counts
-        only if punctuation is next to it.
-        """
+        """Split apostrophes that are paired quotation marks from the words that they enclose."""
+        # Count words with the closing sign inside, because the sign may be a letter for the glottal stop.
         within: Counter[str] = Counter()
         if self._apostrophe is Apostrophe.LETTER:
             within.update(letter for token in tokens for letter in token[1:-1] if letter in _APOSTROPHES)
@@ -278,7 +273,7 @@ class Tokenizer:
                     closing.add(k)
                     del waiting[opening_index:]
         if self._apostrophe is Apostrophe.BEGINS_WORD:
-            opening.update(k for k, _ in waiting if tokens[k][1:].lower() not in SHORT_OF_LETTERS)
+            opening.update(k for k, _ in waiting if tokens[k][1:].lower() not in SHORTENED_WORDS)
         if not opening and not closing:
             return tokens
         detached: list[str] = []
@@ -295,7 +290,7 @@ class Tokenizer:
 
 _AFTER_QUOTES = regex.compile(r"[\p{Terminal_Punctuation}\p{Pe}\p{Pf}\"]", regex.V1)
 _MIN_LETTER_WORDS = 2
-"""Number of words with an inner apostrophe that shows that the apostrophe is a letter."""
-_ENDS = regex.compile(r"(?<=\p{L}['\u2019])(?=\p{L})", regex.V1)
-_BEGINS = regex.compile(r"(?<=[\p{L}\p{N}])(?=['\u2019]\p{L})", regex.V1)
-SHORT_OF_LETTERS = frozenset({"em", "cause", "til", "tis", "twas", "n", "bout", "round", "kay", "cuz"})
+"""Number of words with an inner apostrophe from which the apostrophe counts as a letter."""
+_AFTER_APOSTROPHE = regex.compile(r"(?<=\p{L}['\u2019])(?=\p{L})", regex.V1)
+_BEFORE_APOSTROPHE = regex.compile(r"(?<=[\p{L}\p{N}])(?=['\u2019]\p{L})", regex.V1)
+SHORTENED_WORDS = frozenset({"em", "cause", "til", "tis", "twas", "n", "bout", "round", "kay", "cuz"})

@@ -1,7 +1,7 @@
 """TMX translation memories as a corpus of sentence pairs without an alignment.
 
-Each source-language text of a unit is paired with each of its target-language texts. The file is streamed: one unit is
-in memory at a time, cut to the size that a store accepts.
+Each source-language text of a unit is paired with each of its target-language texts. The file is streamed, and large
+units are rejected, so that memory is bounded.
 """
 
 import re
@@ -21,12 +21,12 @@ _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 _SUBFLOW = "sub"
 """Text within a code, such as a footnote or a title, which is not part of the sentence."""
 _PLACEHOLDER = "ph"
-"""Code that may represent a part of the text: a placeholder, or the end of a line."""
+"""Code that may be part of the sentence: a placeholder or a line break."""
 _BREAKS = frozenset({"lb", "pb", "cb"})
 _BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
 _MAX_PLACE_LENGTH = 100
 _MAX_CHARACTERS = 1 << 20
-"""Maximum length of a unit's segments. No store accepts longer pairs."""
+"""Maximum total length of a unit's segments."""
 _MAX_VARIANTS = 1_000
 _MAX_PAIRS = 100
 """Maximum number of pairs of a unit with several texts per language."""
@@ -34,7 +34,7 @@ _CHARACTERS_PER_CHUNK = 1 << 22
 
 
 class _Unit(NamedTuple):
-    """Id of a unit, and its languages and texts in file order. None if they are too many or too long."""
+    """Unit: id, and texts with their languages in file order, None if a limit is exceeded."""
 
     name: str | None
     variants: list[tuple[str, str]] | None
@@ -74,9 +74,9 @@ class _Reader(xml_streams.UnitReader[_Unit]):
         if self._codes:
             self._place += text[: _MAX_PLACE_LENGTH - len(self._place)]
         else:
-            self._take(text)
+            self._append(text)
 
-    def _take(self, text: str) -> None:
+    def _append(self, text: str) -> None:
         if self._text is not None:
             self._size += len(text)
             if self._size <= _MAX_CHARACTERS:
@@ -99,19 +99,19 @@ class _Reader(xml_streams.UnitReader[_Unit]):
             if tag == _PLACEHOLDER and not self._codes:
                 text = self._place.strip()
                 if any((span.start, span.end) == (0, len(text)) for span in find_protected(text, tags=False)):
-                    self._take(text)
+                    self._append(text)
                 elif self._breaks or _BREAK.match(text):
-                    self._take(" ")
+                    self._append(" ")
 
 
-def memory_fields(
+def tmx_fields(
     blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None, *, ids: bool = False
 ) -> Iterator[LineColumns]:
-    """Yield the units of a memory, numbered from 1, in chunks. Language `en` also matches `en-GB`.
+    """Yield the units of a TMX file, numbered from 1, in chunks. Language `en` also matches `en-GB`.
 
-    `languages` are source and target. Without them, the first unit's languages are used, in its order. With `ids`, a
-    unit's `tuid` is the id of its pairs; many programs number the units of each file from 1. Raises `InputError` if the
-    file is not TMX, is damaged, or declares entities.
+    `languages` are source and target, None for the languages of the first unit, in its order. With `ids`, a unit's
+    `tuid` is the id of its pairs. Do not use `ids` for several files that number their units from 1. Raises
+    `InputError` if the file is not TMX, is damaged, or declares entities.
     """
     first = 1
     for units in _chunks(xml_streams.units(blocks, _Reader(name))):

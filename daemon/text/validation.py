@@ -1,10 +1,9 @@
-"""Validation: turn the columns of lines into sentence pairs, and reject malformed lines with a reason.
+"""Validation: convert parsed lines to sentence pairs, and reject malformed lines with a reason.
 
-It checks tokens, lengths and link ranges, and numbers repeats. Tokens are separated by one or more spaces and tabs.
-Every other character, including the no-break and other Unicode spaces, is part of a token, so that token numbers agree
-with the aligner's. Alignments are Pharaoh lines `0-0 1-2`, source position first, counted from 0. The canonical line
-has sorted links without repeats or leading zeros, separated by one space. Repeats of a pair within one input are
-numbered, regardless of the input's size.
+Tokens are separated by spaces and tabs. Every other character, including the no-break and other Unicode spaces, is part
+of a token, so that token numbers agree with the aligner's. Alignments are Pharaoh lines `0-0 1-2`, source position
+first, counted from 0. The canonical line has sorted links without repeats or leading zeros, separated by one space.
+Repeats of a pair within one input are numbered.
 """
 
 import sqlite3
@@ -34,16 +33,16 @@ from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.records.pairs import NewPairs, RejectedLine
 
 _DASH, _SPACE, _LINE_FEED = b"- \n"
-_ROOM = b"\n\n\n"
+_PADDING = b"\n\n\n"
 
 
 def parse_pharaoh(line: bytes, name: str = "alignment") -> list[Link]:
-    """Parse a Pharaoh line. Raises `RejectionError`, whose message begins with `name`, if it is malformed."""
+    """Parse a Pharaoh line. `name` is its name in messages. Raises `RejectionError`."""
     links = []
     for link in line.replace(b"\t", b" ").split(b" "):
         source, _, target = link.partition(b"-")
         if source.isdigit() and target.isdigit():
-            # Longer numbers are out of range even if they are cut, and Python refuses to convert very long ones.
+            # Cut long numbers, because Python refuses to convert very long ones. They are out of range anyway.
             links.append((int(source.lstrip(b"0")[:20] or b"0"), int(target.lstrip(b"0")[:20] or b"0")))
         elif link:
             raise RejectionError(
@@ -53,7 +52,7 @@ def parse_pharaoh(line: bytes, name: str = "alignment") -> list[Link]:
 
 
 def canonical_alignment(line: bytes, source_length: int, target_length: int) -> str:
-    """Return the canonical line with the same links. Raises `RejectionError`."""
+    """Convert an alignment to its canonical line. Raises `RejectionError`."""
     links = parse_pharaoh(line)
     for source, target in links:
         if source >= source_length or target >= target_length:
@@ -68,12 +67,12 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
 def are_canonical(
     lines: Sequence[bytes], source_lengths: Sequence[int], target_lengths: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Return a mask, bool[len(lines)], of canonical lines in range. The fast test may miss some of them."""
+    """Return a mask, bool[len(lines)], of canonical lines in range. The fast test may miss some lines."""
     canonical = np.ones(len(lines), np.bool_)
-    # Room for three digits before the first number.
-    text = np.frombuffer(_ROOM + b"\n".join(lines) + b"\n", np.uint8)
+    # Pad the text, so that three digits can be read before each end of a number.
+    text = np.frombuffer(_PADDING + b"\n".join(lines) + b"\n", np.uint8)
     digits = text - np.uint8(ord("0"))
-    ends = np.flatnonzero(digits > 9)[len(_ROOM) - 1 :].astype(np.int32)
+    ends = np.flatnonzero(digits > 9)[len(_PADDING) - 1 :].astype(np.int32)
     widths = np.diff(ends) - 1
     before, ends = ends[:-1], ends[1:]
     starts_line, after_dash = text[before] == _LINE_FEED, text[before] == _DASH
@@ -90,7 +89,7 @@ def are_canonical(
     sound = numbered & (dashes & ~after_dash | link_ends) | no_links
     canonical[line_of[~sound]] = False
 
-    # Every dash is followed by another end, at the latest the last line feed.
+    # Index `first + 1` exists, because the text ends in a line feed after the last dash.
     first = np.flatnonzero(dashes)
     line, source, target = line_of[first], numbers[first], numbers[first + 1]
     fits = (source < np.asarray(source_lengths)[line]) & (target < np.asarray(target_lengths)[line])
@@ -101,15 +100,12 @@ def are_canonical(
 
 
 _IN_MEMORY = 2_000_000
+"""Number of fingerprints in memory. Each takes about 100 bytes."""
 _FINGERPRINT = Struct("qq")
 
 
 class DuplicateCounter:
-    """Counter of repeated content within one input.
-
-    Keeps a 128-bit fingerprint of every pair, about 100 bytes of memory each. Beyond `in_memory` fingerprints, it
-    continues in a temporary file. Fingerprints are specific to this process and are not comparable with others.
-    """
+    """Counter of repeats within one input. Beyond `in_memory` distinct pairs, it uses a temporary file."""
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
         self._in_memory = in_memory
@@ -120,16 +116,17 @@ class DuplicateCounter:
     def occurrences(
         self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
     ) -> list[int]:
-        """Return the number of earlier occurrences of each source with its target and alignment."""
+        """Return the number of earlier occurrences of each pair with its alignment."""
         pair_hashes = map(hash, zip(sources, targets, alignments, strict=True))
-        back = map(hash, zip(alignments, targets, sources, strict=True))
+        reversed_hashes = map(hash, zip(alignments, targets, sources, strict=True))
         try:
-            numbers = list(map(self._count, map(_FINGERPRINT.pack, pair_hashes, back)))
+            numbers = list(map(self._count, map(_FINGERPRINT.pack, pair_hashes, reversed_hashes)))
             if len(self._seen) > self._in_memory:
                 self._move_to_file()
         except sqlite3.Error as error:
             raise InputError(
-                f"duplicates in this input cannot be detected: no space for a temporary file ({error}); see TMPDIR"
+                f"duplicates in this input cannot be detected: no space for a temporary file ({error}): set TMPDIR to "
+                "a folder with free space"
             ) from error
         return numbers
 
@@ -144,8 +141,8 @@ class DuplicateCounter:
         return number
 
     def _move_to_file(self) -> None:
-        # SQLite creates an unnamed file when the cache is full and deletes it on close. An ingest may move between
-        # threads, but uses one at a time.
+        # SQLite creates an unnamed file when the cache is full, and deletes it on close. Disable the thread check,
+        # because an ingest may continue in another thread, but never uses two at once.
         self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-65536"):
             self._file.execute(f"PRAGMA {pragma}").close()
@@ -161,20 +158,19 @@ class DuplicateCounter:
 
 
 KEPT_BYTES = 4096
-"""Number of bytes of a rejected line that are stored."""
+"""Maximum number of bytes of a rejected line that are stored."""
 
-# Bytes that a column of canonical sides does not contain when each line is between two line feeds.
 _NONCANONICAL = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
+"""Bytes that do not occur in canonical sides, with a line feed before and after each line."""
 
 
 @dataclass(slots=True)
 class LineColumns:
     """Parsed lines of a chunk, in columns: entry k of every column belongs to the same line.
 
-    `numbers`: line numbers from 1. `sources`, `targets`, `alignments`: fields without line feeds; the alignment is None
-    if the line has none. `ids`: external ids or None. `lines`: the whole lines, or None if the fields contain
-    everything. `rejected`: lines that could not be parsed. `known`: fixed and forbidden links of the few lines that
-    have them, by index.
+    `numbers` are line numbers from 1. `sources`, `targets` and `alignments` are fields without line feeds, None for a
+    missing alignment. `ids` are external ids or None. `lines` are the whole lines, None if the fields contain
+    everything. `rejected` are lines that could not be parsed. `known` are fixed and forbidden links by index.
     """
 
     numbers: Sequence[int]
@@ -187,11 +183,11 @@ class LineColumns:
     known: dict[int, KnownLinks] = field(default_factory=dict)
 
     def linked(self) -> set[int]:
-        """Return the indices of the lines with links, whose words are therefore the words of the input."""
+        """Return the indices of the lines with links, which must not be tokenized again."""
         return {k for k, alignment in enumerate(self.alignments) if alignment is not None}.union(self.known)
 
     def content(self, k: int) -> bytes:
-        """Return line k as it was input. Lines of several files are joined with bars."""
+        """Return line k of the input. Lines of several files are joined with bars."""
         if self.lines is not None:
             return self.lines[k]
         fields = (self.sources[k], self.targets[k], self.alignments[k])
@@ -204,12 +200,12 @@ def reject(number: int, rejection: RejectionError, content: bytes) -> RejectedLi
 
 
 def split_tokens(text: str) -> list[str]:
-    """Return the tokens of a line, which are separated by spaces and tabs."""
+    """Split a line at spaces and tabs."""
     return [token for token in text.replace("\t", " ").split(" ") if token]
 
 
 def decode_text(content: bytes, name: str) -> str:
-    """Decode a text of the input, such as `the tree`. Raises `RejectionError` if its size or bytes are invalid."""
+    """Decode UTF-8 text. `name` is its name in messages. Raises `RejectionError`."""
     if len(content) > MAX_LINE_BYTES:
         raise RejectionError(LINE_TOO_LONG, f"{name} exceeds {MAX_LINE_BYTES} bytes")
     if b"\0" in content:
@@ -240,7 +236,7 @@ def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
 
 
 def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str], list[int]] | None:
-    """Return the results of `read_side` for all lines at once. None if some line needs an individual check."""
+    """Apply `read_side` to all lines at once. Returns None if a line needs an individual check."""
     column = b"\n%b\n" % b"\n".join(lines)
     if any(untidy in column for untidy in _NONCANONICAL):
         return None
@@ -257,7 +253,7 @@ def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str]
 def read_sides(
     lines: Sequence[bytes], name: str, max_tokens: int, rejections: dict[int, RejectionError]
 ) -> tuple[list[str], list[int]]:
-    """Return the texts and lengths of a column of sides. Adds rejections by the line's index in the column."""
+    """Apply `read_side` to a column of sides. Adds rejections by the index of the line."""
     tidy = _read_tidy_sides(lines, max_tokens) if lines else ([], [])
     if tidy is not None:
         return tidy
@@ -279,7 +275,7 @@ def read_alignments(
     target_lengths: Sequence[int],
     rejections: dict[int, RejectionError],
 ) -> Sequence[str | None]:
-    """Return the canonical lines, None for lines without an alignment. Adds rejections by the line's index."""
+    """Convert alignments to canonical lines. None is kept. Adds rejections by the index of the line."""
     texts: list[str | None] = [None] * len(lines)
     if lines.count(None) == len(lines):
         return texts
@@ -298,7 +294,7 @@ def read_alignments(
 
 
 def validate(fields: LineColumns, max_tokens: int, repeats: DuplicateCounter) -> tuple[NewPairs, list[RejectedLine]]:
-    """Return the valid pairs and the rejected lines. Every line is in exactly one of the two."""
+    """Validate parsed lines. Returns the valid pairs and the rejected lines."""
     rejections: dict[int, RejectionError] = {}
     sources, source_lengths = read_sides(fields.sources, "source", max_tokens, rejections)
     targets, target_lengths = read_sides(fields.targets, "target", max_tokens, rejections)
@@ -317,8 +313,8 @@ def validate(fields: LineColumns, max_tokens: int, repeats: DuplicateCounter) ->
     )
     if rejections:
         pairs = pairs.at([k for k in range(len(pairs)) if k not in rejections])
-    # An identifier distinguishes repeats itself.
-    nameless = [external_id is None for external_id in pairs.external_ids]
-    sources, targets = (list(compress(side, nameless)) for side in (pairs.sources, pairs.targets))
-    numbers = iter(repeats.occurrences(sources, targets, list(compress(pairs.alignments, nameless))))
-    return replace(pairs, occurrences=[next(numbers) if without else 0 for without in nameless]), rejected
+    # Number repeats only among pairs without an id, because an id already distinguishes them.
+    without_id = [external_id is None for external_id in pairs.external_ids]
+    sources, targets = (list(compress(side, without_id)) for side in (pairs.sources, pairs.targets))
+    numbers = iter(repeats.occurrences(sources, targets, list(compress(pairs.alignments, without_id))))
+    return replace(pairs, occurrences=[next(numbers) if without else 0 for without in without_id]), rejected

@@ -1,8 +1,7 @@
 """Streaming parser for untrusted XML: bounded memory, no entities, linear time.
 
-Nothing is fetched or expanded. The parser's input is bounded in advance: the size of a tag or comment (which expat
-rescans with every block), the nesting depth of elements, the number of names, and the size of one unit (a `<tu>`, a
-concept).
+Nothing is downloaded or expanded. The following are bounded: the size of a tag or comment, which expat rescans with
+every block, the nesting depth of elements, the number of names, and the size of one unit (a `<tu>`, a concept).
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,7 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.lines import pieces
+from hierogram.daemon.text.lines import split_blocks
 
 Unit = TypeVar("Unit")
 LanguageText = TypeVar("LanguageText", bound=tuple[Any, ...])
@@ -25,11 +24,11 @@ MAX_UNIT_BYTES = 1 << 24
 _MAX_DEPTH = 256
 _MAX_NAMES = 2_000
 _MAX_NAME_LENGTH = 1_000
-_BLOCK = 1 << 16
+_BLOCK_BYTES = 1 << 16
 
 
 class UnitReader(Generic[Unit]):
-    """Handler that collects the units of a document of a `kind` with one of `roots`. Raises `InputError`."""
+    """Parser target that collects units of a document. `kind` is its format, `roots` are root elements."""
 
     def __init__(self, name: str, kind: str, *roots: str) -> None:
         self.name = name
@@ -42,7 +41,7 @@ class UnitReader(Generic[Unit]):
         self._names: set[str] = set()
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Handle the start of an element."""
+        """Count the start of an element. Raises `InputError` if a limit is exceeded."""
         self.events += 1
         self.root = self.root or tag
         self._depth += 1
@@ -59,43 +58,43 @@ class UnitReader(Generic[Unit]):
                 )
 
     def data(self, _text: str) -> None:
-        """Handle text of the current element."""
+        """Count text of the current element."""
         self.events += 1
 
     def end(self, _tag: str) -> None:
-        """Handle the end of an element."""
+        """Count the end of an element."""
         self.events += 1
         self._depth -= 1
 
     def comment(self, *_: str | None) -> None:
-        """Handle a comment or a processing instruction. Both are ignored."""
+        """Count a comment or a processing instruction, and ignore its content."""
         self.events += 1
 
     pi = comment
 
 
 def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
-    """Yield the units that the reader finds in the blocks, in order. Raises `InputError`."""
+    """Yield the units of a document in order. Raises `InputError` if it is damaged or exceeds a limit."""
     name = reader.name
     parser: Any = DefusedXMLParser(target=reader, forbid_dtd=False, forbid_entities=True)
-    silent = since_unit = number = events = 0
+    silent_bytes = unit_bytes = number = events = 0
     try:
-        for block in pieces(blocks, _BLOCK):
+        for block in split_blocks(blocks, _BLOCK_BYTES):
             parser.feed(block)
             if reader.root not in (None, *reader.roots):
                 root_names = "> or <".join(reader.roots)
                 raise InputError(
                     f"{name}: not {reader.kind}: expected the root element <{root_names}>, got <{reader.root}>"
                 )
-            silent = silent + len(block) if reader.events == events else 0
+            silent_bytes = silent_bytes + len(block) if reader.events == events else 0
             events = reader.events
-            if silent >= MAX_TOKEN_BYTES:
+            if silent_bytes >= MAX_TOKEN_BYTES:
                 raise InputError(
                     f"{name}: a tag, comment or declaration exceeds {MAX_TOKEN_BYTES:,} bytes: the file is damaged"
                 )
-            since_unit = 0 if reader.units else since_unit + len(block)
+            unit_bytes = 0 if reader.units else unit_bytes + len(block)
             number += len(reader.units)
-            if since_unit > MAX_UNIT_BYTES:
+            if unit_bytes > MAX_UNIT_BYTES:
                 raise InputError(f"{name}: unit {number + 1:,} exceeds {MAX_UNIT_BYTES:,} bytes: the file is damaged")
             yield from reader.units
             reader.units.clear()
@@ -113,7 +112,7 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
 
 
 def matches_language(code: str, language: str) -> bool:
-    """Check if a text's language matches the requested one. A region matters only if it was requested."""
+    """Check if a language code matches a language. The region is ignored if `language` has no region."""
     code_found, code_wanted = code.lower().replace("_", "-"), language.lower().replace("_", "-")
     return code_found == code_wanted or code_found.startswith(f"{code_wanted}-")
 
@@ -121,7 +120,7 @@ def matches_language(code: str, language: str) -> bool:
 def split_by_language(
     texts: Iterable[LanguageText], languages: tuple[str, str]
 ) -> tuple[list[LanguageText], list[LanguageText]]:
-    """Return the texts in each language, or in the more specific one if both match, such as `pt` and `pt-BR`."""
+    """Divide texts by language. A text that matches both goes to the longer code, `pt-BR` before `pt`."""
     sides: tuple[list[LanguageText], list[LanguageText]] = [], []
     for text in texts:
         matching = [side for side, language in enumerate(languages) if matches_language(text[0], language)]
@@ -131,7 +130,7 @@ def split_by_language(
 
 
 def unit_languages(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:
-    """Return the two languages of a file's first unit, in order. Raises `InputError` if it does not have two."""
+    """Return the languages of a file's first unit, in order. Raises `InputError` if they are not two."""
     distinct = list(dict.fromkeys(codes))
     if len(distinct) != 2:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The HTTP application: API and pages behind the guard."""
+"""HTTP application: API and pages behind authentication and rate limits."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 
 
 def _lifespan(
-    *closed: Reader | SqlRunner | None, apps: Sequence[ProtocolApp] = ()
+    *resources: Reader | SqlRunner | None, apps: Sequence[ProtocolApp] = ()
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    """Return the lifespan of the application, which limits the default thread pool and closes resources at the end."""
+    """Return the lifespan of an application. It limits the default thread pool, and closes `resources`."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -47,7 +47,7 @@ def _lifespan(
                 if app.lifespan is not None:
                     await stack.enter_async_context(app.lifespan())
             yield
-        for resource in closed:
+        for resource in resources:
             if resource is not None:
                 resource.close()
 
@@ -55,7 +55,7 @@ def _lifespan(
 
 
 def build_app(service: Service, configuration: Configuration, stopping: Callable[[], bool] | None = None) -> ASGIApp:
-    """Return the ASGI application of a daemon. Long requests end once `stopping` (`service.stopping`) is true."""
+    """Return the ASGI application of a daemon. Long requests end when `stopping` returns True."""
     metrics, reader = RequestMetrics(), service.opened.reader
     context = WebContext(service, configuration, stopping or service.stopping)
     http = context.http
@@ -116,8 +116,8 @@ def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
 
 
 def _behind_proxies(app: ASGIApp, configuration: HttpConfiguration) -> ASGIApp:
-    """Wrap the application so that it takes client address and scheme from the headers of trusted proxies."""
-    # uvicorn and Starlette define equivalent ASGI types that mypy treats as different.
+    """Wrap an application, so that headers of trusted proxies define client address and scheme."""
+    # Cast, because mypy treats the equivalent ASGI types of uvicorn and Starlette as different.
     proxied: Any = ProxyHeadersMiddleware(cast("Any", app), configuration.forwarded_allow_ips)
     return cast("ASGIApp", proxied)
 

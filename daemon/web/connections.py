@@ -43,7 +43,7 @@ def connection_limit(requested: int) -> int:
 
 
 class _Exchange:
-    """A request and its response: ASGI messages with deadlines."""
+    """Request and response with a deadline for each ASGI message."""
 
     def __init__(self, gate: "Gate", transport: asyncio.Transport, receive: Receive, send: Send) -> None:
         self._gate = gate
@@ -62,7 +62,7 @@ class _Exchange:
         """Cancel scope of a read-only request, canceled when the client disconnects."""
 
     def refuse(self, problem: ProblemError) -> ProblemError:
-        """Stop waiting for the body. Returns the first problem, which is sent to the client."""
+        """Stop waiting for the body. Returns the problem of the first refusal, which the client gets."""
         problem.headers["Connection"] = "close"
         self.refusal = self.refusal or problem
         if self.body_timeout is not None and not self.body_timeout.expired():
@@ -70,10 +70,7 @@ class _Exchange:
         return self.refusal
 
     async def receive(self) -> Message:
-        """Return the next message. Raises `ProblemError` if the body arrives too slowly or was refused.
-
-        If the response has started, no other response can be sent, so `http.disconnect` is returned instead.
-        """
+        """Return the next message. Raises `ProblemError` if the body arrives too slowly or was refused."""
         if self._complete:
             return await self._receive()
         client_timeout, started = self._gate.client_timeout, _now()
@@ -87,6 +84,7 @@ class _Exchange:
             seconds = self._waited + _now() - started
             reason = f"the body arrived too slowly: {self._size} bytes in {seconds:.0f} s (client_timeout)"
             refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, reason))
+            # After the response has started, no other response can be sent.
             if not self._started:
                 raise refusal from None
             if is_first_timeout:
@@ -125,8 +123,6 @@ def _now() -> float:
 
 
 class _Client:
-    """State of a client's connection."""
-
     def __init__(self, transport: asyncio.Transport, now: float) -> None:
         self.transport = transport
         self.last_data_at = now
@@ -170,7 +166,7 @@ class Gate:
         self._running: set[_Exchange] = set()
 
     def register(self, address: Address, transport: asyncio.Transport) -> _Client:
-        """Register a connection; evict another one if there are too many."""
+        """Register a connection. Evicts a waiting client if the number of connections exceeds the limit."""
         new = self._clients[address] = _Client(transport, _now())
         connections = [client for client in self._clients.values() if not client.is_closing]
         if len(connections) > self._max_requests:
@@ -182,7 +178,7 @@ class Gate:
         return new
 
     def unregister(self, address: Address) -> None:
-        """Unregister a closed connection, and cancel its request if that is read-only."""
+        """Unregister a closed connection, and cancel its request if it is read-only."""
         client = self._clients.pop(address, None)
         if client is not None and client.exchange is not None and client.exchange.cancel_scope is not None:
             client.exchange.cancel_scope.cancel()
@@ -204,17 +200,17 @@ class Gate:
             )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request within its deadlines."""
+        """Run the application with deadlines. Respond with 503 above the limit of requests."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         client = self._clients.get(scope["client"])
         if client is None:
-            # The client disconnected before its request was handled.
+            # The client has disconnected, so no response is needed.
             return
-        # Health checks must not fail under load.
         running = sum(exchange.refusal is None for exchange in self._running)
         app = self._app
+        # Health checks are exempt, because they must not fail under load.
         if running >= self._max_requests and scope["path"] != LIVENESS_PATH:
             problem = try_later("too many concurrent requests (max_connections)", _RETRY_SECONDS)
             problem.headers["Connection"] = "close"
@@ -242,7 +238,7 @@ class Connection(H11Protocol):
         assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
         if self.client is None or _has_left(transport):
-            # The client will not read a response, and handling thousands of its requests would take time.
+            # The client will not read a response, and thousands of such requests would delay other clients.
             transport.abort()
         else:
             self._registered = self._gate.register(self.client, transport)
@@ -281,14 +277,12 @@ class Connection(H11Protocol):
 
 
 def _has_left(transport: asyncio.Transport) -> bool:
-    """Check if the client reset the connection, or closed it and waited long to be accepted.
-
-    A client that only ends its side of the connection, to wait for the response, looks the same as one that left.
-    """
+    """Check if the client reset the connection, or closed it some time ago."""
     connection = transport.get_extra_info("socket")
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLRDHUP)
     flags = sum(flags for _, flags in poll.poll(0))
-    # Milliseconds since the last data arrived, the field `tcpi_last_data_recv`.
+    # The field `tcpi_last_data_recv` counts milliseconds since the last data arrived.
     waited = int.from_bytes(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)[52:], sys.byteorder)
+    # A client that just closed its sending side may still wait for the response.
     return bool(flags & ~select.POLLRDHUP) or (bool(flags) and waited > _LONG_WAIT_MS)

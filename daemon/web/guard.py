@@ -30,7 +30,7 @@ _HEADERS = {
 
 
 class _RequestBody:
-    """Request body. Discards the unread rest after an early response; otherwise, clients lose the response."""
+    """Request body. The unread rest is discarded after an early response, or clients lose the response."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
@@ -75,7 +75,7 @@ class Guard:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
+        """Run the application, or respond with the reason for a refusal."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -106,21 +106,21 @@ class Guard:
                 and not scope["path"].startswith(API_PREFIXES)
                 and "text/html" in Headers(scope=scope).get("accept", "")
             ):
-                # Redirect browsers that request a page to the login form.
+                # Show browsers the login form, because users cannot add the token to the header.
                 address = scope["path"] + (
                     "?" + scope["query_string"].decode("latin-1") if scope["query_string"] else ""
                 )
                 redirect = RedirectResponse(f"{LOGIN_PATH}?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
                 await redirect(scope, body.receive, send_with_headers)
             else:
-                protocol = self._protocol(scope)
+                protocol = self._find_protocol(scope)
                 refuse = protocol.refuse if protocol and protocol.refuse else problem_response
                 await refuse(refusal)(scope, body.receive, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.count(scope["method"], route, status, time.perf_counter() - started)
 
-    def _protocol(self, scope: Scope) -> ProtocolApp | None:
+    def _find_protocol(self, scope: Scope) -> ProtocolApp | None:
         return next((protocol for protocol in self._protocols if protocol.handles(scope)), None)
 
     def _refusal(self, scope: Scope) -> ProblemError | None:
@@ -138,7 +138,7 @@ class Guard:
                     f"this daemon serves this machine only: use localhost or 127.0.0.1, not {host!r}",
                 )
         authenticated = self._sessions.required and self._is_authenticated(scope)
-        is_protocol = self._protocol(scope) is not None
+        is_protocol = self._find_protocol(scope) is not None
         if is_protocol and not authenticated and scope["method"] == "POST":
             return None
         kind = HEALTH if path in HEALTH_PATHS else AUTHENTICATED if authenticated else ANONYMOUS

@@ -19,7 +19,7 @@ from hierogram.daemon.web.protocol.context import Service
 from hierogram.storage.browsing.reader import Reader
 
 _POLL_SECONDS = 0.25
-_START_SECONDS = 0.02
+_START_POLL_SECONDS = 0.02
 _BACKLOG = 4096
 _ACCEPT_BACKLOG = 16
 _UNSENT_BYTES = 1 << 17
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:
-    """Serve the pages of a store, without a daemon, until a signal arrives; `ready` receives both URLs."""
+    """Serve the pages of a store until a signal arrives. `ready` receives the URLs of store and site."""
     with Reader(store) as reader, _bind(configuration) as listener:
         listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]
@@ -42,7 +42,7 @@ def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, s
 
 
 class HttpLoop:
-    """Loop that serves HTTP while the daemon runs; `address` is its host and port once it listens."""
+    """Loop that serves HTTP while the daemon runs. `address` is host and port, None before it listens."""
 
     name = "http"
     sections = frozenset({"http", "intake", *extension_sections()})
@@ -55,11 +55,7 @@ class HttpLoop:
         self.address: tuple[str, int] | None = None
 
     def prepare(self, configuration: Configuration) -> None:
-        """Bind the address for the next `run`, unless it is bound already.
-
-        Until `run` listens, connections are refused at once instead of waiting for kernels to load. Raises
-        `DaemonError` and keeps the previous address if the address cannot be bound.
-        """
+        """Bind the address for the next `run`. If this fails, keep the old address and raise `DaemonError`."""
         http = configuration.http
         address = (http.host, http.port) if http.enabled else None
         if address == self._bound_address:
@@ -85,6 +81,7 @@ class HttpLoop:
                 return stop.is_set() or self._service.stopping()
 
             app = build_app(self._service, configuration, stopping)
+            # Earlier connections are refused at once, so that clients do not wait for kernels to load.
             listener.listen(_BACKLOG)
             self.address = listener.getsockname()[:2]
             _log.info("listening on http://%s:%d", *self.address)
@@ -123,7 +120,7 @@ async def _serve(
     stop: StopFlag,
     beat: Heartbeat,
 ) -> None:
-    """Run the server until the flag is set. Calls `beat` from the event loop, to detect a blocked event loop."""
+    """Run the server until `stop` is set. Calls `beat` in the event loop, to detect a blocked loop."""
     limit = connection_limit(configuration.max_connections)
     gate = Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
     server = uvicorn.Server(
@@ -138,7 +135,7 @@ async def _serve(
             # uvicorn logs a warning for each invalid request or upgrade, so clients could fill the disk.
             log_level=logging.ERROR,
             access_log=False,
-            # The gate needs the peer address of the connection; the middleware after it handles proxy headers.
+            # The gate needs the peer address of the connection. A later middleware applies proxy headers.
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=ceil(configuration.client_timeout),
@@ -148,7 +145,7 @@ async def _serve(
     )
     running: asyncio.Task[None] = asyncio.create_task(server.serve(sockets=[listener]))
     while not running.done() and not server.started:
-        await asyncio.wait([running], timeout=_START_SECONDS)
+        await asyncio.wait([running], timeout=_START_POLL_SECONDS)
     if not running.done():
         # asyncio accepts up to `backlog` connections in one iteration of the event loop, so uvicorn gets a small
         # backlog: in a burst of thousands, the first are served while the kernel still queues the others.

@@ -106,7 +106,7 @@ def _list_candidates(evidence: Evidence, texts: TextPipeline) -> Iterator[_Candi
             yield _Candidate(*sides, words, True, rule.matches[0].covered[0])
     for pairs, is_rendering in ((evidence.entries, True), (evidence.pairs, False)):
         for pair in pairs:
-            sides = sanitize(source.written(pair.source)), sanitize(target.written(pair.target))
+            sides = sanitize(source.detokenize(pair.source)), sanitize(target.detokenize(pair.target))
             yield _Candidate(*sides, tuple(pair.target.split(" ")), is_rendering)
 
 

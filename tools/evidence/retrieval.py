@@ -154,7 +154,7 @@ def _tokenize_sentence(transaction: ReadTransaction, text: str, tokenized: bool)
     if notation.input_kind != PAIRS:
         raise WrongKindError(f"{notation.cannot('provide evidence')}: its sentences are monolingual")
     texts = make_pipeline(settings)
-    words = (texts.of_words() if tokenized else texts).source.tokens(text).split()
+    words = (texts.for_tokenized() if tokenized else texts).source.tokens(text).split()
     if not words:
         raise InputError("the sentence has no words")
     if len(words) > MAX_WORDS:
@@ -229,7 +229,7 @@ def as_prompt(evidence: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEX
     source, target = texts.languages or ("source", "target")
 
     def sides(pair: SimilarPair) -> tuple[str, str]:
-        return sanitize(texts.source.written(pair.source)), sanitize(texts.target.written(pair.target))
+        return sanitize(texts.source.detokenize(pair.source)), sanitize(texts.target.detokenize(pair.target))
 
     blocks = []
     if evidence.entries:
@@ -275,5 +275,5 @@ def readable_side(side: str, text: TextSide = TOKENS) -> str:
         if is_gap:
             pieces += [GAP + ("" if gaps == 1 else symbol.strip("[]").rpartition(",")[2]) for symbol, _ in group]
         else:
-            pieces.append(text.written(" ".join(word or "" for _, word in group)))
+            pieces.append(text.detokenize(" ".join(word or "" for _, word in group)))
     return " ".join(pieces)

@@ -46,7 +46,7 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
     `min_quality` is the minimum similarity in percent, see `FuzzyMatch`. Only the newest of equal pairs is returned.
     """
     with store.reader.read() as transaction:
-        texts = make_pipeline(transaction.settings()).running()
+        texts = make_pipeline(transaction.settings()).for_running_text()
         words = texts.source.tokens(text).split(" ")[:_MAX_WORDS]
         vocabulary = known_words(transaction.connection, words)[SOURCE]
         pairs, entries = find_similar_pairs(
@@ -61,7 +61,7 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
         if quality >= min_quality and (pair.source, pair.target) not in matches:
             pair_words = set(pair.source.split(" "))
             rank = 100 * sum(weight for word, weight in weights.items() if word in pair_words) / sum(weights.values())
-            detokenized = texts.source.text_of(pair.source), texts.target.text_of(pair.target)
+            detokenized = texts.source.detokenize_stored(pair.source), texts.target.detokenize_stored(pair.target)
             matches[pair.source, pair.target] = FuzzyMatch(
                 pair.id, pair.corpus, *detokenized, round(quality, 1), round(rank, 1)
             )
@@ -96,7 +96,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
     """
     with store.reader.read() as transaction:
         settings, last = transaction.settings(), transaction.state().last_pair_id
-    texts = make_pipeline(settings).running()
+    texts = make_pipeline(settings).for_running_text()
     languages = [xml_attribute(language) for language in settings.languages or UNKNOWN_LANGUAGES]
     yield (
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
@@ -106,7 +106,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
 
     def unit(pair: PairRecord) -> str:
         tuid = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
-        sides = (texts.source.text_of(pair.source), texts.target.text_of(pair.target))
+        sides = (texts.source.detokenize_stored(pair.source), texts.target.detokenize_stored(pair.target))
         variants = "".join(
             f"<tuv xml:lang={language}><seg>{xml_text(side)}</seg></tuv>"
             for language, side in zip(languages, sides, strict=True)

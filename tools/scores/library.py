@@ -56,7 +56,7 @@ def score(
     threads = os.cpu_count() or 1
     if pairs is not None:
         texts = make_pipeline(store.settings())
-        texts = texts.of_words() if tokenized else texts
+        texts = texts.for_tokenized() if tokenized else texts
         numbered = ((number, texts.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
         lines = ((number, source.split(), target.split()) for number, (source, target) in numbered)
         line_batches = iter(lambda: list(islice(lines, BATCH_SIZE)), [])

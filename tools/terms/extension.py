@@ -75,7 +75,7 @@ def terms(
             progress=lambda doing, done, total: bar.update(done, total, done, doing),
         )  # fmt: skip
         if format_name not in (GLOSSARY, JSON):
-            report = report.as_text(make_pipeline(opened.store.settings()).to_words())
+            report = report.as_text(make_pipeline(opened.store.settings()).with_whole_words())
         url = opened.url
     if format_name != TABLE:
         _write(output, list(format_terms(report, format_name, departures > 0, language_pair, url)))

@@ -76,7 +76,7 @@ class TermReport:
 
     def as_text(self, texts: TextPipeline) -> "TermReport":
         """Return the report with detokenized text: `aujourd'hui` instead of `aujourd' hui`."""
-        source, target = texts.source.written, texts.target.written
+        source, target = texts.source.detokenize, texts.target.detokenize
         terms = tuple(
             replace(
                 term,

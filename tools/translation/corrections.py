@@ -54,8 +54,8 @@ class Corrections:
         pairs = self._found(text)
         if not pairs:
             return None
-        target = make_pipeline(self._store.settings()).running().target
-        written = target.text_of(pairs[0].target)
+        target = make_pipeline(self._store.settings()).for_running_text().target
+        written = target.detokenize_stored(pairs[0].target)
         if first_cased(TAG.sub("", text) if html else text).isupper():
             start = 0
             while html and (tag := _LEADING_TAG.match(written, start)):
@@ -76,8 +76,8 @@ class Corrections:
         texts = make_pipeline(self._store.settings())
         source, target = _normalize_spaces(text), _normalize_spaces(translation)
         if texts.rules is None:
-            # The texts of such a store are tokens, but corrections are running text.
-            source, target = texts.running().pair(source, target)
+            # The store takes tokens, but corrections are running text.
+            source, target = texts.for_running_text().pair(source, target)
         new_pair = GivenPairs([{"source": source, "target": target, "id": identifier}], origin)
         report = ingest(self._store, new_pair, CORPUS)
         if report.first_rejected:

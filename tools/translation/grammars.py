@@ -154,7 +154,7 @@ def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = 
 def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, Casing]:
     """Learn the casing of both sides from rules. Words after another symbol are within a sentence."""
     languages = texts.languages or (None, None)
-    if texts.lower or texts.merges:
+    if texts.lower or texts.word_parts:
         return default_casing(languages[0]), default_casing(languages[1])
     rules = table.columns
     casings = []
@@ -186,7 +186,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
         "features": list(grammar.features),
         "circular": grammar.circular,
         "wide": grammar.wide,
-        "texts": grammar.texts.as_plain(),
+        "texts": grammar.texts.as_settings(),
         "casings": [asdict(grammar.source_casing), asdict(grammar.target_casing)],
         "group_size": grammar.group_size,
         "length_ratio": grammar.length_ratio,

@@ -129,8 +129,8 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
                         "corpus": item.corpus,
                         "source": item.source,
                         "target": item.target,
-                        "source_text": translator.texts.source.text_of(item.source),
-                        "target_text": translator.texts.target.text_of(item.target),
+                        "source_text": translator.texts.source.detokenize_stored(item.source),
+                        "target_text": translator.texts.target.detokenize_stored(item.target),
                     }
                     for item in pairs
                 ],

@@ -100,7 +100,7 @@ class PlainTranslator:
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return the store's languages, likeliest first, with probabilities from the frequencies of words."""
         settings = self._store.settings()
-        texts = make_pipeline(settings).to_words().running()
+        texts = make_pipeline(settings).with_whole_words().for_running_text()
         words = [side.tokens(text).split() for side in (texts.source, texts.target)]
         spelled = dict.fromkeys(form for text_words in words for word in text_words for form in (word, word.lower()))
         log_odds, _ = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP))

@@ -50,9 +50,9 @@ class TranslationResources:
         if options.tokenized:
             return UNCHANGED_TEXT
         if options.tokenize is None:
-            return grammar.texts.to_words()
+            return grammar.texts.with_whole_words()
         return make_pipeline(
-            grammar.texts.to_words().as_plain(), tokenize=two_languages(options.tokenize, "--tokenize")
+            grammar.texts.with_whole_words().as_settings(), tokenize=two_languages(options.tokenize, "--tokenize")
         )
 
     def start_weights(self) -> dict[str, float]:

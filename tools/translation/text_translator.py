@@ -115,7 +115,7 @@ class TextTranslator:
 
     def __init__(self, translator: Translator, corrected: Corrected | None = None) -> None:
         self.translator = translator
-        self.texts = translator.texts.running()
+        self.texts = translator.texts.for_running_text()
         self.default_format = TOKENS if translator.texts.rules is None else TEXT
         """Default input format: text if the pipeline tokenizes, else tokens."""
         self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.target_casing)

@@ -87,12 +87,12 @@ class DecodedPart:
         numbers, places = np.unique(out.words, return_inverse=True)
         tokens = np.array([*map(self.word, numbers.tolist())], object)[places].tolist()
         texts = [tuple(tokens[start:end]) for start, end in pairwise(out.word_start.tolist())]
-        return [split_words(join_parts(" ".join(text))) for text in texts] if self.grammar.texts.merges else texts
+        return [split_words(join_parts(" ".join(text))) for text in texts] if self.grammar.texts.word_parts else texts
 
     def source_words(self) -> Words:
         """Return the source words, joined from parts of words."""
         tokens = tuple(word for words in self.positions for word in words)
-        return split_words(join_parts(" ".join(tokens))) if self.grammar.texts.merges else tokens
+        return split_words(join_parts(" ".join(tokens))) if self.grammar.texts.word_parts else tokens
 
     def source_span(self, first: int, last: int) -> Span:
         """Return the half-open span of source words of a half-open span of positions."""
@@ -101,7 +101,7 @@ class DecodedPart:
     def target_positions(self, number: int) -> list[int]:
         """Return the target word index of each token of a derivation, followed by the number of words."""
         tokens = self.tokens(number)
-        return index_words(tokens) if self.grammar.texts.merges else list(range(len(tokens) + 1))
+        return index_words(tokens) if self.grammar.texts.word_parts else list(range(len(tokens) + 1))
 
     def word(self, number: int) -> str:
         """Return a target word, from the grammar's vocabulary or the sentence's own words."""
@@ -283,7 +283,7 @@ class Translator:
         self._compared = 1 if model is None else CANDIDATES
         self.glossary = glossary or Glossary()
         self.texts = texts
-        self._segmenters = [make_segmenter(merges) for merges in grammar.texts.merges]
+        self._segmenters = [make_segmenter(parts) for parts in grammar.texts.word_parts]
         self._oov_similarity = oov_similarity
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)

@@ -96,7 +96,7 @@ class GrammarDecoder:
     def __post_init__(self) -> None:
         self.names = (*self.grammar.features, *COUNTED)
         self.words = self.names.index(WORDS)
-        self._view = WordView(self.grammar.texts.merges)
+        self._view = WordView(self.grammar.texts.word_parts)
         self._done = self._translated = 0
 
     def start(self) -> NDArray[np.float64]:

@@ -82,8 +82,8 @@ class TextAligner:
         return make_pipeline(self._store.settings())
 
     def prepare(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
-        """Prepare texts with the store's pipeline. `tokenized` texts are only split into word parts."""
-        texts = self.texts.of_words() if tokenized else self.texts
+        """Return the texts as the store's pipeline prepares them; `tokenized` texts may still become subwords."""
+        texts = self.texts.for_tokenized() if tokenized else self.texts
         return [texts.pair(source, target) for source, target in pairs]
 
     def advice(self, pairs: Sequence[Texts]) -> str | None:
@@ -127,7 +127,7 @@ class TextAligner:
                     texts, pair_units, counts.select(pair_names, vocabulary), human_links, symmetrization, self._seed
                 )
             )
-        return counts_read.position, list(map(_to_words, answers)) if self.texts.merges else answers
+        return counts_read.position, list(map(_to_words, answers)) if self.texts.word_parts else answers
 
 
 def _distinct_names(names: Sequence[Names]) -> Names:

@@ -1,7 +1,7 @@
 """Packed forests of one sentence: reading, packing of n-best lists, transformations.
 
-Each expansion of a forest is transformed like a tree. Nodes that become equal in label, words and expansions are
-merged. The trees of a transformed forest are the individually transformed trees of the forest.
+Each expansion of a forest is transformed like a tree. Nodes with the same label, words and expansions are merged. The
+transformed forest contains the same trees as if each tree of the forest were transformed on its own.
 """
 
 import re
@@ -28,12 +28,12 @@ from hierogram.daemon.text.validation import decode_text
 from hierogram.samplers.exceptions import BracketError
 from hierogram.samplers.grammar.brackets import Parse, TreeNode, pack, read_parse
 
-_SIGNS = re.compile(rb"\(\s*\|[\s()]|#[0-9]+=\(|\(\s*#[0-9]+\s*\)")
+_FOREST_NOTATION = re.compile(rb"\(\s*\|[\s()]|#[0-9]+=\(|\(\s*#[0-9]+\s*\)")
 
 
 def is_forest(content: bytes) -> bool:
     """Check if a text contains notation of packed forests: `(| …)`, `#1=(…)` or `(#1)`."""
-    return _SIGNS.search(content) is not None
+    return _FOREST_NOTATION.search(content) is not None
 
 
 def read_forest(content: bytes) -> Parse:
@@ -42,12 +42,12 @@ def read_forest(content: bytes) -> Parse:
 
 
 def pack_trees(trees: Sequence[Tree]) -> Parse:
-    """Pack the transformed trees of one sentence into a forest. Raises `RejectionError` if their words differ."""
+    """Pack transformed trees into a forest. Raises `RejectionError` if their words differ."""
     parses = [_parse(str(tree)) for tree in trees]
     for number, parse in enumerate(parses, 1):
-        for position, (word, otherwise) in enumerate(zip_longest(parses[0].words, parse.words), 1):
-            if word != otherwise:
-                has = "no more words" if otherwise is None else repr(otherwise)
+        for position, (word, other_word) in enumerate(zip_longest(parses[0].words, parse.words), 1):
+            if word != other_word:
+                has = "no more words" if other_word is None else repr(other_word)
                 expected = "no more" if word is None else repr(word)
                 raise RejectionError(
                     DIFFERENT_WORDS,
@@ -72,10 +72,10 @@ class _Builder:
         self._known: dict[tuple[str, int, int, frozenset[tuple[int, ...]]], int] = {}
 
     def node(self, label: str, start: int, end: int, edges: Iterable[Iterable[int]]) -> int:
-        different = list(dict.fromkeys(tuple(edge) for edge in edges))
-        number = self._known.setdefault((label, start, end, frozenset(different)), len(self.nodes))
+        distinct = list(dict.fromkeys(tuple(edge) for edge in edges))
+        number = self._known.setdefault((label, start, end, frozenset(distinct)), len(self.nodes))
         if number == len(self.nodes):
-            self.nodes.append(TreeNode(label, start, end, [list(edge) for edge in different]))
+            self.nodes.append(TreeNode(label, start, end, [list(edge) for edge in distinct]))
         return number
 
     def parse(self, words: list[str], root: int) -> Parse:
@@ -89,7 +89,7 @@ class _Builder:
 
 
 def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
-    """Clean a forest as `clean_tree` cleans a tree. Raises `RejectionError`, also for the option `collapse`."""
+    """Apply `clean_tree` to a forest. Raises `RejectionError`, also for the option `collapse`."""
     if transformations.unary == COLLAPSE:
         raise RejectionError(FOREST_OPTION, "unary chains of a packed forest cannot be collapsed (`--unary collapse`)")
     empty = _empty_words(forest)
@@ -149,13 +149,13 @@ def _empty_words(forest: Parse) -> set[int]:
 
 
 def transform_forest(forest: Parse) -> Parse:
-    """Binarize the expansions of a cleaned forest, like `transform_tree` does for a tree."""
+    """Binarize the expansions of a cleaned forest."""
     builder = _Builder()
     numbers: list[int] = []
     for node in forest.nodes:
         edges = []
         for edge in node.edges:
-            # Start position and node of each child, including words, from left to right.
+            # List start position and node of each child. Words are children without a node, because they also count.
             children: list[tuple[int, int | None]] = []
             position = node.start
             for tail in edge:

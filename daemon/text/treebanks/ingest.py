@@ -1,7 +1,7 @@
-"""Treebank ingest: read, transform and store trees and forests with their sentences, and reject malformed ones.
+"""Treebank ingest: read, transform and store trees and forests. Malformed trees are rejected.
 
-The first input fixes two things for the lifetime of the store: the transformations and the known words. All other words
-become classes, in this input and in every later one, so that a tree that is ingested twice is the same tree.
+The first input fixes the transformations and the known words for the lifetime of the store. All other words become
+classes, in the first and all later inputs, so that a tree is stored in the same form if it is ingested again.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -46,10 +46,10 @@ def ingest_open(
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
-    """Store the trees and packed forests of an open file, which is read whole to count its words first.
+    """Store the trees and packed forests of an open file. The whole file is first read to count its words.
 
-    If `transformations` is None, use the store's settings or the defaults. Raises `WrongKindError` if the store does
-    not take trees, `UsageError` if its transformations differ, and `InputError`.
+    If `transformations` is None, the store's transformations or the defaults are used. Raises `WrongKindError` if the
+    store does not take trees, `UsageError` if its transformations differ, and `InputError`.
     """
     transformations, _ = _check_transformations(store, transformations)
     treebank, file = opened.treebank, opened.file
@@ -73,7 +73,7 @@ def ingest_trees_in_sandbox(
     report: Callable[[IngestReport], None] | None,
     wait: Callable[[], None],
 ) -> IngestReport:
-    """Store the trees of an untrusted file. `child` reads the file, twice if it is the store's first input."""
+    """Store the trees of an untrusted file, which the process `child` reads, twice if the store is empty."""
     transformations, settled = _check_transformations(store, None)
     longest = store.settings().max_tokens
     if settled is None:

@@ -1,9 +1,9 @@
-"""Treebank reader: turns a file of trees into chunks of validated sentences, without access to the store.
+"""Treebank reader: turns a file into chunks of validated sentences, without access to the store.
 
-An untrusted file can therefore be read in a child process (`read_in_sandbox`), which can be killed.
+Untrusted files can therefore be read in a child process (`read_in_sandbox`), which can be killed.
 
-A tree is on one line, or on several indented lines, as treebanks are printed. It begins at a line that begins with a
-bracket. It ends when its brackets are closed, or before the next line that begins with a bracket. An unclosed tree
+A tree is on one line, or on several indented lines, as treebanks are printed. A tree begins at a line that begins with
+a bracket. It ends when its brackets are closed, or before the next line that begins with a bracket. An unclosed tree
 therefore does not swallow the next tree.
 
 In n-best lists, as parsers print them, the trees of a sentence follow one another, with a blank line after the last. A
@@ -90,10 +90,10 @@ def read_trees(path: str, limit: int | None = None) -> list[Tree]:
 
 
 MAX_LIST_BYTES = 1 << 24
-"""Size in bytes at which a list is cut, so that a file without blank lines cannot fill memory."""
+"""Size in bytes at which an n-best list is cut, so that a file without blank lines cannot fill memory."""
 
-_NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)"
-_SCORE = re.compile(_NUMBER + rb"(?:[ \t]+(?=\()|[ \t]*\Z)", re.IGNORECASE)
+_SCORE_NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)"
+_SCORE = re.compile(_SCORE_NUMBER + rb"(?:[ \t]+(?=\()|[ \t]*\Z)", re.IGNORECASE)
 _COUNT = re.compile(rb"([0-9]+)(?:[ \t]+[^ \t(].*)?[ \t]*\Z", re.DOTALL)
 
 
@@ -138,9 +138,6 @@ def candidates(listed: TreeText) -> list[TreeText]:
     return trees
 
 
-LISTS = "nbest"
-
-
 class ParsedSentence(NamedTuple):
     """Sentence of the input with its transformed tree or forest, and its first line."""
 
@@ -149,7 +146,7 @@ class ParsedSentence(NamedTuple):
 
 
 class TreebankFile(NamedTuple):
-    """File (or `-`) of trees and packed forests, or of n-best lists if `lists`. For `within` see `open_lines`."""
+    """File (or `-`) of trees and forests, or of n-best lists with `lists`. See `open_lines` for `within`."""
 
     path: str
     lists: bool = False
@@ -159,11 +156,11 @@ class TreebankFile(NamedTuple):
     @property
     def format(self) -> str:
         """Name of the file's format."""
-        return LISTS if self.lists else TREES
+        return "nbest" if self.lists else TREES
 
 
 class OpenTreebank(NamedTuple):
-    """Open file of trees: its lines in chunks, with the first lines already checked."""
+    """Open file of trees. `chunks` yields its lines in chunks. The first lines have been checked."""
 
     treebank: TreebankFile
     file: LineFile
@@ -172,7 +169,7 @@ class OpenTreebank(NamedTuple):
 
 @contextmanager
 def open_treebank(treebank: TreebankFile, after_read: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
-    """Open a file. Raises `InputError` if it cannot be read, or its first lines are not trees."""
+    """Open a treebank. Raises `InputError` if the file cannot be read, or does not begin with trees."""
     with open_lines(treebank.path, treebank.limits, after_read, treebank.within) as file:
         chunks = file.chunks()
         first = list(islice(chunks, 1))
@@ -183,7 +180,7 @@ def open_treebank(treebank: TreebankFile, after_read: Callable[[], None] = lambd
 def read_known_words_in_sandbox(
     alive: KeepAlive, treebank: TreebankFile, transformations: Transformations, max_tokens: int
 ) -> Iterator[frozenset[str]]:
-    """Yield the known words of a store whose first trees are in this file; for `WorkerProcess.run`."""
+    """Yield the known words of a store, learned from its first file. Runs in a `WorkerProcess`."""
     with open_treebank(treebank, alive) as opened:
         yield find_first_words(opened, sentences(opened, transformations, max_tokens), transformations)
 
@@ -191,7 +188,7 @@ def read_known_words_in_sandbox(
 def find_first_words(
     opened: OpenTreebank, read: Iterable[ParsedSentence | RejectedLine], transformations: Transformations
 ) -> frozenset[str]:
-    """Return the known words of a store, learned from its first sentences. Raises `InputError`."""
+    """Return the known words of a store, given its first sentences. Raises `InputError`."""
     rejected: Counter[str] = Counter()
     lines = 0
 
@@ -212,7 +209,7 @@ def find_first_words(
 def read_in_sandbox(
     alive: KeepAlive, treebank: TreebankFile, transformations: Transformations, max_tokens: int, known: frozenset[str]
 ) -> Iterator[InputHeader | ValidatedChunk]:
-    """Yield the beginning of a file of trees, then its validated chunks; for `WorkerProcess.run`."""
+    """Yield the header of a file of trees, then its validated chunks. Runs in a `WorkerProcess`."""
     with open_treebank(treebank, alive) as opened:
         yield InputHeader(opened.file.name, treebank.format, opened.file.size)
         read = sentences(opened, transformations, max_tokens)

@@ -23,7 +23,7 @@ _MIN_PLURAL_LENGTH = 3
 
 
 def word_or_class(word: str, position: int, known: Container[str]) -> str:
-    """Return the word if it is known, else its class at a position of its sentence, from 0."""
+    """Return the word if it is known, else its class. Positions in the sentence are counted from 0."""
     if word in known:
         return word
     capitals = sum(letter.isupper() or letter.istitle() for letter in word)
@@ -73,7 +73,7 @@ def find_known_words(sentences: Iterable[Iterable[str]], rare: int) -> frozenset
 EMPTY_ELEMENT = "-NONE-"
 """Label of traces and other empty elements."""
 INTERMEDIATE = "@"
-"""First character of labels created by binarization: `@NP` covers the remaining children of an NP."""
+"""First character of labels that binarization creates: `@NP` covers the remaining children of an NP."""
 JOINT = "+"
 """Separator of the labels of a collapsed unary chain."""
 
@@ -82,11 +82,11 @@ KEEP, COLLAPSE = "keep", "collapse"
 
 @dataclass(frozen=True, slots=True)
 class Transformations:
-    """Options of transforming trees; the defaults are usual in the parsing literature.
+    """Options of transforming trees. The defaults are common in the parsing literature.
 
-    `unary`: `keep` chains of single labels, with X over X alone merged into one X, or `collapse` them to joint labels
-    (`S+VP`). `root`: label over every tree. `rare`: words seen that often or less become classes of unknown words.
-    Raises `UsageError`.
+    `unary` is `keep` to keep unary chains (X over a single X becomes one X), or `collapse` to merge them into joint
+    labels (`S+VP`). `root` is the label above every tree. Words seen up to `rare` times become classes of unknown
+    words. Raises `UsageError` if an option is invalid.
     """
 
     unary: Annotated[str, Option("Trees: keep unary chains, or collapse them to labels such as `S+VP`.")] = KEEP
@@ -103,7 +103,7 @@ class Transformations:
 
 
 def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Return the tree as it is scored: without removed elements, under the root label. Raises `RejectionError`."""
+    """Return the tree for scoring: without empty elements, under the root label. Raises `RejectionError`."""
 
     def clean(label: str, children: list[Node]) -> list[Node]:
         if not label:
@@ -116,7 +116,7 @@ def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
             return children
         return [Tree(label, tuple(children))]
 
-    # The root label replaces a missing outermost label, `( (S …))`.
+    # Treebanks may omit the outermost label, as in `( (S …))`. The root label replaces it.
     inner = tree.children if tree.label in ("", transformations.root) else (tree,)
     cleaned = rewrite_tree(Tree("", inner), clean)
     if not cleaned:
@@ -127,7 +127,7 @@ def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
 
 
 def transform_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Transform a cleaned tree for grammar learning: unary chains and binarization. Words do not change."""
+    """Transform a cleaned tree for grammar learning: collapse unary chains, and binarize. Words are kept."""
 
     def change(label: str, children: list[Node]) -> list[Node]:
         if transformations.unary == COLLAPSE and len(children) == 1 and label != transformations.root:
@@ -144,7 +144,7 @@ def transform_tree(tree: Tree, transformations: Transformations) -> Tree:
 
 
 def restore_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Invert `transform_tree` and return the cleaned tree."""
+    """Return the cleaned tree, given the transformed tree."""
 
     def restore(label: str, children: list[Node]) -> list[Node]:
         if label.startswith(INTERMEDIATE):
@@ -160,7 +160,7 @@ def restore_tree(tree: Tree, transformations: Transformations) -> Tree:
 
 
 def plain_label(label: str) -> str:
-    """Return the label without tags and indices: NP for `NP-SBJ-1`, `NP=2` and `NP|ADVP`; `-LRB-` is kept."""
+    """Return the label without tags and indices: NP for `NP-SBJ-1`, `NP=2`, `NP|ADVP`. Keeps `-LRB-`."""
     if label.startswith("-"):
         return label
     for mark in "-=|":
@@ -169,12 +169,12 @@ def plain_label(label: str) -> str:
 
 
 def intermediate(label: str) -> str:
-    """Return the label of the remaining children when a node with this label is binarized."""
+    """Return the label of the nodes that binarization adds below a node with this label."""
     return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
 
 
 def check_label(label: str, transformations: Transformations) -> None:
-    """Raise `RejectionError` if a label is missing, or is reserved by transformations or notation."""
+    """Raise `RejectionError` if a label is missing or reserved."""
     if not label:
         raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):

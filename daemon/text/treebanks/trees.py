@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hierogram.daemon.text.rejections import MALFORMED_TREE, RejectionError
 
-_PIECES = re.compile(r"[()]|[^() \t\r\n]+")
+_BRACKETS_AND_WORDS = re.compile(r"[()]|[^() \t\r\n]+")
 
 ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 """Treebank notation of tokens that are brackets."""
@@ -18,7 +18,7 @@ ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-",
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Label with children, which are trees and words. Without children, it is a frontier nonterminal of a fragment."""
+    """Label with trees and words as children. A frontier nonterminal of a fragment has no children."""
 
     label: str
     children: tuple["Node", ...] = ()
@@ -67,7 +67,7 @@ def with_words(tree: Tree, words: Iterable[str]) -> Tree:
 def rewrite_tree(
     tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]], words: Iterator[str] | None = None
 ) -> list[Node]:
-    """Rewrite every node bottom-up given its label and rewritten children; `words` replace the tree's own."""
+    """Rewrite every node bottom-up, given label and rewritten children. `words` replace the words."""
     done: list[list[Node]] = [[]]
     stack: list[tuple[Node, bool]] = [(tree, False)]
     while stack:
@@ -85,12 +85,12 @@ def rewrite_tree(
 
 
 def read_tree(text: str, frontiers: bool = False) -> Tree:
-    """Parse a tree. Labels may be missing, and with `frontiers` also children. Raises `RejectionError`."""
+    """Parse a tree. Labels may be missing, with `frontiers` also children. Raises `RejectionError`."""
     open_labels: list[str] = []
     open_children: list[list[Node]] = []
     root: Tree | None = None
     label_follows = False
-    for match in _PIECES.finditer(text):
+    for match in _BRACKETS_AND_WORDS.finditer(text):
         piece = match.group()
         if root is not None:
             raise RejectionError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} follows the end of the tree")

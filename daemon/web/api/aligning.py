@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import to_json
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.web.api.grammar import find_in_words
+from hierogram.daemon.web.api.grammar import find_word_pair
 from hierogram.daemon.web.protocol.bodies import BODY_PROBLEMS, JSON, PairId, StrictBody, json_body, read_json
 from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import PAIR_NOT_FOUND, ProblemError, Responses, unknown_pair
@@ -42,9 +42,7 @@ class AlignBody(StrictBody):
     """Pairs to align."""
 
     pairs: list[PairToAlign] = Field(max_length=MAX_PAIRS)
-    tokenized: bool = Field(
-        default=False, description="Whether the texts are already tokenized, with tokens separated by spaces."
-    )
+    tokenized: bool = Field(default=False, description="True if the texts are tokenized, with spaces between tokens.")
     symmetrization: Literal["posterior", "intersect", "union", "gd", "gdf", "gdfa"] = Field(
         default="posterior", description="Symmetrization of both directions."
     )
@@ -68,7 +66,7 @@ class LinkAnswer(BaseModel):
 
 
 class WordLinkAnswer(BaseModel):
-    """The most probable link of a word in one direction. The position is null if the word is most probably unlinked."""
+    """The most probable link of a word in one direction. The position is null for an unlinked word."""
 
     position: int | None
     probability: float
@@ -90,7 +88,7 @@ class AlignedAnswer(BaseModel):
 class AlignAnswer(BaseModel):
     """Alignments, in the order of the pairs."""
 
-    position: int = Field(description="Position of the store whose counts were used.")
+    position: int = Field(description="Position of the store at which the counts were read.")
     pairs: list[AlignedAnswer]
     advice: str | None = Field(description="Advice if the texts seem to need tokenization.")
 
@@ -130,7 +128,7 @@ _MAX_LINK_BYTES = 1 << 20
 _ACCEPTED: Responses = {202: {"description": "Accepted. The pair will be re-aligned by the sampling loop."}}
 
 
-# JSON does not distinguish 1.0 from the integer 1.
+# Accept 1.0 as the integer 1, because JSON does not distinguish them.
 _Position = Annotated[
     int,
     Field(ge=0, lt=_MAX_WORDS),
@@ -165,7 +163,7 @@ class LinksAnswer(BaseModel):
     )
     fixed: list[list[int]]
     forbidden: list[list[int]]
-    applied: bool = Field(description="Whether the alignment already respects the corrections.")
+    applied: bool = Field(description="True if the alignment respects the corrections.")
 
 
 def link_routes(context: WebContext) -> APIRouter:
@@ -177,7 +175,7 @@ def link_routes(context: WebContext) -> APIRouter:
         notation = service.opened.notation()
         if notation.input_kind != PAIRS:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
-        _, word_pair = find_in_words(service, pair_id)
+        _, word_pair = find_word_pair(service, pair_id)
         try:
             applied = service.correct(pair_id, word_pair.to_token_links(corrected_links), origin)
         except HumanLinksError as error:
@@ -192,7 +190,7 @@ def link_routes(context: WebContext) -> APIRouter:
     @router.get("", responses=PAIR_NOT_FOUND)
     def links(pair_id: PairId) -> LinksAnswer:
         """Return a pair's alignment and the corrections of its links."""
-        _, word_pair = find_in_words(service, pair_id)
+        _, word_pair = find_word_pair(service, pair_id)
         corrected_links = word_pair.to_word_links(store.human_links([pair_id]).get(pair_id, KnownLinks()))
         return LinksAnswer(
             pair=pair_id,
@@ -216,7 +214,7 @@ def link_routes(context: WebContext) -> APIRouter:
         openapi_extra=json_body(LinksBody),
     )
     async def put(request: Request, pair_id: PairId) -> Response:
-        """Fix or forbid links of a pair. The pair is re-aligned and respects the corrections until they are removed."""
+        """Fix or forbid links of a pair, which is then re-aligned. Corrections apply until they are removed."""
         body = await read_json(request, LinksBody, _MAX_LINK_BYTES)
         fixed, forbidden = (frozenset((s, t) for s, t in pair_links) for pair_links in (body.fixed, body.forbidden))
         applied = await context.threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))

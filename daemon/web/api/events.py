@@ -64,7 +64,7 @@ def event_routes(context: WebContext) -> APIRouter:
         ] = None,
         limit: Annotated[int, Query(ge=1, le=_MAX_EVENTS, description="Maximum number of events.")] = 100,
         kind: Annotated[
-            list[EventKind] | None, Query(max_length=10, description="Kinds of events; all by default.")
+            list[EventKind] | None, Query(max_length=10, description="Kinds of events. By default, all kinds.")
         ] = None,
         accept: Annotated[str, Header()] = "",
         last_event_id: Annotated[str | None, Header()] = None,
@@ -101,7 +101,7 @@ def event_routes(context: WebContext) -> APIRouter:
 
 
 class _Stream(EventSourceResponse):
-    """Stream of events. Calls `on_end` when it ends, even if it never started."""
+    """Stream of events. `on_end` is called when it ends, even if it never started."""
 
     def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
         # Caches must not store the stream, and proxies must not buffer it.
@@ -128,7 +128,7 @@ class _Streams:
         return await to_thread.run_sync(lambda: self._store.events(after, limit, kinds), limiter=self._threads)
 
     async def open(self, kinds: Collection[str], after: int | None) -> Response:
-        """Return a stream of events after a position; by default, of new events."""
+        """Return a stream of the events after number `after`, or of new events if it is None."""
         if self._open >= _MAX_STREAMS:
             raise try_later(f"too many open event streams, the limit is {_MAX_STREAMS}", _RETRY_SECONDS)
         # Count the stream before the first await, so that concurrent requests cannot exceed the limit.
@@ -149,7 +149,7 @@ class _Streams:
             try:
                 page = await self.page(kinds, position, _PAGE_SIZE)
             except StoreError:
-                # The client reconnects and then gets an error if the store is still unavailable.
+                # End the stream. The client reconnects, and gets an error if the store is still unavailable.
                 return
             if page.missed:
                 position = page.oldest - 1

@@ -20,14 +20,14 @@ from hierogram.storage.records.grammar import RuleRow
 from hierogram.storage.records.pairs import PairRecord
 
 _NO_NUL = r"^[^\x00]+$"
-_CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
+_CURSOR_PATTERN = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
 """Cursor pattern: uses, source and target of the last rule of a page."""
 
-_SIDE = {"max_length": 10_000, "pattern": _NO_NUL}
+_SIDE_CONSTRAINTS = {"max_length": 10_000, "pattern": _NO_NUL}
 _RULE_FIELDS = OptionField.of(RuleQuery)
 
-SourceSide = Annotated[str | None, Query(**_SIDE, **_RULE_FIELDS["source"].constraints())]
-TargetSide = Annotated[str | None, Query(**_SIDE, **_RULE_FIELDS["target"].constraints())]
+SourceSide = Annotated[str | None, Query(**_SIDE_CONSTRAINTS, **_RULE_FIELDS["source"].constraints())]
+TargetSide = Annotated[str | None, Query(**_SIDE_CONSTRAINTS, **_RULE_FIELDS["target"].constraints())]
 Limit = Annotated[int, Query(le=1_000, **_RULE_FIELDS["limit"].constraints())]
 Word = Annotated[str, Query(max_length=1_024, pattern=_NO_NUL)]
 
@@ -49,8 +49,8 @@ class DerivationAnswer:
     rules: list[RuleUse]
 
 
-def find_in_words(service: Service, pair_id: int) -> tuple[PairRecord, PairInWords]:
-    """Return a stored pair, and the pair in whole words. Raises `ProblemError` if it does not exist."""
+def find_word_pair(service: Service, pair_id: int) -> tuple[PairRecord, PairInWords]:
+    """Return a stored pair, and the same pair in whole words. Raises `ProblemError` if it is unknown."""
     pair = service.store.find_pair(pair_id)
     if pair is None:
         raise unknown_pair(pair_id)
@@ -72,7 +72,7 @@ def grammar_routes(context: WebContext) -> APIRouter:
         ] = None,
         limit: Limit = RuleQuery.limit,
         cursor: Annotated[
-            str | None, Query(max_length=100_000, pattern=_CURSOR, description="`next` of the previous page.")
+            str | None, Query(max_length=100_000, pattern=_CURSOR_PATTERN, description="`next` of the previous page.")
         ] = None,
         current_sample: Annotated[
             bool, Query(description="Use counts of the current derivations instead of expected uses.")
@@ -94,7 +94,7 @@ def grammar_routes(context: WebContext) -> APIRouter:
         rows = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in rules[:limit]]
         next_cursor = None
         if len(rules) > limit:
-            # The cursor holds uses in the store's integer units, because the store sorts by them.
+            # The cursor contains uses in the store's integer units, because the store sorts by these.
             last = rules[limit - 1]
             after_uses = last.count if current_sample else round(last.expected_uses * unit)
             next_cursor = f"{after_uses}\t{last.source}\t{last.target}"
@@ -103,7 +103,7 @@ def grammar_routes(context: WebContext) -> APIRouter:
     @router.get("/pairs/{pair_id}", responses=PAIR_NOT_FOUND)
     def pair(pair_id: PairId) -> PairRecord:
         """Return a stored pair. Subwords are joined to words."""
-        stored, words = find_in_words(service, pair_id)
+        stored, words = find_word_pair(service, pair_id)
         return replace(
             stored,
             source=words.source,

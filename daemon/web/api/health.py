@@ -37,7 +37,7 @@ _DURATION_BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 
 
 class RequestMetrics:
-    """Metrics of HTTP requests, and of the lines of pairs that they sent."""
+    """Metrics of HTTP requests and posted pairs."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -61,13 +61,13 @@ class RequestMetrics:
         self.count_lines(IngestTotals())
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
+        """Count a request and its duration."""
         method_label = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
         self._requests.labels(method_label, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def count_lines(self, totals: IngestTotals) -> None:
-        """Count ingested lines."""
+        """Count the lines of posted pairs."""
         self._lines.labels("accepted").inc(totals.accepted)
         self._lines.labels("duplicate").inc(totals.duplicates)
         self._lines.labels("rejected").inc(totals.rejected)
@@ -142,8 +142,7 @@ class _CurrentMetrics(Collector):
 
 
 def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
-    """Yield metrics of scheduled exports, labeled by job. Jobs without a value are omitted from a metric."""
-    figures: list[tuple[str, str, Callable[[JobStatus], float | None]]] = [
+    gauges: list[tuple[str, str, Callable[[JobStatus], float | None]]] = [
         (
             "last_success_timestamp_seconds",
             "Time at which the last version was written or confirmed as unchanged.",
@@ -159,7 +158,7 @@ def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
         ("bytes", "Size of the rule file of the last version.", lambda job: job.bytes),
         ("failing", "1 if the last run failed or the next run cannot succeed.", lambda job: job.error is not None),
     ]
-    for name, text, read in figures:
+    for name, text, read in gauges:
         metric = GaugeMetricFamily(f"hierogram_export_{name}", text, labels=["job"])
         for job in jobs:
             if (value := read(job)) is not None:
@@ -210,7 +209,7 @@ class HealthAnswer(BaseModel):
     reasons: list[str]
 
 
-_STORE_SECONDS = 10.0
+_STORE_TIMEOUT_SECONDS = 10.0
 
 
 def _failed_loops(daemon: DaemonStatus) -> list[str]:
@@ -225,7 +224,7 @@ _Answer = TypeVar("_Answer")
 
 
 def coalesced(compute: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
-    """Wrap an async function so that concurrent callers share one result, computed after all of them called."""
+    """Wrap an async function, so that concurrent calls share a result that is not older than the calls."""
     lock, calls = asyncio.Lock(), 0
     computed: tuple[int, _Answer] | None = None
 
@@ -250,9 +249,8 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     thread = CapacityLimiter(1)
 
     async def read_status() -> tuple[DaemonStatus, StoreStatus | None, Sequence[JobStatus], str | None]:
-        """Return the status of the daemon and of the store, its jobs, and the error if the store is unavailable."""
-        problem = f"the store has not responded for {_STORE_SECONDS:.0f} s"
-        with move_on_after(_STORE_SECONDS):
+        problem = f"the store has not responded for {_STORE_TIMEOUT_SECONDS:.0f} s"
+        with move_on_after(_STORE_TIMEOUT_SECONDS):
             try:
                 status, jobs = await to_thread.run_sync(
                     lambda: (service.opened.status(), list_jobs(service.store)), abandon_on_cancel=True, limiter=thread
@@ -281,7 +279,7 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     async def readyz() -> Response:
         """Readiness check.
 
-        Loops and store respond, the schema is current, nothing is degraded, and lag is within `max_lag`.
+        Passes if loops and store respond, the schema is current, nothing is degraded, and lag is within `max_lag`.
         """
         daemon, _, _, store_error = await shared_status()
         reasons = _failed_loops(daemon)

@@ -21,12 +21,12 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.formats import JSONL, ParsedLine, json_object, parse_lines
+from hierogram.daemon.text.formats import JSONL, json_object, parse_lines
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestBatch, check_input_kind
 from hierogram.daemon.text.lines import detect_data_type
 from hierogram.daemon.text.notes import Note
 from hierogram.daemon.text.reading import IngestOptions, InputValidator
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, MAX_LINE_BYTES, InputLimits, RejectionError
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.text.texts import make_pipeline, two_languages
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import check_content, line_chunks
@@ -63,18 +63,18 @@ class IngestAnswer(BaseModel):
     rejected: int = 0
     reasons: dict[str, int] = {}
     rejected_lines: list[RejectedAnswer] = Field(
-        default=[], description="The first rejected lines. All are in the table rejected_lines."
+        default=[], description="The first rejected lines. The table rejected_lines contains all."
     )
     more_rejected: int = 0
     unused_fields: dict[str, int] = Field(
         default={},
-        description="Unknown members of the JSON objects, with the number of lines that have them, up to 20 members.",
+        description="Number of lines with each unknown member of the JSON objects, for up to 20 members.",
     )
     more_unused_fields: int = Field(default=0, description="Occurrences of further unknown members.")
     notes: list[Note] = Field(default=[], description="Warnings about the body as a whole.")
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IngestAnswer":
-        """Return the answer with another chunk's counts added. `unused` counts the lines with each unknown member."""
+        """Return the answer with a chunk added. `unused` counts the lines with each unknown member."""
         answer = self.model_copy(deep=True)
         answer.lines += totals.accepted + totals.duplicates + totals.rejected
         answer.accepted += totals.accepted
@@ -97,10 +97,10 @@ class IngestAnswer(BaseModel):
 
 
 class IngestRequest:
-    """Lines of one request body, ingested in chunks. With an idempotency key, ingestion resumes across attempts.
+    """Ingestion of one request body in chunks. With an idempotency key, a later attempt resumes it.
 
     Each attempt records its progress in the same transaction as its pairs. The next attempt skips the recorded lines,
-    checks their digest, and continues the counts. All methods access the store: call them from one thread at a time.
+    checks their digest, and continues the counts. Call the methods from one thread at a time.
     """
 
     def __init__(self, store: GrammarStore, corpus: str, key: str | None, limits: InputLimits = DEFAULT_LIMITS) -> None:
@@ -125,7 +125,7 @@ class IngestRequest:
         return self._earlier is not None and self._earlier.done
 
     def add(self, lines: list[bytes]) -> IngestTotals:
-        """Ingest the next lines. Returns the totals of newly stored lines. Raises `ProblemError` and `StoreError`."""
+        """Ingest the next lines. Returns the totals of new lines. Raises `ProblemError` and `StoreError`."""
         if not self._seen and lines:
             if lines[0].lstrip().startswith(b"["):
                 raise _not_json_lines("a JSON array", ": convert an array with jq -c '.[]'")
@@ -141,7 +141,7 @@ class IngestRequest:
             raise self._key_conflict("the earlier request had fewer lines")
         validator, batch = self._open()
         unused: Counter[str] = Counter()
-        [fields] = parse_lines([lines], partial(self._parse_line, unused), self._seen + 1)
+        [fields] = parse_lines([lines], partial(json_object, unused=unused), self._seen + 1)
         digest = self._digest.copy()
         digest.update(_joined(lines))
 
@@ -157,8 +157,8 @@ class IngestRequest:
     def _skip(self, lines: list[bytes]) -> None:
         self._digest.update(_joined(lines))
         if not self.is_replay:
-            [fields] = parse_lines([lines], partial(self._parse_line, None), self._seen + 1)
-            # Validate stored lines again, so that later repeats of them are numbered correctly.
+            [fields] = parse_lines([lines], json_object, self._seen + 1)
+            # Validate stored lines again, so that later repeats are numbered correctly.
             validator, _ = self._open()
             validator.read([fields])
         self._seen += len(lines)
@@ -190,7 +190,7 @@ class IngestRequest:
         """Return the validator and the batch. Creates them on first use. Raises `WrongKindError`."""
         if self._open_batch is None:
             check_input_kind(self._store, PAIRS)
-            # The name must be unique, because rejected lines are identified by it and their line numbers.
+            # The origin must be unique, because origin and line number identify a rejected line.
             name = self._key if self._key is not None else uuid4().hex
             validator = InputValidator(self._store.settings(), IngestOptions(limits=self._limits))
             batch = IngestBatch(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
@@ -201,11 +201,6 @@ class IngestRequest:
     def _record(self, answer: IngestAnswer, digest: bytes, *, done: bool = False) -> RequestRow:
         return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(answer.model_dump()))
 
-    def _parse_line(self, unused: Counter[str] | None, line: bytes) -> ParsedLine:
-        if len(line) > MAX_LINE_BYTES:
-            raise RejectionError(LINE_TOO_LONG, f"the line exceeds {MAX_LINE_BYTES} bytes")
-        return json_object(line, unused)
-
     def _key_conflict(self, reason: str) -> ProblemError:
         return ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -214,7 +209,7 @@ class IngestRequest:
 
 
 def _not_json_lines(body: str, detail: str = "") -> ProblemError:
-    expected = 'send JSON lines, an object {"source": …, "target": …} a line'
+    expected = 'send JSON lines, one object {"source": …, "target": …} per line'
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is {body}: {expected}{detail}")
 
 
@@ -225,15 +220,14 @@ def _joined(lines: Sequence[bytes]) -> bytes:
 T = TypeVar("T")
 
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/ndjson", "application/json")
-"""Accepted content types. Forms and plain text are excluded because any web page can send them cross-site."""
+"""Accepted content types. Any web page can send forms and plain text, so these are excluded."""
 
 _MAX_BODIES = 4
-"""Maximum number of request bodies that are ingested concurrently."""
 _PRUNE_SECONDS = 600.0
 _LAG_POLL_SECONDS = 0.5
 _LAG_RETRY_SECONDS = 60
 
-_LINKS = [
+_LINKS_SCHEMA = [
     {"type": "string"},
     {"type": "null"},
     {
@@ -241,7 +235,7 @@ _LINKS = [
         "items": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
     },
 ]
-_LINE = {
+_LINE_SCHEMA = {
     "description": "A line of the body. Other members are ignored and listed in the response.",
     "type": "object",
     "required": ["source", "target"],
@@ -249,24 +243,23 @@ _LINE = {
         "source": {"type": "string"},
         "target": {"type": "string"},
         "alignment": {
-            "description": "Links, such as `0-0 1-2` or a list of pairs of numbers. If omitted, the pair is aligned "
-            "by the aligner.",
-            "anyOf": _LINKS,
+            "description": "Links, such as `0-0 1-2` or a list of pairs of numbers. If omitted, the aligner links "
+            "the pair.",
+            "anyOf": _LINKS_SCHEMA,
         },
-        "fixed": {"description": "Links that must be present, whatever the aligner finds.", "anyOf": _LINKS},
-        "forbidden": {"description": "Links that must be absent.", "anyOf": _LINKS},
+        "fixed": {"description": "Links that must be present, regardless of the aligner.", "anyOf": _LINKS_SCHEMA},
+        "forbidden": {"description": "Links that must be absent.", "anyOf": _LINKS_SCHEMA},
         "id": {
             "description": "External id of the pair, unique in its corpus.",
             "anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}, {"type": "null"}],
         },
     },
 }
-"""Schema of a line. OpenAPI 3.1 cannot describe JSON Lines."""
+"""Schema of a line, for an extension of OpenAPI 3.1, which cannot describe JSON Lines."""
 
 _log = logging.getLogger(__name__)
 
-_LANGUAGES = "^{0},{0}$".format(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
-"""Pattern of source and target language, such as `fr,en`."""
+_LANGUAGES_PATTERN = "^{0},{0}$".format(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 _PROBLEMS: Responses = {
     408: {"description": "The client was too slow."},
@@ -287,7 +280,7 @@ _PROBLEMS: Responses = {
 
 
 class _IngestSlots:
-    """Limits the number of bodies ingested concurrently, and reserves each idempotency key for one request."""
+    """Slots for bodies that are ingested concurrently. An idempotency key is reserved for one request."""
 
     def __init__(self, context: WebContext) -> None:
         self._store = context.service.store
@@ -299,7 +292,6 @@ class _IngestSlots:
         self._pruned = -_PRUNE_SECONDS
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run the work in an ingestion thread and return its result."""
         return await to_thread.run_sync(work, limiter=self._threads)
 
     @asynccontextmanager
@@ -353,12 +345,12 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
         "/pairs",
         response_model=IngestAnswer,
         responses=_PROBLEMS,
-        openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES[0]: {"x-item-schema": _LINE}}}},
+        openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES[0]: {"x-item-schema": _LINE_SCHEMA}}}},
     )
     async def add_pairs(
         request: Request,
         corpus: Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] = DEFAULT_CORPUS,
-        languages: Annotated[str | None, Query(max_length=40, pattern=_LANGUAGES)] = None,
+        languages: Annotated[str | None, Query(max_length=40, pattern=_LANGUAGES_PATTERN)] = None,
         idempotency_key: Annotated[
             str | None, Header(min_length=1, max_length=MAX_KEY_LENGTH, pattern=r"^[\x21-\x7e]+$")
         ] = None,
@@ -367,7 +359,7 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
 
         If a request is interrupted, the lines already stored are kept. With an `Idempotency-Key`, the same request can
         be repeated until it succeeds, and its lines are counted once. `languages` are the source and target language of
-        the body, such as `fr,en`; a store of other languages rejects the request.
+        the body, such as `fr,en`. A store of other languages rejects the request.
         """
         check_content(request, JSON_LINES, f"send JSON lines with `Content-Type: {JSON_LINES[0]}`")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
@@ -408,11 +400,10 @@ def _check_languages(store: GrammarStore, languages: str | None) -> None:
 
 
 def _problem(request: Request, error: Exception, body: IngestRequest) -> ProblemError:
-    """Return the problem for a failed body: the reason, and the report on the lines ingested before."""
     if isinstance(error, RequestConflictError):
         problem = ProblemError(HTTPStatus.CONFLICT, str(error), {"Retry-After": str(STORE_RETRY_SECONDS)})
     elif isinstance(error, InputError) and not isinstance(error, (WrongKindError, TooManyRejectedError)):
-        # No space for a temporary file.
+        # Other input errors mean that the duplicate counter found no space for a temporary file.
         problem = ProblemError(HTTPStatus.INSUFFICIENT_STORAGE, str(error))
     else:
         problem = make_problem(request, error)

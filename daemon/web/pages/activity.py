@@ -20,8 +20,8 @@ from hierogram.storage.browsing import progress
 
 _Row = Mapping[str, Any]
 
-_SWEEPS = 400
-_ROWS = 8
+_MAX_SWEEPS = 400
+_MAX_ROWS = 8
 _RECENT_PERIOD = timedelta(hours=24)
 """Maximum age of the failures counted in the summary."""
 
@@ -37,9 +37,9 @@ def activity_routes(page: PageContext) -> APIRouter:
         with page.read() as snapshot:
             transaction, settings = snapshot.transaction, snapshot.settings
             status = progress.store_status(transaction, page.reader.url)
-            sweeps = progress.last_sweeps(transaction, _SWEEPS)
-            latest = {name: transaction.records(sql, most=_ROWS) for name, sql in progress.LATEST.items()}
-            # Sweeps of stage 1 sample at other temperatures, so their log-likelihoods differ.
+            sweeps = progress.last_sweeps(transaction, _MAX_SWEEPS)
+            latest = {name: transaction.records(sql, most=_MAX_ROWS) for name, sql in progress.LATEST.items()}
+            # Sweeps of stage 1 sample at other temperatures, so their log-likelihoods are not comparable.
             annealed = settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
             daemon = asdict(page.service.status().with_states(status.pairs)) if page.service else None
             time = datetime.now(UTC).replace(microsecond=0)
@@ -52,7 +52,7 @@ def activity_routes(page: PageContext) -> APIRouter:
                 "diagnostics": _diagnostics(status.pairs, sweeps, latest["batches"], annealed),
                 "annealed": annealed,
                 **latest,
-                "rejected": progress.last_rejected(transaction, _ROWS),
+                "rejected": progress.last_rejected(transaction, _MAX_ROWS),
                 "jobs": job_statuses(progress.scheduled_jobs(transaction)),
                 "at": time,
                 "_exported": next((row for row in latest["exports"] if row["state"] == "done"), None),
@@ -64,7 +64,7 @@ def activity_routes(page: PageContext) -> APIRouter:
 
 
 def _failures(daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[_Row]], since: datetime) -> list[str]:
-    """Return the numbers of recent failures by kind, such as `2 failed files`."""
+    """Return the numbers of failures since a time, by kind, such as `2 failed files`."""
     files, inputs, exports = (
         [row for row in failures[name] if show_minute(row["at"]) >= show_minute(since)]
         for name in ("files", "inputs", "exports")
@@ -80,7 +80,7 @@ def _failures(daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[
 
 
 def _likelihood_curve(sweeps: Sequence[_Row], annealed: bool) -> list[list[float | None]]:
-    """Return the log-likelihoods as points `[sweep, annealed, final]`, with None for one of the values."""
+    """Return log-likelihoods as points `[sweep, annealed, final]`. One of the last two is None."""
     points: list[list[float | None]] = []
     for row in sweeps:
         early = annealed and row["stage"] == 1
@@ -95,7 +95,6 @@ def _likelihood_curve(sweeps: Sequence[_Row], annealed: bool) -> list[list[float
 def _diagnostics(
     pairs: Mapping[str, int], sweeps: Sequence[_Row], batches: Sequence[_Row], annealed: bool
 ) -> dict[str, Any]:
-    """Return convergence diagnostics: shares of settled pairs, of moved edges and of moved cuts, and the trend."""
     # Log-likelihoods are comparable only for the same pairs and the same temperature.
     arrived = max((row["finished_at"] or row["started_at"] for row in batches if row["accepted"]), default=None)
     comparable = [
@@ -116,18 +115,14 @@ def _diagnostics(
 
 RISING, FALLING, FLAT, SHORT = "rising", "falling", "flat", "short"
 MIN_VALUES = 6
-"""Minimum number of log-likelihoods for a trend; with fewer, the verdict is `SHORT`."""
-_WARM_VALUES = 16
-_ERRORS = 2.0
-"""Number of standard errors by which the means of two halves must differ for a trend."""
+"""Minimum number of log-likelihoods for a trend. With fewer, the verdict is `SHORT`."""
+_MIN_WARMUP_VALUES = 16
+_MIN_ERRORS = 2.0
+"""Minimum difference of two means in standard errors for a rising or falling trend."""
 
 
 class Trend(NamedTuple):
-    """Verdict, number of values compared, their first and last sweep, and the change per sweep.
-
-    `change` is the change of the natural log-likelihood per sweep, `error` its standard error. With the verdict
-    `SHORT`, the fields after `values` are None.
-    """
+    """Trend of `values` log-likelihoods. `change` and its standard `error` are per sweep."""
 
     verdict: str
     values: int
@@ -138,12 +133,12 @@ class Trend(NamedTuple):
 
 
 def estimate_trend(points: Sequence[tuple[int, float]]) -> Trend:
-    """Return the trend of a chain's log-likelihoods, given as (sweep, value) in the order of sweeps.
+    """Estimate the trend of a chain from `(sweep, log-likelihood)` in the order of sweeps.
 
-    Compares the means of two halves, each with the Monte Carlo error from its effective sample size [Vehtari et al.
-    2021]. With 16 or more values, the first half is discarded as warm-up.
+    The means of two halves are compared. Their Monte Carlo errors follow from the effective sample sizes [Vehtari et
+    al. 2021]. With 16 or more values, the first half is discarded as warm-up.
     """
-    recent = points[len(points) // 2 :] if len(points) >= _WARM_VALUES else points
+    recent = points[len(points) // 2 :] if len(points) >= _MIN_WARMUP_VALUES else points
     if len(recent) < MIN_VALUES:
         return Trend(SHORT, len(recent))
     sweeps, values = np.array([sweep for sweep, _ in recent], np.float64), np.array([value for _, value in recent])
@@ -151,11 +146,11 @@ def estimate_trend(points: Sequence[tuple[int, float]]) -> Trend:
     difference = float(sweeps[-half:].mean() - sweeps[:half].mean())
     change = float(values[-half:].mean() - values[:half].mean())
     error = float(np.hypot(_monte_carlo_error(values[:half]), _monte_carlo_error(values[-half:])))
-    verdict = FLAT if abs(change) <= _ERRORS * error else RISING if change > 0 else FALLING
+    verdict = FLAT if abs(change) <= _MIN_ERRORS * error else RISING if change > 0 else FALLING
     return Trend(verdict, len(recent), recent[0][0], recent[-1][0], change / difference, error / difference)
 
 
 def _monte_carlo_error(values: NDArray[np.float64]) -> float:
-    """Return the Monte Carlo standard error of the mean of the draws of one chain."""
+    """Return the Monte Carlo standard error of the mean of one chain."""
     size = float(effective_size(values[None, None, :])[0])
     return float(values.std(ddof=1) / np.sqrt(size))

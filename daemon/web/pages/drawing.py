@@ -16,7 +16,7 @@ from hierogram.storage.records.pairs import parse_links
 
 _EM = 15.0
 _GAP = 20.0
-_STEP = 42.0
+_LEVEL_HEIGHT = 42.0
 _MARGIN = 24.0
 _WORD_HEIGHT = 22.0
 _MAX_WORD_LENGTH = 28
@@ -34,12 +34,12 @@ def lay_out_trees(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWor
     offsets_by_side = {side: _word_offsets(words) for side, words in sides.items()}
     widths = {side: offsets[-1][1] if offsets else 0.0 for side, offsets in offsets_by_side.items()}
     total_width = max(widths.values()) + 2 * _MARGIN
-    # Children follow their parents in `uses`.
+    # One pass is enough, because children follow their parents in `uses`.
     levels = [0] * len(uses)
     for index, use in enumerate(uses):
         for child in use.children:
             levels[child] = levels[index] + 1
-    depth = (max(levels) + 1) * _STEP if uses else 0.0
+    depth = (max(levels) + 1) * _LEVEL_HEIGHT if uses else 0.0
     baselines = {SOURCE: _MARGIN + depth + _WORD_HEIGHT}
     baselines[TARGET] = baselines[SOURCE] + min(220.0, 70.0 + total_width / 16) + _WORD_HEIGHT
     height = baselines[TARGET] + (depth if sides[TARGET] else 0.0) + _MARGIN
@@ -50,21 +50,20 @@ def lay_out_trees(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWor
         centers[side] = [round(total_width - x if rtl else x, 1) for x in xs]
     nodes: list[tuple[float, float, int, int, str]] = []
     branches: list[str] = []
-    # Each tree has a side, the y of its root, the distance between its levels, and the y of its words.
-    trees = [(SOURCE, _MARGIN, _STEP, baselines[SOURCE] - _WORD_HEIGHT)]
+    trees = [(SOURCE, _MARGIN, _LEVEL_HEIGHT, baselines[SOURCE] - _WORD_HEIGHT)]
     if any(use.target_span[1] for use in uses):
-        trees.append((TARGET, height - _MARGIN, -_STEP, baselines[TARGET] + 8.0))
-    for side, root, step, foot in trees:
+        trees.append((TARGET, height - _MARGIN, -_LEVEL_HEIGHT, baselines[TARGET] + 8.0))
+    for side, root_y, level_height, words_y in trees:
         xs = centers[side]
         positions = [
-            (round((xs[start] + xs[max(start, end - 1)]) / 2, 1) if xs else 0.0, root + level * step)
+            (round((xs[start] + xs[max(start, end - 1)]) / 2, 1) if xs else 0.0, root_y + level * level_height)
             for use, level in zip(uses, levels, strict=True)
             for start, end in [use.source_span if side == SOURCE else use.target_span]
         ]
         for number, (use, (x, y)) in enumerate(zip(uses, positions, strict=True), 1):
             nodes.append((x, y, number, color_number(number), f"{use.source} ||| {use.target}"))
             ends = [positions[child] for child in use.children]
-            ends += [(xs[n], foot) for n in terminal_positions(use, list(uses), side)]
+            ends += [(xs[n], words_y) for n in terminal_positions(use, list(uses), side)]
             branches += [_curve((x, y), end) for end in ends]
     top = baselines[TARGET] - _WORD_HEIGHT + 4.0
     return {
@@ -101,7 +100,8 @@ def _width(text: str) -> float:
     return ems
 
 
-def _word_offsets(words: Sequence[ShownWord]) -> list[Point]:
+def _word_offsets(words: Sequence[ShownWord]) -> list[tuple[float, float]]:
+    """Return the middle and the end of each word on a line."""
     offsets = []
     end = 0.0
     for word in words:

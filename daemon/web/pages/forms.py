@@ -10,7 +10,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError, parse_query
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions, is_cross_site
 
 _MAX_VALUE_LENGTH = 60_000
-"""Longest query value in characters; a request head is not longer."""
+"""Maximum length of a query value in characters. A longer request head is rejected anyway."""
 
 
 def query_values(request: Request, *names: str) -> dict[str, str]:
@@ -32,7 +32,7 @@ def whole_number(text: str) -> int | None:
 
 
 def invalid_value(name: str, reason: str) -> ProblemError:
-    """Return the problem of an invalid query value."""
+    """Return the problem for an invalid query value."""
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{name}: {reason}", parameter=name)
 
 
@@ -43,7 +43,7 @@ FORM_TOKEN = "form_token"
 
 
 async def form_values(request: Request) -> dict[str, str]:
-    """Return the fields of a form. Raises `ProblemError` if another site sent it, or the body is not a small form."""
+    """Return the fields of a form. Raises `ProblemError` for requests from other sites and invalid bodies."""
     if is_cross_site(request):
         raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed; nothing was changed")
     check_content(request, [_FORM], f"send the form as {_FORM}")

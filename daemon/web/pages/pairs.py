@@ -1,4 +1,4 @@
-"""The page of a pair: texts, links, derivation, expected rules and score; and the withdrawal of a pair."""
+"""The page of a pair (texts, links, derivation, expected rules, score), and the withdrawal of a pair."""
 
 from dataclasses import replace
 from http import HTTPStatus
@@ -42,7 +42,8 @@ def pair_routes(page: PageContext) -> APIRouter:
             pair, unit = _require_pair(snapshot, pair_id), snapshot.notation.singular
         action = request.url.path
         token = page.sessions.form_token(request.cookies.get(COOKIE), action)
-        return page.render_html(request, "withdraw", {"pair": pair, "one": unit, "action": action, "form_token": token})
+        content = {"pair": pair, "unit": unit, "action": action, "form_token": token}
+        return page.render_html(request, "withdraw", content)
 
     @router.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
@@ -60,7 +61,7 @@ def pair_routes(page: PageContext) -> APIRouter:
             requested = snapshot.transaction.row(query, False, pair_id=pair_id)
             if requested is None:
                 return RedirectResponse(f"/pairs/{_require_pair(snapshot, pair_id).id}", HTTPStatus.SEE_OTHER)
-        content = {"id": pair_id, "one": snapshot.notation.singular, "pending": requested[0] is None}
+        content = {"id": pair_id, "unit": snapshot.notation.singular, "pending": requested[0] is None}
         return page.render_html(request, "withdrawn", content)
 
     return router
@@ -82,7 +83,7 @@ def _require_pair(snapshot: PageSnapshot, pair_id: int) -> PairRecord:
 
 
 def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
-    # Import lazily: other pages do not need the compiler.
+    # Import here, because other pages do not need the compiler.
     from hierogram.daemon.learning.derivations import expected_rules, read_derivation
     from hierogram.daemon.web.pages.drawing import lay_out_trees
     from hierogram.storage.pairs.pairs import pairs_by_id
@@ -114,7 +115,7 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
     stored = count_uses(transaction, {(use.source, use.target) for use in uses})
     counts_by_rule = [stored.get((use.source, use.target), (0.0, 0)) for use in uses]
     previous, following = find_neighbors(transaction, pair.id)
-    # The score is the log of the product of the rules' relative frequencies, if all rules have been counted.
+    # Omit the score if a rule has not been counted, because the log of a frequency of 0 is undefined.
     score = None
     total = transaction.state().rule_tokens
     if counts_by_rule and total and all(count for _, count in counts_by_rule):

@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from hierogram.daemon.exports.schedule import show_time
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.text.segments import WITHIN, WordView
+from hierogram.daemon.text.segments import CONTINUATION, WordView
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 from hierogram.daemon.web.protocol.threads import Threads
@@ -43,7 +43,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Vary": "Accept, Cookie",
 }
-"""Response headers of all pages."""
 
 STATIC = (
     "icon.svg", "style.css", "pages.js", "vendor/htmx.min.js", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css",
@@ -57,13 +56,13 @@ def static_content(name: str) -> bytes:
 
 
 def build_url(path: str, **values: object) -> str:
-    """Return a URL with a query; None values are omitted."""
+    """Return a URL with a query. Values of None are omitted."""
     query = urlencode({name: value for name, value in values.items() if value is not None})
     return f"{path}?{query}" if query else path
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a value to JSON types: records become objects, times ISO 8601 strings."""
+    """Convert a value to JSON types: records to objects, times to ISO 8601 strings."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return to_plain(value._asdict())
     if is_dataclass(value) and not isinstance(value, type):
@@ -97,7 +96,7 @@ def _bits(value: float) -> str:
 
 
 def show_minute(value: Any) -> str:
-    """Format a UTC time, which is a text in SQLite, up to the minute."""
+    """Format a UTC time to the minute. SQLite returns times as text."""
     return "–" if value is None else str(value)[:16].replace("T", " ")
 
 
@@ -129,7 +128,7 @@ def _environment() -> Environment:
 
 
 class PageSnapshot(NamedTuple):
-    """Consistent state of the store for one page: transaction, settings, notation, and conversion to words."""
+    """Consistent state of the store for one page."""
 
     transaction: ReadTransaction
     settings: Settings
@@ -138,9 +137,9 @@ class PageSnapshot(NamedTuple):
 
 
 class PageContext:
-    """Renderer of a site's pages, and the objects that they share.
+    """Renderer of the pages of a site, with the objects that the pages share.
 
-    Pages are read-only without a `service`, the daemon. Without a `sql_runner`, the site has no SQL page. `navigation`
+    Without a daemon (`service`), pages are read-only. Without a `sql_runner`, the site has no SQL page. `navigation`
     lists name, path and title of each page that extensions add.
     """
 
@@ -172,14 +171,14 @@ class PageContext:
     ) -> Response:
         """Render a page as HTML. If the path ends in `.json`, return JSON without keys that begin with `_`.
 
-        With a `snapshot`, the page can show its SQL statements, the names of its units, and the symbols of rules.
+        With a `snapshot`, the page can show its SQL statements, the names of units, and the symbols of rules.
         """
         if snapshot is not None:
             content = {
                 **content,
                 "sql": snapshot.transaction.statements,
-                "_one": snapshot.notation.singular,
-                "_many": snapshot.notation.plural,
+                "_unit": snapshot.notation.singular,
+                "_units": snapshot.notation.plural,
                 "_symbols": lambda side: split_symbols(side, snapshot.settings),
             }
         if request.url.path.endswith(JSON_SUFFIX):
@@ -197,29 +196,29 @@ class PageContext:
         html = self._templates.get_template(f"{name}.html").render(
             content, page_name=name, site=self, json_url=json_url, signed_in=signed_in
         )
-        # A query, unlike stored texts, may contain lone surrogates, which cannot be encoded.
+        # Replace lone surrogates, which a query may contain and UTF-8 cannot encode.
         return HTMLResponse(html.encode("utf-8", "replace"), status, HEADERS)
 
 
 _RIGHT_TO_LEFT = ("R", "AL")
 _CONTROL_PICTURES = 0x2400
-"""First code point of the Unicode block of pictures of control characters."""
+"""First code point of the Unicode block Control Pictures."""
 _INVISIBLE = ("Cc", "Cs", "Cn")
 """Unicode categories of control characters, surrogates and unassigned code points."""
-_COLORS = 6
+_NUMBER_OF_COLORS = 6
 
 
 def color_number(number: int) -> int:
-    """Return the color number, from 1, of an item number, from 1."""
-    return (number - 1) % _COLORS + 1
+    """Return the color of an item. Colors and items are numbered from 1."""
+    return (number - 1) % _NUMBER_OF_COLORS + 1
 
 
 class Symbol(NamedTuple):
-    """Symbol of a rule side: a word, a subword that continues a word (`within`), or the number of a nonterminal."""
+    """Symbol of a rule side: a word, a part of a word (`is_part`), or the number of a nonterminal."""
 
     text: str
     number: int | None = None
-    within: bool = False
+    is_part: bool = False
 
     @property
     def color(self) -> int:
@@ -248,14 +247,16 @@ def is_side(text: str) -> bool:
 
 
 def split_symbols(side: str, settings: Settings) -> list[Symbol]:
-    """Return the symbols of a rule side, in words. Other texts, such as tree fragments, are one symbol."""
+    """Return the symbols of a rule side in words. Other text, such as a tree fragment, is one symbol."""
     if FRAGMENTS in find_notation(settings.grammar).capabilities or not is_side(side):
         return [Symbol(side)]
     parts = WordView(settings.word_parts).symbols(parse_side(side))
     return [
         Symbol("", part)
         if isinstance(part, int)
-        else Symbol(part, within=bool(settings.word_parts) and part != WITHIN and WITHIN in (part[0], part[-1]))
+        else Symbol(
+            part, is_part=bool(settings.word_parts) and part != CONTINUATION and CONTINUATION in (part[0], part[-1])
+        )
         for part in parts
     ]
 
@@ -278,7 +279,7 @@ def truncate(text: str, limit: int = 40) -> str:
 
 
 class ShownWord(NamedTuple):
-    """Word of a sentence, with its key (`s3`, `t0`) and the keys of linked words. `marked` words are highlighted."""
+    """Word of a sentence with its key (`s3`, `t0`), the keys of linked words, and a highlight (`marked`)."""
 
     text: str
     key: str
@@ -289,7 +290,7 @@ class ShownWord(NamedTuple):
 def sentences(
     source: str, target: str, alignment: str, marked: Mapping[str, Collection[int]] = MappingProxyType({})
 ) -> dict[str, list[ShownWord]]:
-    """Return the words of a pair by side. `marked` holds the positions of highlighted words by side."""
+    """Return the words of a pair by side. `marked` are positions of highlighted words by side."""
     partners: dict[str, dict[int, list[str]]] = {SOURCE: defaultdict(list), TARGET: defaultdict(list)}
     for i, j in parse_links(alignment):
         partners[SOURCE][i].append(f"t{j}")

@@ -11,8 +11,8 @@ from hierogram.daemon.web.pages.rendering import PageContext, build_url, is_side
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES
 from hierogram.storage.browsing import details
 
-_COMPETING_RULES = 12
-_LINES = 10
+_MAX_COMPETING_RULES = 12
+_MAX_LINES = 10
 
 
 def rule_routes(page: PageContext) -> APIRouter:
@@ -37,8 +37,8 @@ def rule_routes(page: PageContext) -> APIRouter:
                 "rule": rule,
                 "history": history,
                 "rivals": {
-                    SOURCE: details.find_competing_rules(transaction, SOURCE, source, _COMPETING_RULES),
-                    TARGET: details.find_competing_rules(transaction, TARGET, target, _COMPETING_RULES),
+                    SOURCE: details.find_competing_rules(transaction, SOURCE, source, _MAX_COMPETING_RULES),
+                    TARGET: details.find_competing_rules(transaction, TARGET, target, _MAX_COMPETING_RULES),
                 },
                 "two_sides": TWO_SIDES in snapshot.notation.capabilities,
                 "_sides": (view.side(source), view.side(target)),
@@ -48,7 +48,7 @@ def rule_routes(page: PageContext) -> APIRouter:
     @router.get("/rule/pairs")
     @router.get("/rule/pairs.json")
     def pairs_of_rule(request: Request) -> Response:
-        # Import lazily: other pages do not need the compiler.
+        # Import here, because other pages do not need the compiler.
         from hierogram.daemon.learning.derivations import ConcordancePage, concordance
 
         parameters = query_values(request, "source", "target", "after")
@@ -57,10 +57,10 @@ def rule_routes(page: PageContext) -> APIRouter:
             transaction, view = snapshot.transaction, snapshot.view
             rule = details.find_rule(transaction, source, target)
             start = whole_number(parameters.get("after", "")) or 0
-            # A pair may use a valid rule that is not stored yet.
+            # Search also for valid rules that are not stored yet, because a pair may already use them.
             rule_id, is_valid = (rule.id if rule else None), is_side(source) and is_side(target)
             if rule or is_valid:
-                concordance_page = concordance(transaction, (rule_id, source, target), start, _LINES)
+                concordance_page = concordance(transaction, (rule_id, source, target), start, _MAX_LINES)
             else:
                 concordance_page = ConcordancePage([], None, True, 0, 0)
             pairs = {line.id: view.pair(line.source, line.target, line.alignment) for line in concordance_page.lines}

@@ -1,4 +1,4 @@
-"""The start page with an overview of the store, and the search for rules that contain a word or phrase."""
+"""The start page: an overview of the store, and a search for rules that contain a word or phrase."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -33,8 +33,8 @@ from hierogram.storage.pairs.vocabulary import similar_words
 
 _MAX_RULES = 200
 _MAX_UNKNOWN = 3
-"""Number of unknown words for which similar words are suggested."""
-_LABELS = 60
+"""Maximum number of unknown words with suggestions of similar words."""
+_MAX_LABELS = 60
 _EXACT, _NEAR = "0", "1"
 
 
@@ -47,7 +47,7 @@ def search_routes(page: PageContext) -> APIRouter:
     @router.get("/search")
     @router.get("/search.json")
     def search_page(request: Request) -> Response:
-        """Return rules that match a query, or without a query an overview of the store."""
+        """Return the rules that match a query. Without a query, return an overview of the store."""
         query, parameters = _parse_query(request)
         phrase = read_phrase(parameters.get("q", ""))
         with page.read() as snapshot:
@@ -67,14 +67,13 @@ def search_routes(page: PageContext) -> APIRouter:
                 content |= _results(snapshot, phrase, query, parameters)
             else:
                 trees = FRAGMENTS in notation.capabilities
-                content |= {"rules": [], "known_labels": known_labels(transaction)[:_LABELS] if trees else []}
+                content |= {"rules": [], "known_labels": known_labels(transaction)[:_MAX_LABELS] if trees else []}
         return page.render(request, "search", content, snapshot)
 
     return router
 
 
 def _parse_query(request: Request) -> tuple[Query, dict[str, str]]:
-    """Return the parsed query, and all query values by name. Raises `ProblemError` if a value is invalid."""
     fields = OptionField.of(Query)
     parameters = query_values(request, *fields, "q", "after")
     values: dict[str, Any] = {name: value for name, value in parameters.items() if name in fields}
@@ -96,7 +95,7 @@ def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
     if not settings.tokenize:
         return phrase
     try:
-        texts = make_pipeline(settings).to_words()
+        texts = make_pipeline(settings).with_whole_words()
     except UsageError:
         # The tokenizer's package may be missing on a machine that only browses stores.
         return phrase
@@ -136,7 +135,7 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
         parts = {word: _split_words(Phrase((word,)), view, side == TARGET).words for word in phrase.words}
         missing = tuple(word for word in phrase.words if not set(results.unknown).isdisjoint(parts[word]))
     readings = [view.line(variant.typed()) for variant in results.readings]
-    # Link to the page of the word, or else of the most likely similar word.
+    # The word may be unknown, so link to the page of the most likely similar word instead.
     words = [*([] if missing or results.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
     if words and not count_word(transaction, vocabulary, view.parts(side == TARGET, words[0])):
         words = words[1:]

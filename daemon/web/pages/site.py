@@ -26,16 +26,17 @@ from hierogram.daemon.web.protocol.sessions import (
 
 _MEDIA_TYPES = {"svg": "image/svg+xml", "css": "text/css", "js": "text/javascript"}
 _IMMUTABLE = "public, max-age=31536000, immutable"
+"""Cache header of static files, whose URLs contain a digest of the content."""
 
 
 def build_pages(
     page: PageContext, sql_seconds: float, lifespan: Any = None, context: WebContext | None = None
 ) -> FastAPI:
-    """Return the application with the pages of a store, and of extensions with the `context` of a daemon."""
-    added = []
+    """Return the application for the pages of a store. With a daemon's `context`, extensions add pages."""
+    extra_pages = []
     if context is not None:
-        added = [item for extension in extensions() if extension.pages for item in extension.pages(context, page)]
-    page.navigation = [(item.name, item.path, item.title) for item in added]
+        extra_pages = [item for extension in extensions() if extension.pages for item in extension.pages(context, page)]
+    page.navigation = [(item.name, item.path, item.title) for item in extra_pages]
     app = FastAPI(
         title="Hierogram pages",
         openapi_url=None,
@@ -46,14 +47,13 @@ def build_pages(
     )
     for make_routes in (search_routes, rule_routes, pair_routes, word_routes, activity_routes, login_routes):
         app.include_router(make_routes(page))
-    for item in added:
+    for item in extra_pages:
         app.include_router(item.router)
     if page.sql_runner is not None:
         app.include_router(sql_routes(page, page.sql_runner, sql_seconds))
 
     @app.get(STATIC_PREFIX + "{name:path}")
     async def file(name: str) -> Response:
-        """Return a static file. Its path changes with its content."""
         if name not in STATIC:
             raise ProblemError(HTTPStatus.NOT_FOUND, "file not found")
         media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
@@ -93,7 +93,7 @@ def login_routes(page: PageContext) -> APIRouter:
             return page.render_html(request, "login", content, HTTPStatus.UNAUTHORIZED)
         response = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         response.set_cookie(
-            COOKIE, sessions.begin(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",
+            COOKIE, sessions.make_cookie(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",
             secure=request.url.scheme == "https",
         )  # fmt: skip
         return response

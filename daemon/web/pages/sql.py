@@ -1,4 +1,4 @@
-"""The SQL page: runs one SELECT at a time within a time limit. Results are also available as CSV and JSON."""
+"""The SQL page: runs a SELECT statement with a time limit. Results are also available as CSV and JSON."""
 
 import csv
 import io
@@ -30,9 +30,8 @@ _SHOWN_ROWS = 500
 _MAX_ROWS = 100_000
 """Row limit of a CSV or JSON result."""
 _MAX_CELLS = 100_000_000
-"""Cell limit of a CSV or JSON result, which is streamed in chunks and never completely in memory."""
+"""Cell limit of a CSV or JSON result. It may be high, because results are streamed from a file."""
 _CHUNK_BYTES = 1 << 16
-"""Size of a streamed chunk."""
 
 
 def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float) -> APIRouter:
@@ -60,7 +59,6 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float) -> APIR
 
     @router.get("/sql")
     def sql_page(request: Request) -> Response:
-        """Show a query and its result, or the cookbook without a query."""
         query = query_values(request, "sql").get("sql", "")
         shown, problem_text, status = None, sql_runner.refusal, HTTPStatus.OK
         if query:
@@ -84,7 +82,6 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float) -> APIR
 
     @router.get("/sql.json")
     def as_json(request: Request) -> Response:
-        """Return columns and rows as JSON, or the cookbook if no query is given."""
         if not request.query_params.get("sql"):
             return JSONResponse(to_plain(suggestions), headers=HEADERS)
         result = run_download(request)

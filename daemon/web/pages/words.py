@@ -1,4 +1,4 @@
-"""The page of a word: its renderings, its collocates, and its occurrences."""
+"""The page of a word: renderings, longer rules, collocates, and occurrences."""
 
 from math import log2
 from typing import Any
@@ -16,12 +16,12 @@ from hierogram.storage.browsing.search import Phrase, most_used_rules
 from hierogram.storage.pairs.vocabulary import similar_words
 from hierogram.storage.records.pairs import PairRow, parse_links
 
-_RENDERINGS = 200
+_MAX_RENDERINGS = 200
 _SHOWN_RENDERINGS = 15
-_RULES = 200
+_MAX_RULES = 200
 _SHOWN_RULES = 12
-_COLLOCATES = 24
-_LINES = 8
+_MAX_COLLOCATES = 24
+_MAX_LINES = 8
 
 
 def word_routes(page: PageContext) -> APIRouter:
@@ -48,11 +48,10 @@ def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
     parts = view.parts(side == TARGET, token)
     phrase = Phrase(tuple(parts.split(" ")))
     count = words.count_word(transaction, side, parts)
-    renderings = details.find_competing_rules(transaction, side, phrase.side(), _RENDERINGS) if two_sides else []
-    containing = most_used_rules(transaction, phrase, side, _RULES)
-    rows = words.pairs_containing(transaction, side, parts, _LINES) if count else []
+    renderings = details.find_competing_rules(transaction, side, phrase.side(), _MAX_RENDERINGS) if two_sides else []
+    containing = most_used_rules(transaction, phrase, side, _MAX_RULES)
+    rows = words.pairs_containing(transaction, side, parts, _MAX_LINES) if count else []
     lines = [_line(row, side, token, notation, view) for row in rows]
-    # Perplexity: the number of equally probable renderings with the same entropy.
     total = sum(rule.probability for rule in renderings)
     shares = [rule.probability / total for rule in renderings if rule.probability]
     perplexity = float(2 ** -sum(share * log2(share) for share in shares)) if shares else None
@@ -69,7 +68,7 @@ def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
         "more_renderings": max(0, len(renderings) - _SHOWN_RENDERINGS),
         "perplexity": perplexity,
         "rules": [rule for rule in containing if not two_sides or getattr(rule, side) != phrase.side()][:_SHOWN_RULES],
-        "collocates": words.find_collocates(transaction, side, token, containing, _COLLOCATES),
+        "collocates": words.find_collocates(transaction, side, token, containing, _MAX_COLLOCATES),
         "dispersion": words.find_distribution(transaction, side, parts),
         "lines": lines,
         "similar_words": [] if count else similar_words(transaction.connection, side, token),
@@ -85,7 +84,6 @@ def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
 
 
 def _line(row: PairRow, side: str, token: str, notation: Notation, view: WordView) -> dict[str, Any]:
-    """Return a pair as a line of a concordance, with the positions of the word and of the words linked to it."""
     bilingual = notation.input_kind == PAIRS
     pair = view.pair(row.source, row.target if bilingual else "", row.alignment if bilingual else "")
     links = parse_links(pair.alignment)

@@ -1,1 +1,1 @@
-"""Parts that all routes share: problem responses, parameters, OpenAPI document, and the daemon interface."""
+"""Code that all routes share: problem responses, parameters, OpenAPI document, sessions and threads."""

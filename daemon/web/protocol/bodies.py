@@ -1,7 +1,4 @@
-"""Request input: pair ids and request bodies of bounded size.
-
-Bodies are read as blocks, as a whole, as lists of lines, or as one JSON object.
-"""
+"""Request input: pair ids, and bodies of bounded size as blocks, bytes, lines or JSON objects."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -18,13 +15,13 @@ from hierogram.daemon.web.protocol.problems import ProblemError, Responses, wron
 MAX_ID = (1 << 63) - 1
 PairId = Annotated[int, Path(ge=1, le=MAX_ID, description="Number of the pair.")]
 
-_BLOCK = 1 << 16
+_BLOCK_BYTES = 1 << 16
 _LINES_PER_CHUNK = 2_000
 _BYTES_PER_CHUNK = 4 << 20
 
 
 def check_content(request: Request, kinds: Sequence[str], expected: str) -> None:
-    """Raise `ProblemError` (415) if the content type is not in `kinds`; `expected` tells the client what to send."""
+    """Raise `ProblemError` (415) for a content type not in `kinds`. The message ends with `expected`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in kinds:
         raise ProblemError(
@@ -33,7 +30,7 @@ def check_content(request: Request, kinds: Sequence[str], expected: str) -> None
 
 
 async def body_blocks(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the body's blocks. Raises `ProblemError` if it is too large or slow, or the client disconnects."""
+    """Yield the blocks of a body. Raises `ProblemError` if it is too large or slow, or the client is gone."""
     too_large = ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"the body exceeds {max_bytes} bytes: split it into several requests",
@@ -62,14 +59,14 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def line_chunks(request: Request, max_bytes: int) -> AsyncIterator[list[bytes]]:
-    """Yield lists of the body's lines, a few thousand lines or megabytes each. Raises the errors of `body_blocks`."""
+    """Yield the lines of a body in lists of bounded size. Raises the errors of `body_blocks`."""
     splitter = LineSplitter()
     gathered = bytearray()
     lines: list[bytes] = []
     size = 0
     async for block in body_blocks(request, max_bytes):
         gathered += block
-        if len(gathered) < _BLOCK:
+        if len(gathered) < _BLOCK_BYTES:
             continue
         complete_lines = splitter.feed(bytes(gathered))
         gathered.clear()
@@ -101,7 +98,7 @@ _Body = TypeVar("_Body", bound=StrictBody)
 
 
 def json_body(model: type[StrictBody]) -> dict[str, object]:
-    """Return the `requestBody` section of the OpenAPI document for a body that `read_json` reads."""
+    """Return the `requestBody` section of the OpenAPI document for a JSON body."""
     schema = model.model_json_schema()
     # Inline the definitions, because `$defs` would be misplaced in the OpenAPI document.
     definitions = schema.pop("$defs", {})
@@ -116,7 +113,7 @@ def json_body(model: type[StrictBody]) -> dict[str, object]:
 
 
 async def read_json(request: Request, model: type[_Body], max_bytes: int) -> _Body:
-    """Parse a JSON body into a model. Raises `ProblemError` if it is too large, not declared as JSON, or invalid."""
+    """Parse a JSON body into a model. Raises `ProblemError` if the body is too large or invalid."""
     check_content(request, [JSON], f"send JSON as `{JSON}`")
     content = await read_body(request, max_bytes)
     try:

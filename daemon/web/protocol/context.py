@@ -1,4 +1,4 @@
-"""Objects shared by routes, pages and protocols, and the types with which extensions add their own."""
+"""Objects shared by routes, pages and protocols, and types that extensions return."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 Service: TypeAlias = "Daemon"
-"""The daemon behind the HTTP server. Its module is not imported, because pages without a daemon need no compiler."""
+"""The daemon behind the HTTP server. It is not imported, because pages need no compiler."""
 Shared = TypeVar("Shared")
 
 
 class WebContext:
-    """The daemon, its configuration, and the objects that routes, pages and protocols of one server share."""
+    """Daemon, configuration, and other objects that routes, pages and protocols of a server share."""
 
     def __init__(self, service: Service, configuration: Configuration, stopping: Callable[[], bool]) -> None:
         self.service = service
@@ -34,11 +34,11 @@ class WebContext:
         self.rates = Rates(self.http.max_rate, self.http.max_burst)
         self.threads = Threads()
         self.stopping = stopping
-        """Callback that returns True when the server stops and long requests must end."""
+        """Callback that returns True when long requests must end, because the server stops."""
         self._shared: dict[Callable[..., Any], Any] = {}
 
     def shared(self, make: "Callable[[WebContext], Shared]") -> Shared:
-        """Return the object that `make` builds for this server. It is built once."""
+        """Return the result of `make`, which is called once per server."""
         if make not in self._shared:
             self._shared[make] = make(self)
         value: Shared = self._shared[make]
@@ -57,9 +57,9 @@ class Page(NamedTuple):
 class ProtocolApp(NamedTuple):
     """ASGI application for another protocol.
 
-    `handles` returns True if a request belongs to the protocol. `refuse`, optional, renders a refusal of the guard in
-    the protocol's format. Such an application applies the `Rates` to `POST` requests itself, because their API keys
-    are in their bodies. `lifespan`, optional, is a context manager that is open while the server runs.
+    `handles` returns True if a request belongs to the protocol. `refuse` renders a refusal of the guard in the
+    protocol's format. The application must apply the `Rates` to `POST` requests without a token, because their
+    bodies contain an API key. `lifespan` returns a context manager that is open while the server runs.
     """
 
     handles: Callable[[Scope], bool]

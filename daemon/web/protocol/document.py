@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's description of the routes, completed with responses common to all routes."""
+"""OpenAPI document: FastAPI's description of the routes, with responses common to all routes added."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from fastapi import FastAPI
 MEDIA_TYPE = "application/problem+json"
 """Media type of error responses [RFC 9457]."""
 
-_PROBLEM = {
+_PROBLEM_SCHEMA = {
     "title": "Problem",
     "description": "Error [RFC 9457]. Some errors have further members.",
     "type": "object",
@@ -18,16 +18,16 @@ _PROBLEM = {
     "properties": {
         "title": {"type": "string", "description": "Reason phrase of the status."},
         "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What is wrong and what to do, for people."},
+        "detail": {"type": "string", "description": "Human-readable explanation of the problem and its solution."},
     },
 }
-_REFERENCE = {"schema": {"$ref": "#/components/schemas/Problem"}}
+_PROBLEM_REFERENCE = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
 _COMMON_RESPONSES = {
     400: "A query parameter is unknown or repeated.",
     421: "The host is not this machine, and the daemon has no token.",
     429: "Too many requests from this address. See Retry-After.",
-    500: "Internal error; see the log of the daemon.",
+    500: "Internal error. See the log of the daemon.",
     503: "The store does not respond. See Retry-After.",
 }
 
@@ -35,15 +35,15 @@ MEMORY_PREFIX = "/tmserver/"
 """Path prefix of the translation-memory API, whose clients may send the token as a password."""
 
 API_PREFIXES = ("/v1/", MEMORY_PREFIX, "/healthz", "/readyz", "/metrics", "/openapi.json", "/mcp")
-"""Path prefixes of the API; all other paths are pages."""
+"""Path prefixes of the API. All other paths are pages."""
 
 LIVENESS_PATH = "/healthz"
 HEALTH_PATHS = (LIVENESS_PATH, "/readyz")
-"""Paths of health checks. They need no token, because service managers and load balancers do not have one."""
+"""Paths of health checks. They need no token, because load balancers do not have one."""
 
 
 class DescribedApi(FastAPI):
-    """Application whose OpenAPI document includes the common responses, and the bearer token if `with_token`."""
+    """FastAPI application with a completed OpenAPI document. `with_token` adds the bearer token."""
 
     def __init__(self, *, with_token: bool, **settings: Any) -> None:
         super().__init__(**settings)
@@ -51,7 +51,7 @@ class DescribedApi(FastAPI):
         self._described: dict[str, Any] | None = None
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document. FastAPI creates it again after routes were added."""
+        """Return the OpenAPI document. FastAPI rebuilds it after routes are added."""
         document = super().openapi()
         if document is not self._described:
             _complete(document, self._with_token)
@@ -62,10 +62,10 @@ class DescribedApi(FastAPI):
 def _complete(document: dict[str, Any], with_token: bool) -> None:
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    # Drop FastAPI's schemas of validation errors: this API returns problems instead.
+    # Drop FastAPI's schemas of validation errors, because this API returns problems instead.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemas["Problem"] = _PROBLEM
+    schemas["Problem"] = _PROBLEM_SCHEMA
     if with_token:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, _, operation in operations(document):
@@ -75,7 +75,7 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
         for status, text in _COMMON_RESPONSES.items():
             answers.setdefault(str(status), {"description": text})
         wrong = answers.get("422")
-        # Replace a 422 response that FastAPI generated; keep one that the route declares.
+        # Replace FastAPI's 422 response, because its schema is dropped. Keep a response that the route declares.
         if operation.get("parameters") and (not wrong or "HTTPValidationError" in str(wrong.get("content"))):
             answers["422"] = {"description": "The value of a parameter is invalid."}
         if with_token and path not in HEALTH_PATHS:
@@ -83,12 +83,12 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
             answers["401"] = {"description": "The token is missing or invalid."}
         for status, answer in answers.items():
             if int(status) >= HTTPStatus.BAD_REQUEST:
-                answer.setdefault("content", {})[MEDIA_TYPE] = _REFERENCE
+                answer.setdefault("content", {})[MEDIA_TYPE] = _PROBLEM_REFERENCE
         operation["responses"] = dict(sorted(answers.items()))
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from the schema of an optional parameter: a query cannot express null."""
+    """Remove null from the schema of an optional parameter, because a query cannot express null."""
     forms = [form for form in schema.get("anyOf", ()) if form != {"type": "null"}]
     if len(forms) != 1:
         return schema
@@ -96,14 +96,14 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield path, method and description of each operation of a document."""
+    """Yield the path, method and description of each operation."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield path, method.upper(), operation
 
 
 def methods_at(document: dict[str, Any], path: str) -> list[str]:
-    """Return the methods that the document lists for a request path. Empty for an unknown path."""
+    """Return the methods of a request path. Empty for an unknown path."""
     methods: set[str] = set()
     for template, method, _ in operations(document):
         pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template))

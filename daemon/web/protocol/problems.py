@@ -42,7 +42,7 @@ class ProblemError(Exception):
 
 
 def try_later(detail: str, seconds: int, **extra: object) -> ProblemError:
-    """Return a 503 problem: the client may retry after `seconds`."""
+    """Return a 503 problem that asks the client to retry after `seconds`."""
     return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": str(seconds)}, **extra)
 
 
@@ -66,7 +66,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
-    """Return a 422 problem for pydantic's errors; each fault has `where`, such as `pairs.0.source`, and `reason`."""
+    """Return a 422 problem for pydantic's errors. A fault has `where` (`pairs.0.source`) and `reason`."""
     faults = []
     for error in errors:
         reason = str(error["msg"]).removeprefix("Value error, ")
@@ -101,7 +101,7 @@ def make_problem(request: Request, error: Exception) -> ProblemError:
             if status == HTTPStatus.NOT_FOUND and not path.startswith(API_PREFIXES):
                 detail = f"page {path} not found"
             elif status == HTTPStatus.METHOD_NOT_ALLOWED and path.startswith(API_PREFIXES):
-                # Each route lists only its own methods; the document lists all methods of a path.
+                # Take all methods of the path from the document, because the error contains those of one route only.
                 headers["Allow"] = ", ".join(methods_at(request.app.openapi(), path)) or headers.get("Allow", "GET")
             return ProblemError(status, detail, headers)
     detail = f"internal error ({type(error).__name__}); see the log of the daemon"
@@ -129,7 +129,7 @@ _MAX_PARAMETERS = 100
 
 
 def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Return names and values of the query. `accepted` is True for repeatable names. Raises `ProblemError`."""
+    """Parse the query. `accepted` maps each name to True if it is repeatable. Raises `ProblemError`."""
     try:
         pairs = parse_qsl(
             request.scope["query_string"].decode("ascii"),
@@ -154,7 +154,7 @@ def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[st
 
 
 async def check_query(request: Request) -> None:
-    """Raise `ProblemError` (400) if the query has an unknown parameter or repeats one that is not repeatable."""
+    """Raise `ProblemError` (400) if a query parameter is unknown, or is repeated but not repeatable."""
     path = getattr(request.scope["route"], "path_format", request.url.path)
     operation = request.app.openapi()["paths"].get(path, {}).get(request.method.lower(), {})
     parameters = (parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query")

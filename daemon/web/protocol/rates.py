@@ -17,7 +17,7 @@ ANONYMOUS, AUTHENTICATED, HEALTH = "anonymous", "authenticated", "health"
 
 
 class Rates:
-    """Token buckets, one for each kind of request and client address; the oldest are dropped."""
+    """Rate limiter with a token bucket for each kind of request and client address."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -26,7 +26,7 @@ class Rates:
         self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
 
     def wait(self, kind: str, client: str) -> float:
-        """Take a permit. Returns 0.0 if one was available, else the seconds until one is."""
+        """Take a token from a bucket. Returns 0.0, or the seconds to wait if the bucket is empty."""
         now = self._clock()
         level, since = self._buckets.pop((kind, client), (self._burst, now))
         level = min(self._burst, level + (now - since) * self._rate)
@@ -37,7 +37,7 @@ class Rates:
         return 0.0 if allowed else (1.0 - level) / self._rate
 
     def refusal(self, kind: str, scope: Scope) -> ProblemError | None:
-        """Take a permit for a request. Returns a 429 problem if no permit was available."""
+        """Take a token for a request. Returns a 429 problem if the bucket is empty."""
         wait = self.wait(kind, scope["client"][0] if scope.get("client") else "unknown")
         if not wait:
             return None

@@ -1,4 +1,4 @@
-"""Browser sessions: a login form takes the token once and sets a signed cookie that expires."""
+"""Browser sessions: a login form checks the token and sets a signed cookie that expires."""
 
 import hmac
 import secrets
@@ -15,11 +15,10 @@ LOGIN_PATH, STATIC_PREFIX = "/login", "/static/"
 
 COOKIE = "hierogram"
 SESSION_SECONDS = 12 * 3600
-"""Lifetime of a cookie."""
 
 
 def is_cross_site(request: Request) -> bool:
-    """Check if the request is cross-site. Browsers send headers that show it; other clients need not."""
+    """Check if a request is cross-site, by the headers Sec-Fetch-Site and Origin of browsers."""
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("origin")
@@ -27,7 +26,7 @@ def is_cross_site(request: Request) -> bool:
 
 
 class Sessions:
-    """Issues and verifies session cookies and form tokens, whose key is derived from the token."""
+    """Issuer of session cookies and form tokens, signed with a key derived from the token."""
 
     def __init__(self, token: SecretStr | None, clock: Callable[[], float] = time.time) -> None:
         self._token = token.get_secret_value().encode() if token is not None else None
@@ -40,11 +39,11 @@ class Sessions:
         return self._token is not None
 
     def is_token(self, token: str) -> bool:
-        """Check if this is the daemon's token."""
+        """Check if a token is the daemon's token."""
         return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
-    def begin(self) -> str:
-        """Return the value of a new cookie, for a browser that has sent the token."""
+    def make_cookie(self) -> str:
+        """Return the value of a new session cookie."""
         content = f"{secrets.token_urlsafe(16)}.{int(self._clock()) + SESSION_SECONDS}"
         return f"{content}.{self._sign('cookie', content)}"
 
@@ -56,11 +55,11 @@ class Sessions:
         return int(content.rpartition(".")[2]) > self._clock()
 
     def form_token(self, cookie: str | None, action: str) -> str:
-        """Return the token that a form for this action must send, bound to the browser's cookie."""
+        """Return the CSRF token of a form, bound to its action and the browser's cookie."""
         return self._sign("form", f"{action}\n{cookie or ''}")
 
     def is_form_valid(self, token: str, cookie: str | None, action: str) -> bool:
-        """Check if the token sent with a form is valid for this browser and action."""
+        """Check the CSRF token of a form."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.form_token(cookie, action).encode())
 
     def _sign(self, purpose: str, content: str) -> str:

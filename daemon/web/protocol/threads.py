@@ -1,4 +1,4 @@
-"""Thread pools of the application. Each kind of request has its own pool, so no kind can starve another."""
+"""Thread pools by kind of request, so that no kind can starve another."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,18 +17,18 @@ from hierogram.daemon.deadline import Deadline
 from hierogram.daemon.exceptions import BusyError, DeadlineError
 from hierogram.daemon.web.protocol.problems import try_later
 
-SECONDS = 30.0
-"""Time limit of the wait for a thread of a `WorkPool`, and time limit of the work itself."""
-_THREADS = 2
+WORK_SECONDS = 30.0
+"""Time limit for the wait in a `WorkPool`, and for the work itself."""
+_WORK_THREADS = 2
 _MAX_WAITING = 16
 READERS = 5
 """Number of threads for all remaining requests, which are short reads of the store."""
-_CHANGES = 4
+_CHANGE_THREADS = 4
 _DOWNLOAD_THREADS = 2
 _MAX_DOWNLOADS = 16
 _RETRY_SECONDS = 10
 _QUEUE_FACTOR = 20.0
-"""Faster requests that arrive later may overtake a request for this multiple of its expected duration."""
+"""Multiple of its expected duration during which faster requests may overtake a request."""
 _RECENT_WEIGHT = 0.2
 """Weight of the last duration in an expected duration."""
 
@@ -40,22 +40,21 @@ class WorkPool:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._turns = Semaphore(_THREADS, fast_acquire=True)
-        self._threads = CapacityLimiter(_THREADS)
+        self._turns = Semaphore(_WORK_THREADS, fast_acquire=True)
+        self._threads = CapacityLimiter(_WORK_THREADS)
         self._waiting = 0
 
     async def run(self, work: Callable[[], Result], request: Request | None = None) -> Result:
-        """Run the work, which checks its deadline, in a thread and return its result.
+        """Run work, which must check its deadline, in a thread, and return the result.
 
-        The work is canceled if the client of `request`, whose body has been read, disconnects. Raises `BusyError` if
-        too many requests are waiting or this request has waited too long, `DeadlineError` if the work exceeds its
-        deadline or the client disconnects, and the errors of the work.
+        If the client of `request` disconnects after its body was read, the work is canceled. Raises `BusyError` for a
+        full queue or a long wait, `DeadlineError` for long or canceled work, and the errors of the work.
         """
         if self._waiting >= _MAX_WAITING:
             raise BusyError(f"too many {self._name} are waiting: try again in a moment")
         results: list[Result] = []
         failed: list[Exception] = []
-        deadline = Deadline(SECONDS)
+        deadline = Deadline(WORK_SECONDS)
         async with create_task_group() as group:
 
             async def watch(request: Request) -> None:
@@ -63,10 +62,10 @@ class WorkPool:
                     while (await request.receive())["type"] != "http.disconnect":
                         pass
                 except Exception as error:
-                    # Receiving fails if the rest of an unread body arrives too slowly.
+                    # Receiving may fail, because the rest of an unread body may arrive too slowly.
                     failed.append(error)
                 finally:
-                    # Also runs if the request is canceled: the thread continues until it checks the deadline.
+                    # Cancel the deadline even if the request is canceled, because the thread would continue.
                     deadline.cancel()
                 group.cancel_scope.cancel()
 
@@ -75,9 +74,9 @@ class WorkPool:
             try:
                 results.append(await self._in_turn(work, deadline))
             except Exception as error:
-                # Some of the frames refer to the error, so they would keep the work's data until a garbage collection.
+                # Some frames refer to the error, and would keep the data of the work until a garbage collection.
                 clear_frames(error.__traceback__)
-                # The task group would wrap the error in an `ExceptionGroup`.
+                # Raise the error later, because the task group would wrap it in an `ExceptionGroup`.
                 failed.append(error)
             group.cancel_scope.cancel()
         if failed:
@@ -89,10 +88,10 @@ class WorkPool:
     async def _in_turn(self, work: Callable[[], Result], deadline: Deadline) -> Result:
         self._waiting += 1
         try:
-            with fail_after(SECONDS):
+            with fail_after(WORK_SECONDS):
                 await self._turns.acquire()
         except TimeoutError:
-            raise BusyError(f"other {self._name} were running for {SECONDS:g} s: try again") from None
+            raise BusyError(f"other {self._name} were running for {WORK_SECONDS:g} s: try again") from None
         finally:
             self._waiting -= 1
 
@@ -108,7 +107,7 @@ class WorkPool:
 
 
 class Download(StreamingResponse):
-    """Streaming response that uses a thread only while a piece is generated. Raises `ProblemError` if too many run."""
+    """Streaming response with a thread for each piece. Raises `ProblemError` above the limit."""
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class Download(StreamingResponse):
         media_type: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Create the response; `close` is called when it ends, complete or not."""
+        """Create a response. `close` is called at its end, complete or not."""
         super().__init__(downloads.stream(pieces), headers=headers, media_type=media_type)
         self._downloads = downloads
         self._close = close
@@ -154,10 +153,10 @@ class Downloads:
 
 
 class ReadTurns:
-    """Dependency of routes that run in the default thread pool: short requests overtake long ones in the queue.
+    """Queue for the default thread pool, as a dependency of routes. Short requests overtake long requests.
 
-    A request's expected duration is a running mean over requests for the same route with a query of similar length, so
-    clients that repeat expensive requests delay each other more than the readers of other pages.
+    The expected duration of a request is a running mean over requests for the same route with a query of similar
+    length. Clients that repeat expensive requests therefore delay each other more than other clients.
     """
 
     def __init__(self, turns: int = READERS) -> None:
@@ -167,7 +166,7 @@ class ReadTurns:
         self._expected: dict[tuple[str, int], float] = {}
 
     async def __call__(self, request: Request) -> AsyncIterator[None]:
-        """Wait for a turn, and pass it on when the endpoint has returned."""
+        """Wait for a turn, and pass the turn on when the endpoint has returned."""
         route = request.scope["route"]
         if iscoroutinefunction(route.endpoint):
             yield
@@ -214,8 +213,8 @@ class Threads:
         self.mcp_requests = WorkPool("MCP requests")
         self.downloads = Downloads()
         self.reads = ReadTurns()
-        self._changes = CapacityLimiter(_CHANGES)
+        self._changes = CapacityLimiter(_CHANGE_THREADS)
 
     async def change(self, work: Callable[[], Result]) -> Result:
-        """Run work that may wait for the sampler, such as a withdrawal, in a thread; return its result."""
+        """Run work that may wait for the sampler, such as a withdrawal, in a thread. Returns the result."""
         return await to_thread.run_sync(work, limiter=self._changes)

@@ -103,9 +103,9 @@ def test_rules_are_shown_in_words() -> None:
     view = WordView((format_known_words({"haus": 3, "garten": 2}), ""))
     assert view.side(f"ein haus{PART_MARK} Garten [X,1]") == "ein Hausgarten [X,1]"
     assert view.side(f"schul{PART_MARK} haus{PART_MARK} [X,1] Garten") == "schulhaus- [X,1] Garten"
-    texts = TextPipeline(merges=view.word_parts)
-    assert texts.source.typed("Hausgarten [X,1]") == f"haus{PART_MARK} Garten [X,1]"
-    assert texts.source.typed(f"haus{PART_MARK} [X,1]") == f"haus{PART_MARK} [X,1]"
+    texts = TextPipeline(word_parts=view.word_parts)
+    assert texts.source.convert_rule_side("Hausgarten [X,1]") == f"haus{PART_MARK} Garten [X,1]"
+    assert texts.source.convert_rule_side(f"haus{PART_MARK} [X,1]") == f"haus{PART_MARK} [X,1]"
     pair = view.pair(f"ein haus{PART_MARK} Garten", "a garden", "0-0 1-1")
     assert (pair.source, pair.alignment) == ("ein Hausgarten", "0-0 1-1")
 
@@ -154,9 +154,7 @@ def in_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hg.GrammarSto
 @pytest.mark.slow
 def test_a_store_of_compounds_accepts_and_returns_words(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
     known = {source for source, _ in PAIRS["German"]}
-    unknown = [
-        (word, english) for word, english in _of_two(GERMAN, ENDINGS) if f"ein {word.title()} hier" not in known
-    ]
+    unknown = [(word, english) for word, english in _of_two(GERMAN, ENDINGS) if f"ein {word.title()} hier" not in known]
     assert unknown
     in_parts.export(tmp_path / "grammar.cdec")
     for decoder in (hg.Decoder(in_parts), hg.Decoder(tmp_path / "grammar.cdec", lm="none")):

@@ -107,7 +107,7 @@ def test_a_damaged_file_fails_after_its_intact_part_and_may_be_retried(
 def test_a_chunk_is_stored_whole_or_not_at_all(
     store: Store, store_url: str, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines.in_chunks, "__defaults__", (1,))
+    monkeypatch.setattr(lines.regroup_lines, "__defaults__", (1,))
     monkeypatch.setattr(reading, "CHUNKS_PER_TRANSACTION", 2)
     add_pairs, calls = Store.add_pairs, []
 

@@ -84,8 +84,8 @@ def test_tokens_are_normalized_and_lowercased_unless_protected() -> None:
 def test_languages_without_rules_use_general_ones() -> None:
     assert find_language("wo").tokens("Yuda; Fares (ak) 1,5.") == ["Yuda", ";", "Fares", "(", "ak", ")", "1,5", "."]
     assert find_language("fr-CA") is not None
-    assert TextPipeline(("fr", "wo")).running().pair("L'eau.", "Ndox.") == ("L' eau .", "Ndox .")
-    assert TextPipeline().running().pair("L'eau.", "Ndox.") == ("L'eau .", "Ndox .")
+    assert TextPipeline(("fr", "wo")).for_running_text().pair("L'eau.", "Ndox.") == ("L' eau .", "Ndox .")
+    assert TextPipeline().for_running_text().pair("L'eau.", "Ndox.") == ("L'eau .", "Ndox .")
 
 
 @pytest.mark.parametrize(

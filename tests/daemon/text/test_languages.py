@@ -127,7 +127,7 @@ def test_tokens_that_would_be_tokenized_again_are_noted(hierogram: Run, store_ur
     )
     chosen = ("--store", store_url)
     assert hierogram(*chosen, "init", "--languages", "fr,en", "--tokenize").code == 0
-    assert "full stops and commas, but they were tokenized again" in hierogram(*chosen, "ingest", "a").err
+    assert "full stops and commas, but it was tokenized again" in hierogram(*chosen, "ingest", "a").err
     (tmp_path / "b").write_text("L'eau est là. ||| The water is there.\n")
     assert "tokenized again" not in hierogram(*chosen, "ingest", "b").err
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text import lines
-from hierogram.daemon.text.lines import in_chunks, open_lines, read_blocks, split_lines
+from hierogram.daemon.text.lines import open_lines, read_blocks, regroup_lines, split_lines
 
 COMPRESS = [gzip.compress, zstandard.compress, bz2.compress, lzma.compress]
 
@@ -78,7 +78,7 @@ def test_carriage_returns_elsewhere_are_accepted(content: bytes, tmp_path: Path)
 
 @given(st.lists(st.lists(st.binary(max_size=2), max_size=7)), st.integers(1, 5))
 def test_all_chunks_except_the_last_are_full(parts: list[list[bytes]], size: int) -> None:
-    chunks = list(in_chunks(parts, size))
+    chunks = list(regroup_lines(parts, size))
     assert [line for chunk in chunks for line in chunk] == [line for part in parts for line in part]
     assert all(len(chunk) == size for chunk in chunks[:-1])
     assert all(0 < len(chunk) <= size for chunk in chunks)
@@ -160,7 +160,7 @@ def test_byte_order_marks_of_concatenated_files_are_removed() -> None:
 def test_text_blocks_have_no_byte_order_marks_at_line_starts(data: bytes, cuts: list[int]) -> None:
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     blocks = [data[a:b] for a, b in pairwise(places)]
-    assert b"".join(lines._without_marks(blocks)) == re.sub(rb"(?m)^(?:\xef\xbb\xbf)+", b"", data)
+    assert b"".join(lines._strip_marks(blocks)) == re.sub(rb"(?m)^(?:\xef\xbb\xbf)+", b"", data)
 
 
 def test_damaged_data_are_reported() -> None:

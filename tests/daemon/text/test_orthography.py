@@ -127,7 +127,7 @@ def test_the_first_text_of_a_store_sets_its_orthography(tmp_path: Path) -> None:
         texts = make_pipeline(store.settings())
         assert texts.source.rules.join(["kato", ",", "neli", "."]) == "kato , neli ."
         assert texts.target.rules.join(["kato", ",", "neli", "."]) == "kato , neli."
-        again = make_pipeline(texts.as_plain())
+        again = make_pipeline(texts.as_settings())
         assert (again.source, again.target) == (texts.source, texts.target)
     # The settings of an existing store may be given again.
     hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True).close()

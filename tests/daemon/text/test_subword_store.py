@@ -27,13 +27,13 @@ def test_a_segmented_side_is_shown_in_words() -> None:
 
 
 def test_typed_words_are_segmented() -> None:
-    texts = TextPipeline(merges=("a b", ""))
-    assert texts.source.typed("abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
-    assert TextPipeline(merges=("", "x y")).target.typed("ab") == f"a {PART_MARK}b"
+    texts = TextPipeline(word_parts=("a b", ""))
+    assert texts.source.convert_rule_side("abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
+    assert TextPipeline(word_parts=("", "x y")).target.convert_rule_side("ab") == f"a {PART_MARK}b"
     # Words of a side without joins are whole.
-    assert texts.target.typed("ab") == "ab"
-    assert texts.source.typed(f"{PART_MARK}c") == f"{PART_MARK}c"
-    assert UNCHANGED_TEXT.source.typed("abc") == "abc"
+    assert texts.target.convert_rule_side("ab") == "ab"
+    assert texts.source.convert_rule_side(f"{PART_MARK}c") == f"{PART_MARK}c"
+    assert UNCHANGED_TEXT.source.convert_rule_side("abc") == "abc"
 
 
 def test_links_of_a_pair_are_between_words() -> None:

@@ -49,12 +49,12 @@ def raw_store(tmp_path: Path) -> str:
 def test_text_is_tokenized_by_the_rules_of_its_side() -> None:
     assert BOTH.source.tokens(WANTED) == DIVIDED
     assert HAND[2] == ("L' eau , c' est la vie !", "Water , that 's life !")
-    assert BOTH.target.tokens_of_bytes(b"\xff.") == b"\xff."
+    assert BOTH.target.tokenize_bytes(b"\xff.") == b"\xff."
     assert UNCHANGED_TEXT.source.tokens(WANTED) == WANTED
-    assert make_pipeline(BOTH.as_plain()) == BOTH
+    assert make_pipeline(BOTH.as_settings()) == BOTH
     lowered = make_pipeline({"languages": ["fr", "en"], "tokenize": True, "case": "lowered"})
     assert lowered.source.tokens("L'Eau.") == "l' eau ."
-    assert make_pipeline(lowered.as_plain()) == lowered
+    assert make_pipeline(lowered.as_settings()) == lowered
 
 
 @pytest.mark.parametrize("code", ["de", "en", "und"])

@@ -7,7 +7,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.text.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.translation_memories import memory_fields
+from hierogram.daemon.text.translation_memories import tmx_fields
 
 
 def read(document: str, languages: tuple[str, str] | None = None, size: int = 7) -> list[tuple[int, bytes, bytes]]:
@@ -15,7 +15,7 @@ def read(document: str, languages: tuple[str, str] | None = None, size: int = 7)
     blocks = (data[k : k + size] for k in range(0, len(data), size))
     return [
         row
-        for chunk in memory_fields(blocks, "memory.tmx", languages)
+        for chunk in tmx_fields(blocks, "memory.tmx", languages)
         for row in [*zip(chunk.numbers, chunk.sources, chunk.targets, strict=True), *chunk.rejected]
     ]
 

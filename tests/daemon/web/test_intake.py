@@ -74,7 +74,7 @@ def test_the_same_body_is_stored_once_and_each_of_its_rejections_is_counted(
 def test_a_body_may_be_sent_in_any_chunks(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "_BLOCK", 7)
+    monkeypatch.setattr(bodies, "_BLOCK_BYTES", 7)
     monkeypatch.setattr(bodies, "_LINES_PER_CHUNK", 2)
     client = connect(service)
     pieces = (BODY[n : n + 5] for n in range(0, len(BODY), 5))
@@ -221,7 +221,7 @@ def test_names_are_checked(empty_client: TestClient, corpus: str, key: str) -> N
 def test_sizes_are_bounded(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hierogram.daemon.web.api.ingest.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("hierogram.daemon.text.formats.MAX_LINE_BYTES", 100)
     client = connect(service, max_request_bytes=len(BODY))
     assert post(client, BODY + b"x").status_code == 413
     assert post(client, iter([BODY, b"x"])).status_code == 413

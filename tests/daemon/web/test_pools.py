@@ -116,7 +116,7 @@ def test_a_translation_is_cancelled_when_its_client_disconnects(
 def test_a_translation_ends_at_its_deadline(
     start: Callable[..., Running], endless: Endless, entrance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "SECONDS", 0.3)
+    monkeypatch.setattr(threads, "WORK_SECONDS", 0.3)
     running = start()
     with running.connected() as connection:
         connection.sendall(ENTRANCES[entrance])

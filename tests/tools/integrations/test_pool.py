@@ -23,7 +23,7 @@ def in_pool(run: Run, monkeypatch: pytest.MonkeyPatch, seconds: float = 20.0) ->
     async def made() -> Any:
         return await run(WorkPool("examples"))
 
-    monkeypatch.setattr(pool_module, "SECONDS", seconds)
+    monkeypatch.setattr(pool_module, "WORK_SECONDS", seconds)
     return asyncio.run(made())
 
 

@@ -63,7 +63,7 @@ class McpTools:
 
         with self._store.reader.read() as transaction:
             texts = make_pipeline(transaction.settings())
-            tokens = texts.to_words().running().source.tokens(sentence)
+            tokens = texts.with_whole_words().for_running_text().source.tokens(sentence)
             evidence = find_evidence(transaction, tokens, candidate_limits(tokenized=True))
             return fit_budget(evidence, characters, texts)
 
@@ -80,7 +80,7 @@ class McpTools:
     def align(self, source: str, target: str) -> LinkedWords:
         """Align a pair without storing it. Raises `AlignerUntrainedError` or `InputError`."""
         aligner = self._store.aligner
-        _, [pair] = aligner.align_texts([aligner.texts.running().pair(source, target)])
+        _, [pair] = aligner.align_texts([aligner.texts.for_running_text().pair(source, target)])
         links = [(i, j, round(float(pair.posterior[i, j]), 3)) for i, j in pair.links]
         return LinkedWords(list(map(clean_text, pair.source)), list(map(clean_text, pair.target)), links)
 
@@ -90,7 +90,7 @@ class McpTools:
         from hierogram.tools.terms.options import MAX_TERMS
 
         report = terms(self._store, top=MAX_TERMS, min_words=1)
-        report = report.as_text(make_pipeline(self._store.store.settings()).to_words())
+        report = report.as_text(make_pipeline(self._store.store.settings()).with_whole_words())
         return [
             TermSummary(clean_text(term.source), clean_text(term.target), term.pairs, term.source_pairs)
             for term in report.terms
@@ -100,7 +100,7 @@ class McpTools:
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
         """Return up to `limit` latest pairs with a phrase on the source or else target side. Raises `InputError`."""
         with self._store.reader.read() as transaction:
-            texts = make_pipeline(transaction.settings()).to_words().running()
+            texts = make_pipeline(transaction.settings()).with_whole_words().for_running_text()
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
                 words = side.tokens(phrase).split()
                 if not words:
@@ -108,7 +108,9 @@ class McpTools:
                 if pairs := _pairs_containing(transaction, name, words, limit):
                     return [
                         ConcordanceLine(
-                            pair, clean_text(texts.source.text_of(source)), clean_text(texts.target.text_of(target))
+                            pair,
+                            clean_text(texts.source.detokenize_stored(source)),
+                            clean_text(texts.target.detokenize_stored(target)),
                         )
                         for pair, source, target in pairs
                     ]

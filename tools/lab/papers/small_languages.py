@@ -70,9 +70,7 @@ class SmallOptions:
     train: Annotated[tuple[str, ...], Option("Numbers of training verses; may be repeated.", metavar="NUMBERS")] = (
         "1000", "4000",
     )  # fmt: skip
-    methods: Annotated[tuple[str, ...], Option("Methods of learning.", metavar="NAMES")] = tuple(
-        METHODS
-    )
+    methods: Annotated[tuple[str, ...], Option("Methods of learning.", metavar="NAMES")] = tuple(METHODS)
     book: Annotated[str, Option("Book to translate.")] = "ACT"
     test: Annotated[int, Option("Number of its verses, evenly spaced.", min=1)] = 350
     seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
@@ -164,9 +162,7 @@ class _LearnedStore:
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob("*.db*"):
             old.unlink()
-        settings = Settings(
-            languages=(cell.source, cell.target), tokenize=True, max_tokens=_LONGEST, seed=options.seed
-        )
+        settings = Settings(languages=(cell.source, cell.target), tokenize=True, max_tokens=_LONGEST, seed=options.seed)
         if merges is not None:
             settings = replace(settings, word_parts=_learn_parts(make_pipeline(settings), train, merges))
         opened = open_store(str(self._folder / "store.db"), create=True, settings=settings)
@@ -190,7 +186,7 @@ class _LearnedStore:
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
         """Return the source texts as words separated by spaces."""
-        return [*map(make_pipeline(self._store.settings()).to_words().source.tokens, sources)]
+        return [*map(make_pipeline(self._store.settings()).with_whole_words().source.tokens, sources)]
 
     def keep(self, lines: Sequence[str], references: Sequence[str]) -> None:
         """Write translations and references to the cell's folder."""

@@ -267,8 +267,8 @@ def _tokenized(side: TextSide, file: LineFile) -> Iterator[bytes]:
         for line in chunk:
             number += 1
             if len(line) > MAX_LINE_BYTES:
-                raise InputError(f"{file.name}, line {number}: the line exceeds {MAX_LINE_BYTES:,} bytes")
-        yield b"".join([side.tokens_of_bytes(line) + b"\n" for line in chunk])
+                raise InputError(f"{file.name}, line {number}: exceeds {MAX_LINE_BYTES:,} bytes")
+        yield b"".join([side.tokenize_bytes(line) + b"\n" for line in chunk])
 
 
 def _keep_beginning(file: LineFile, beginning: list[str]) -> Iterator[bytes]:

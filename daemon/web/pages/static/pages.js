@@ -1,4 +1,4 @@
-// Optional: highlights linked words, draws charts, adds keyboard shortcuts. All pages work without JavaScript.
+// Highlight linked words, draw charts, and add keyboard shortcuts. Pages also work without JavaScript.
 (() => {
   "use strict";
   const status = () => document.getElementById("status");
@@ -60,7 +60,6 @@
     }
   });
 
-  // Charts.
   const drawn = new Map();
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   function columns(holder) {
@@ -73,7 +72,7 @@
     }
     return points[0].map((_, k) => points.map((p) => p[k]));
   }
-  // Values since the page was opened; the server has one value per day.
+  // Collect values while the page is open, because the server has only one value per day.
   const watched = new WeakMap();
   function follow(holder, now, value) {
     const plot = holder.querySelector(".plot");

@@ -510,7 +510,7 @@ def test_a_cookie_expires_and_cannot_be_forged() -> None:
 
     now = time.time()
     sessions = Sessions(SecretStr(TOKEN), lambda: now)
-    cookie = sessions.begin()
+    cookie = sessions.make_cookie()
     assert sessions.is_valid(cookie)
     assert Sessions(SecretStr(TOKEN), lambda: now).is_valid(cookie)
     assert not Sessions(SecretStr(TOKEN + "!"), lambda: now).is_valid(cookie)
