@@ -1,1 +1,1 @@
-"""The service around one store: command line, library, ingest, learning, exports, HTTP and workers."""
+"""Service around one store: command line, library, ingest, learning, exports, HTTP and workers."""

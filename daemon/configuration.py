@@ -45,7 +45,7 @@ TimeZoneName = Annotated[str, AfterValidator(lambda name: read_zone(name).key)]
 
 
 class Section(BaseModel):
-    """Section of the configuration file; unknown keys are errors."""
+    """Section of the configuration file. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,16 +58,15 @@ class DaemonSection(Section):
 
     grace_seconds: Seconds = Field(
         default=30.0,
-        description="Seconds that loops have to finish after SIGTERM, before the process exits.",
+        description="Seconds after SIGTERM in which loops must finish, before the process exits.",
     )
     stall_seconds: ClassVar[float] = 900.0
-    """Seconds without a heartbeat of a loop after which the daemon exits with an error."""
+    """Maximum seconds between heartbeats of a loop. A longer silence ends the daemon with an error."""
     pause_seconds: ClassVar[float] = 1.0
-    """Pause before a failed loop is restarted; it doubles with every failure in a row."""
-    longest_pause_seconds: ClassVar[float] = 30.0
-    """The longest such pause."""
-    give_up_after: ClassVar[int] = 8
-    """Failures in a row, other than of the database, after which a loop ends the daemon with an error."""
+    """Seconds before a failed loop is restarted. The pause doubles with each consecutive failure."""
+    max_pause_seconds: ClassVar[float] = 30.0
+    max_failures: ClassVar[int] = 8
+    """Consecutive failures of a loop, other than of the database, that end the daemon with an error."""
 
 
 class LogSection(Section):
@@ -92,9 +91,10 @@ class SpoolSection(Section):
     corpus: Annotated[str, CORPUS] = Field(default="default", min_length=1)
     poll_seconds: Seconds = Field(default=1.0, description="Seconds between scans of the folder.")
     languages: Languages = None
-    tokenize: bool = Field(default=False, description="Tokenize text without links.")
+    tokenize: bool = Field(default=False, description="Tokenize the text of pairs without links.")
     unaligned_after: Seconds | None = Field(
-        default=None, description="Seconds after which `.source` and `.target` are ingested without an `.alignment`."
+        default=None,
+        description="Seconds after which `.source` and `.target` files are ingested without an `.alignment`.",
     )
 
 
@@ -108,19 +108,19 @@ class SamplingSection(Section):
         description="Maximum number of pairs sampled together in memory; other pairs wait.",
     )
     commit_seconds: Seconds = Field(
-        default=5.0, description="Commit at least this often, in seconds (always after a whole sweep)."
+        default=5.0, description="Maximum seconds between commits, which always follow a whole sweep."
     )
     new_share: float = Field(
         default=0.9,
         gt=0,
         le=1,
-        description="Share of sampling time for new pairs, if there are any; the rest is for settled pairs.",
+        description="Share of sampling time for new pairs while new pairs wait; the rest is for settled pairs.",
     )
     idle_share: float = Field(
         default=0.5, ge=0, le=1, description="Share of time for sampling settled pairs while no new pairs wait."
     )
     likelihood_seconds: ClassVar[float] = 60.0
-    """How often the log-likelihood is computed, which takes time proportional to the rules."""
+    """Seconds between computations of the log-likelihood, which are slow for large grammars."""
 
 
 def _is_http_url(text: str) -> bool:
@@ -145,15 +145,15 @@ class WebhooksSection(Section):
     )
     timeout_seconds: Seconds = Field(
         default=10.0,
-        description="Seconds for a whole attempt.",
+        description="Maximum duration of an attempt, in seconds.",
     )
     attempts: int = Field(default=8, ge=1, le=100, description="Attempts before a delivery counts as failed.")
     pause_seconds: ClassVar[float] = 2.0
-    """Pause before the second attempt; it doubles with each further one, up to an hour."""
+    """Seconds before the second attempt. The pause doubles with each further attempt, up to an hour."""
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
-        # The value may contain a password, so no message shows it.
+    def _check_values(self) -> Self:
+        # Do not show the value in the message, because it may contain a password.
         if self.url is not None and not _is_http_url(self.url.get_secret_value()):
             raise ValueError("url: must be a URL such as https://example.org/hook")
         for kind in self.events:
@@ -165,7 +165,7 @@ class WebhooksSection(Section):
 
 
 def is_loopback(host: str) -> bool:
-    """Check if only this machine reaches the address."""
+    """Check if an address can be reached only from this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -179,15 +179,15 @@ class HttpConfiguration(Section):
     host: Annotated[str, HOST] = "127.0.0.1"
     port: Annotated[int, PORT] = 8470
     token: SecretStr | None = Field(default=None, description="Bearer token required of clients.")
-    max_request_bytes: Positive = Field(default=1 << 34, description="Maximum size of a body of pairs, in bytes.")
+    max_request_bytes: Positive = Field(default=1 << 34, description="Maximum size of a request with pairs, in bytes.")
     max_rate: float = Field(
         default=100.0,
         gt=0,
-        description="Requests per second and client address. Requests with the token, without it, and health checks "
-        "are counted separately.",
+        description="Maximum number of requests per second and client address. Requests with the token, requests "
+        "without the token, and health checks are counted separately.",
     )
     max_burst: Positive = Field(
-        default=200, description="Burst of requests that a client may send before `max_rate` applies."
+        default=200, description="Number of requests that a client may send at once before `max_rate` applies."
     )
     forwarded_allow_ips: str = Field(
         default="127.0.0.1,::1",
@@ -196,27 +196,27 @@ class HttpConfiguration(Section):
     )
     max_connections: Positive = Field(
         default=100,
-        description="Maximum number of open connections and of running requests. Beyond it, the client idle for "
-        "longest is disconnected.",
+        description="Maximum number of open connections and of running requests. Beyond this number, the client that "
+        "has been idle longest is disconnected.",
     )
     max_lag: Positive = Field(
         default=100_000,
         description="Number of waiting pairs above which new pairs are delayed, and finally refused with 503.",
     )
     backlog_timeout: Seconds = Field(
-        default=30.0, description="Seconds that a body of pairs waits for the lag to fall before it is refused."
+        default=30.0, description="Seconds that a request with pairs waits for the lag to fall before it is refused."
     )
     client_timeout: Seconds = Field(
         default=30.0,
-        description="Seconds for a request to arrive, and for a client to read about 100 kB of a response. A body "
-        "faster than `min_bytes_per_second` may take longer.",
+        description="Seconds in which a request must arrive, and in which a client must read about 100 kB of a "
+        "response. A body faster than `min_bytes_per_second` may take longer.",
     )
     min_bytes_per_second: Positive = Field(
         default=256,
-        description="Minimum rate of a body after `client_timeout`.",
+        description="Minimum rate of a request body after `client_timeout`, in bytes per second.",
     )
     idempotency_hours: ClassVar[float] = 48.0
-    """How long the answer to an Idempotency-Key is kept."""
+    """Hours for which the response to an Idempotency-Key is kept."""
 
     libretranslate: bool = Field(
         default=False, description="Serve the LibreTranslate protocol; see [integrations.md](integrations.md)."
@@ -231,14 +231,14 @@ class HttpConfiguration(Section):
     sql: bool = Field(default=True, description="Serve the page for SQL queries.")
     sql_url: SecretStr | None = Field(
         default=None,
-        description="On Postgres, URL of the store with the role that runs SQL queries; without it they are refused; "
-        "see [pages.md](pages.md).",
+        description="On Postgres, URL of the store with the role that runs SQL queries. If it is not set, queries are "
+        "refused; see [pages.md](pages.md).",
     )
     sql_seconds: Seconds = Field(default=10.0, description="Maximum duration of an SQL query, in seconds.")
 
     @model_validator(mode="after")
-    def _safe(self) -> Self:
-        # The value may contain a password, so no message shows it.
+    def _check_access(self) -> Self:
+        # Do not show the value in the message, because it may contain a password.
         if self.sql_url is not None and not re.match(r"postgres(ql)?://\S", self.sql_url.get_secret_value()):
             raise ValueError("sql_url: must be a URL such as postgresql://role:password@host/database")
         if self.token is not None and len(self.token.get_secret_value()) < _MIN_TOKEN_LENGTH:
@@ -269,13 +269,13 @@ class Configuration(Section):
     exports: tuple[ExportJob, ...] = Field(default=(), description="Scheduled exports, one `[[exports]]` table each.")
 
     def section(self, kind: type[AnySection]) -> AnySection:
-        """Return the section of an extension."""
+        """Return the section of the given type, such as a section of an extension."""
         return next(value for _, value in self if isinstance(value, kind))
 
 
 @cache
 def extension_sections() -> dict[str, type[Any]]:
-    """Return the sections that extensions declare, by name."""
+    """Return the section types of extensions by name."""
     return {
         name: kind for extension in extensions() if extension.sections for name, kind in extension.sections().items()
     }
@@ -283,7 +283,7 @@ def extension_sections() -> dict[str, type[Any]]:
 
 @cache
 def configuration_type() -> type[Configuration]:
-    """Return the configuration with the sections of extensions."""
+    """Return the configuration type, including the sections of extensions."""
     added: dict[str, Any] = {name: (kind, Field(default_factory=kind)) for name, kind in extension_sections().items()}
     return create_model("Configuration", __base__=Configuration, **added)
 
@@ -305,16 +305,11 @@ class _EnvironmentFirst(BaseSettings):
         return env_settings, init_settings
 
 
-@cache
-def _environment_type() -> type[Configuration]:
-    return type("_WithEnvironment", (_EnvironmentFirst, configuration_type()), {"__module__": __name__})
-
-
 def load_configuration(file: Path | None = None, **overrides: object) -> Configuration:
-    """Return the configuration of the file (if any), overridden by the environment, overridden by `overrides`.
+    """Load the configuration. Environment variables override the file, and `overrides` override both.
 
-    `overrides` are keys such as `store=…` and `spool_folder=…`; None overrides nothing. Raises `UsageError` with file,
-    key and reason.
+    `overrides` are keys such as `store=…` and `spool_folder=…`; None values are ignored. Raises `UsageError` with
+    file, key and reason.
     """
     content = _read(file) if file else {}
     # Pydantic only reads variables of known sections, so it does not detect a misspelled section.
@@ -323,8 +318,9 @@ def load_configuration(file: Path | None = None, **overrides: object) -> Configu
         section, nested, _ = name.removeprefix(ENVIRONMENT_PREFIX).partition("__")
         if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in fields:
             raise UsageError(f"environment: {name}: unknown section [{section.lower()}]")
+    with_environment = type("_WithEnvironment", (_EnvironmentFirst, configuration_type()), {"__module__": __name__})
     try:
-        merged = _environment_type()(**content)
+        merged = with_environment(**content)
     except ValidationError as error:
         raise UsageError(_explain(error, file)) from error
     sections = {name: getattr(merged, name) for name in fields}
@@ -342,7 +338,7 @@ def _override(name: str, section: Section, key: str, value: object) -> Section:
     except ValidationError as error:
         [problem, *_] = error.errors()
         reason = problem["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{name}.{key} {str(value)!r}, as given: {reason}") from error
+        raise UsageError(f"{name}.{key} = {str(value)!r}: {reason}") from error
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -353,7 +349,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: invalid TOML: {error}") from error
     try:
-        # JSON validation accepts a text as a path, but not as a number.
+        # Strict validation accepts strings as paths only in JSON.
         configuration_type().model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         raise UsageError(_explain(error, file)) from error
@@ -365,7 +361,7 @@ def _explain(error: ValidationError, file: Path | None) -> str:
     for problem in error.errors():
         keys = [str(key) for key in problem["loc"]]
         is_known = problem["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
-        # Errors of a whole section name the problem themselves, and its values may be secrets.
+        # Do not show the value of a whole section: it may contain secrets, and the message names the invalid key.
         value = "" if problem["type"] == "value_error" else f", got {problem['input']!r}"
         reason = f"{problem['msg'].removeprefix('Value error, ')}{value}" if is_known else "unknown key"
         key = ".".join(keys) or "(file)"

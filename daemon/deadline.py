@@ -1,4 +1,4 @@
-"""Deadlines of work in threads. The caller sets a deadline, the work checks it."""
+"""Deadlines of work in threads. The caller sets a deadline, and the work checks it regularly."""
 
 import threading
 import time
@@ -10,51 +10,51 @@ from hierogram.daemon.exceptions import DeadlineError
 
 
 class Deadline:
-    """A number of seconds from now. A caller that needs no result can cancel it earlier."""
+    """Time limit of `seconds` from now. `cancel` ends the work earlier."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._until = time.monotonic() + seconds
-        self._cancelled = threading.Event()
+        self._canceled = threading.Event()
 
     def cancel(self) -> None:
-        """End the work at its next check."""
-        self._cancelled.set()
+        """Make the next check raise `DeadlineError`."""
+        self._canceled.set()
 
     def restart(self) -> None:
-        """Start the seconds again."""
+        """Extend the deadline to `seconds` from now."""
         self._until = time.monotonic() + self.seconds
 
     def check(self) -> None:
-        """Raise `DeadlineError` if the deadline has passed or was cancelled."""
-        if self._cancelled.is_set():
+        """Raise `DeadlineError` if the deadline has passed or was canceled."""
+        if self._canceled.is_set():
             raise DeadlineError("the client disconnected: request canceled")
         if time.monotonic() > self._until:
             raise DeadlineError(f"the request took longer than {self.seconds:g} s: send a smaller request")
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Apply the deadline to the block, in this thread."""
-        token = _present.set(self)
+        """Set the deadline of this thread within the block."""
+        token = _current.set(self)
         try:
             self.check()
             yield
         finally:
-            _present.reset(token)
+            _current.reset(token)
 
 
-_present: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+_current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 def check_deadline() -> None:
-    """Raise `DeadlineError` if the deadline of this thread's work has passed."""
-    deadline = _present.get()
+    """Raise `DeadlineError` if the deadline of this thread has passed or was canceled."""
+    deadline = _current.get()
     if deadline is not None:
         deadline.check()
 
 
 def restart_deadline() -> None:
-    """Start the seconds of this thread's deadline again."""
-    deadline = _present.get()
+    """Restart the time limit of this thread's deadline."""
+    deadline = _current.get()
     if deadline is not None:
         deadline.restart()

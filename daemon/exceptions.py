@@ -6,7 +6,7 @@ class DaemonError(Exception):
 
 
 class UsageError(DaemonError):
-    """Options contradict each other. The command line ends with exit code 2."""
+    """Options are invalid or contradict each other. The command line ends with exit code 2."""
 
 
 class ClusterLostError(DaemonError):
@@ -14,7 +14,7 @@ class ClusterLostError(DaemonError):
 
 
 class SpoolError(DaemonError):
-    """The spool's folder cannot be read, or a file in it cannot be moved."""
+    """The spool folder cannot be used, or a file in the spool cannot be moved."""
 
 
 class InputError(DaemonError):
@@ -45,11 +45,11 @@ class AlignerUntrainedError(DaemonError):
 
 
 class BusyError(DaemonError):
-    """The daemon has too many requests. The client may repeat the request later."""
+    """The daemon has too many requests. The client may retry later."""
 
 
 class DeadlineError(DaemonError):
-    """Work has passed its deadline, or its result is no longer needed."""
+    """A request passed its deadline or was canceled."""
 
 
 class ShutdownTimeoutError(DaemonError):

@@ -1,7 +1,7 @@
 """Extensions of installed tools: commands, configuration sections, loops and routes.
 
-A tool registers one `Extension` under the entry point group `hierogram.extensions`. The daemon imports no tool: without
-any entry point it still ingests, learns, answers SQL and exports.
+A tool registers one `Extension` under the entry point group `hierogram.extensions`. Without extensions,
+the daemon can still ingest, learn, answer SQL queries and export.
 """
 
 from __future__ import annotations
@@ -29,44 +29,41 @@ if TYPE_CHECKING:
 
 GROUP = "hierogram.extensions"
 
-STORE, LEARN, LOOK, TRANSLATE, SERVE = "Store", "Learn", "Inspect", "Translate", "Serve"
-"""Groups of commands in the order of `hierogram --help`."""
+STORE, LEARN, INSPECT, TRANSLATE, SERVE = "Store", "Learn", "Inspect", "Translate", "Serve"
+"""Groups of commands, in the order of `hierogram --help`."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """Command of the command line."""
+    """Command with its place and example in `hierogram --help`."""
 
     group: str
-    """Heading of the command in `hierogram --help`."""
     function: Callable[..., Any]
     example: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """Contributions of one tool. Each function imports its modules when it is called."""
+    """Additions of one tool to the daemon. Each function imports its modules when it is called."""
 
     commands: Callable[[], Iterable[Command]] | None = None
     sections: Callable[[], Mapping[str, type[Any]]] | None = None
-    """Sections of the configuration file, by name: dataclasses of options."""
+    """Return configuration sections by name, as dataclasses of options."""
     check: Callable[[Configuration], None] | None = None
-    """Raise `UsageError` if the configuration names a file that does not exist."""
+    """Raise `UsageError` if a configured file does not exist."""
     pack: Callable[[GrammarStore | str, Path, ExportOptions], int] | None = None
-    """Write the grammar of a store or file in the form that `export --format packed` makes; return its rules."""
+    """Pack the grammar of a store or file (`export --format packed`). Returns the number of rules."""
     routes: Callable[[WebContext], Iterable[APIRouter]] | None = None
-    """Routes of the HTTP API."""
     apps: Callable[[WebContext], Iterable[ProtocolApp]] | None = None
-    """Applications for other protocols."""
+    """Return applications for other protocols."""
     pages: Callable[[WebContext, PageContext], Iterable[Page]] | None = None
     templates: str | None = None
     """Package with a folder `templates` of Jinja templates."""
     loops: Callable[[Daemon], Iterable[Loop]] | None = None
-    """Loops of the daemon."""
     warm_up: Callable[[Notation, LoadedBatch, State], None] | None = None
-    """Compile the kernels of requests, with an example in memory."""
+    """Compile the kernels of requests on an example in memory."""
     warm_up_loops: Callable[[Store], None] | None = None
-    """Compile the kernels of the loops, with a store that has learned."""
+    """Compile the kernels of loops on a store with learned rules."""
 
 
 @cache

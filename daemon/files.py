@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, compressed, with names of any bytes, and in folders that other users write to."""
+"""Atomic and compressed files, printable names, and safe access to folders that other users write to."""
 
 import hashlib
 import os
@@ -15,17 +15,17 @@ from typing import Any, BinaryIO
 
 from hierogram.daemon.exceptions import ExportError
 
-_UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def cache_folder() -> Path:
-    """Return the folder of downloaded and derived files, `hierogram` in the user's cache folder or HIEROGRAM_CACHE."""
+    """Return the folder of downloaded and derived files, below HIEROGRAM_CACHE or the user's cache folder."""
     base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "hierogram"
 
 
 def printable(name: str) -> str:
-    r"""Return a name with invalid UTF-8 bytes, control characters and line separators escaped, such as `\xff`."""
+    r"""Escape invalid UTF-8 bytes, control characters and line separators in a name, such as `\xff`."""
     if name.isprintable():
         return name
     letters = []
@@ -33,29 +33,26 @@ def printable(name: str) -> str:
         if 0xDC80 <= ord(letter) <= 0xDCFF:
             letters.append(f"\\x{ord(letter) - 0xDC00:02x}")
         else:
-            unseen = unicodedata.category(letter) in _UNSEEN
-            letters.append(letter.encode("unicode_escape").decode() if unseen else letter)
+            is_control = unicodedata.category(letter) in _CONTROL_CATEGORIES
+            letters.append(letter.encode("unicode_escape").decode() if is_control else letter)
     return "".join(letters)
 
 
 def shorten_name(folder: Path | int, name: str, ending: str) -> str:
-    """Return a name with an ending, shortened to the longest name that the file system of a folder allows.
-
-    The folder is a path or a descriptor. A shortened name contains a digest of the whole name. Raises `OSError`.
-    """
+    """Append an ending to a file name. Long names are shortened and get a digest. Raises `OSError`."""
     encoded, max_bytes = os.fsencode(name), os.pathconf(folder, "PC_NAME_MAX")
     if len(encoded) + len(os.fsencode(ending)) <= max_bytes:
         return name + ending
     ending = f"~{hashlib.sha256(encoded).hexdigest()[:8]}{ending}"
     shortened = encoded[: max_bytes - len(os.fsencode(ending))]
-    # Do not cut within a character of several bytes.
+    # Do not cut within a multi-byte character.
     while shortened and name.isprintable() and (encoded[len(shortened)] & 0xC0) == 0x80:
         shortened = shortened[:-1]
     return os.fsdecode(shortened) + ending
 
 
 def is_special(path: Path) -> bool:
-    """Check if the path is a device, a pipe or a socket, such as `/dev/null` and `/dev/stdout`."""
+    """Check if the path is a device, a pipe or a socket, such as `/dev/null`."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -80,7 +77,7 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears at the end of the block, once on disk. Devices and pipes are written directly."""
+    """Write a file that replaces `path` atomically at the end. Devices and pipes are written directly."""
     if is_database(path):
         raise FileExistsError(EEXIST, "is a database: use another file", str(path))
     if is_special(path):
@@ -113,33 +110,26 @@ def flush_to_disk(path: Path) -> None:
 NOT_REGULAR = "not a regular file"
 
 
-def subfolder(parent: int, name: str) -> int:
-    """Open a folder in an open folder and return its descriptor. Raises `OSError`, also for a symbolic link."""
+def open_subfolder(parent: int, name: str) -> int:
+    """Return the descriptor of a folder in an open folder. Raises `OSError`, also for a symbolic link."""
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
 
 
 @contextmanager
 def folder_within(folder: Path, *names: str) -> Iterator[int]:
-    """Open a folder below `folder`, named by its parts, as a descriptor.
-
-    No symbolic link below `folder` is followed. Other users may replace any part at any moment, so use only the
-    descriptor. Raises `OSError`.
-    """
+    """Yield the descriptor of the subfolder `names`, without following symbolic links. Raises `OSError`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in names:
-            above, descriptor = descriptor, subfolder(descriptor, name)
-            os.close(above)
+            parent, descriptor = descriptor, open_subfolder(descriptor, name)
+            os.close(parent)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
 def open_within(folder: Path, path: Path) -> BinaryIO:
-    """Open a regular file below `folder` for reading. No symbolic link below `folder` is followed.
-
-    The descriptor is checked and not the path, which other users may replace in between. Raises `OSError`.
-    """
+    """Open a regular file below `folder`, without following symbolic links. Raises `OSError`."""
     if not path.is_relative_to(folder) or ".." in path.parts:
         raise OSError(EINVAL, f"not below {folder}", str(path))
     *parts, name = path.relative_to(folder).parts
@@ -148,6 +138,7 @@ def open_within(folder: Path, path: Path) -> BinaryIO:
             raise OSError(EINVAL, NOT_REGULAR, str(path))
         # Opening a pipe must not wait for its writer.
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder_descriptor)
+    # Other users may have replaced the file after the first check.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(EINVAL, NOT_REGULAR, str(path))
@@ -164,13 +155,10 @@ def exists_in(folder: int, name: str) -> bool:
 
 
 def write_in(folder: int, name: str, content: bytes) -> None:
-    """Write a new file in an open folder. Raises `OSError`, also if the name exists."""
+    """Create a file in an open folder. Raises `OSError`, also if the name exists."""
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder)
     with open(descriptor, "wb") as file:
         file.write(content)
-
-
-_GZIP_WINDOW = 31
 
 
 class Compression(StrEnum):
@@ -183,17 +171,16 @@ class Compression(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """The suffix of a compressed file."""
+        """File name suffix, such as `.zst`. Empty if the compression has no suffix."""
         return _SUFFIXES.get(self, "")
 
 
 _SUFFIXES = {Compression.ZSTD: ".zst", Compression.GZIP: ".gz"}
 INPUT_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
-"""Suffixes of compressed inputs."""
 
 
 def split_suffix(name: str) -> tuple[str, Compression | None]:
-    """Return a file name without the suffix of its compression, and the compression (None: no suffix)."""
+    """Return a file name without its compression suffix, and the compression (None without a suffix)."""
     for compression, suffix in _SUFFIXES.items():
         if name.endswith(suffix):
             return name.removesuffix(suffix), compression
@@ -201,15 +188,12 @@ def split_suffix(name: str) -> tuple[str, Compression | None]:
 
 
 def strip_suffix(name: str) -> str:
-    """Return the name of an input without the suffix of its compression."""
+    """Return the name of an input without its compression suffix."""
     return next((name.removesuffix(suffix) for suffix in INPUT_SUFFIXES if name.endswith(suffix)), name)
 
 
 class CompressedFile:
-    """A file during writing. After `finish`, `bytes` and `sha256` describe the file on disk.
-
-    The same content gives the same bytes.
-    """
+    """Writer of a compressed file. After `finish`, `bytes` and `sha256` describe the file on disk."""
 
     def __init__(self, file: BinaryIO, compression: Compression, *, gzip_level: int = 6) -> None:
         self.bytes = 0
@@ -217,21 +201,21 @@ class CompressedFile:
         self._digest = hashlib.sha256()
         self._compressor: Any = None
         if compression is Compression.ZSTD:
-            # A late import, for commands that compress nothing.
+            # Import late, because most commands compress nothing.
             import zstandard
 
             self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj()
         elif compression is Compression.GZIP:
-            # The header of zlib contains neither time nor name.
-            self._compressor = zlib.compressobj(gzip_level, zlib.DEFLATED, _GZIP_WINDOW)
+            # With wbits = 31, zlib writes a gzip header without time and name, so that equal contents give equal files.
+            self._compressor = zlib.compressobj(gzip_level, zlib.DEFLATED, wbits=31)
 
     @property
     def sha256(self) -> str:
-        """The digest in hexadecimal."""
+        """Digest of the written bytes, in hexadecimal."""
         return self._digest.hexdigest()
 
     def write(self, data: bytes, /) -> int:
-        """Append bytes; return their number."""
+        """Append bytes, and return their number."""
         self._put(data if self._compressor is None else self._compressor.compress(data))
         return len(data)
 
@@ -262,7 +246,7 @@ def open_output(path: Path) -> Iterator[CompressedFile]:
 
 @contextmanager
 def create_compressed(path: Path, compression: Compression = Compression.NONE) -> Iterator[CompressedFile]:
-    """Write a new file with a compression. Raises `OSError`, also if the file exists."""
+    """Create a compressed file. Raises `OSError`, also if the file exists."""
     with path.open("xb") as file:
         stream = CompressedFile(file, compression)
         yield stream

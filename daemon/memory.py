@@ -1,40 +1,37 @@
-"""Memory of the process: garbage collection, memory returned to the system, resident size."""
+"""Memory of the process: garbage collection, malloc settings, resident size."""
 
 import ctypes
 import gc
 import os
 from contextlib import suppress
 
-_NEW_OBJECTS = 100_000
-"""New objects before a garbage collection. Python's default of 700 costs a tenth of the time to a first sweep."""
+_GC_THRESHOLD = 100_000
+"""New objects between garbage collections. Python's default, 700, costs 10 % of the startup time."""
 
-_ARENAS = 2
 _M_ARENA_MAX = -8
 
 
 def relax_gc() -> None:
-    """Reduce garbage collections, because nearly all objects of modules and kernels live as long as the process."""
-    gc.set_threshold(_NEW_OBJECTS, 50, 100)
+    """Collect garbage less often, because objects of modules and kernels live as long as the process."""
+    gc.set_threshold(_GC_THRESHOLD, 50, 100)
 
 
 def limit_malloc_arenas() -> None:
-    """Make all threads share two memory arenas of the C library, instead of one arena per thread. Only for glibc."""
+    """Make all threads share two malloc arenas, instead of one arena per thread. Only for glibc."""
     with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def trim_malloc() -> None:
-    """Return glibc's unused memory to the system, up to a third of a daemon's memory after hours.
-
-    This first frees cycles of new objects, such as closed connections, which `relax_gc` keeps for minutes.
-    """
+    """Return unused memory of glibc to the system: after hours, up to a third of a daemon's memory."""
+    # With `relax_gc`, reference cycles such as closed connections would remain for minutes.
     gc.collect(1)
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_bytes(process: int | None = None) -> int | None:
-    """Return the resident bytes of a process, by default this one, or None if unknown."""
+    """Return the resident memory of a process (default: this process) in bytes, or None if unknown."""
     try:
         with open(f"/proc/{process or 'self'}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""Preparation of the next items in threads."""
+"""Iteration over items that threads prepare in advance."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -6,29 +6,28 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
-
+Result = TypeVar("Result")
 
 _END = object()
 
 
 def prefetch(items: Iterable[Item]) -> Generator[Item, None, None]:
-    """Yield the items in order while preparing the next one. Closing waits for the item in preparation."""
+    """Yield the items in order while a thread prepares the next item. Closing waits for the thread."""
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="ahead") as thread:
-        coming: Future[Any] = thread.submit(next, iterator, _END)
-        while (item := coming.result()) is not _END:
-            coming = thread.submit(next, iterator, _END)
+        next_item: Future[Any] = thread.submit(next, iterator, _END)
+        while (item := next_item.result()) is not _END:
+            next_item = thread.submit(next, iterator, _END)
             yield item
 
 
-def map_in_threads(items: Iterable[Item], make: Callable[[Item], Made], threads: int) -> Iterator[Made]:
-    """Yield `make(item)` for each item in order, computed in threads. Reads an item when a thread is free."""
+def map_in_threads(items: Iterable[Item], function: Callable[[Item], Result], threads: int) -> Iterator[Result]:
+    """Yield `function(item)` for each item in order, computed in threads. Reads `threads` items ahead."""
     with ThreadPoolExecutor(threads, thread_name_prefix="made") as executor:
-        coming: deque[Future[Made]] = deque()
+        pending: deque[Future[Result]] = deque()
         for item in items:
-            coming.append(executor.submit(make, item))
-            if len(coming) > threads:
-                yield coming.popleft().result()
-        while coming:
-            yield coming.popleft().result()
+            pending.append(executor.submit(function, item))
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

@@ -1,4 +1,4 @@
-"""Progress of work: a bar on a terminal, occasional plain lines elsewhere."""
+"""Progress of work, as a bar on a terminal or as occasional plain lines elsewhere."""
 
 import sys
 import time
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 Steps = Callable[[int, int], None]
-"""Progress callback: steps done, steps in total."""
+"""Progress callback: `(steps done, steps in total)`."""
 Phases = Callable[[str, int, int | None], None]
-"""Progress callback: the phase, its steps done, and its steps in total if known."""
+"""Progress callback: `(phase, steps done in the phase, steps in total or None if unknown)`."""
 
 _QUIET_SECONDS = 2.0
 _SECONDS_PER_LINE = 10.0
 
 
 class Progress:
-    """Progress as plain lines on standard error. Short work prints nothing."""
+    """Progress as plain lines on standard error, if the work takes more than two seconds."""
 
     def __init__(self, title: str, unit: str) -> None:
         self.title = title
@@ -32,7 +32,7 @@ class Progress:
     def update(
         self, done: float, total: float | None = None, count: int | None = None, note: str = "", unit: str | None = None
     ) -> None:
-        """Report `done` of `total` (None: unknown), a `count` of units (None: `done`), a note, and the phase's unit."""
+        """Report `done` of `total` (None if unknown), `count` units (default: `done`) and a note."""
         now = time.monotonic()
         if now - self.last < self.pause:
             return
@@ -48,27 +48,25 @@ class Progress:
 
 
 class _Bar(Progress):
-    """Progress as a bar."""
-
     def __init__(self, title: str, unit: str, display: "RichProgress") -> None:
         super().__init__(title, unit)
-        self._shown = display
-        self._task = display.add_task(title, total=None, said="")
+        self._display = display
+        self._task = display.add_task(title, total=None, text="")
 
     def update(
         self, done: float, total: float | None = None, count: int | None = None, note: str = "", unit: str | None = None
     ) -> None:
         amount = self._amount(done if count is None else count, unit, "  ")
-        self._shown.update(self._task, completed=done, total=total, said=f"{amount}  {note}")
+        self._display.update(self._task, completed=done, total=total, text=f"{amount}  {note}")
 
 
-_shown = False
+_enabled = False
 
 
 def show_progress() -> None:
-    """Print progress from now on, and a line when kernels are compiled. Only commands do: programs own the terminal."""
-    global _shown
-    _shown = True
+    """Print progress and a note about compilation from now on. Only the command line calls this."""
+    global _enabled
+    _enabled = True
     message = "compiling the samplers for this machine (once, 20 to 60 seconds) …"
     LISTENERS.append(lambda: print(message, file=sys.stderr, flush=True))
 
@@ -76,13 +74,13 @@ def show_progress() -> None:
 @contextmanager
 def progress(title: str, unit: str) -> Iterator[Progress]:
     """Report progress, counted in `unit`, on standard error. The bar disappears at the end of the block."""
-    if not _shown or not sys.stderr.isatty():
+    if not _enabled or not sys.stderr.isatty():
         plain = Progress(title, unit)
-        if not _shown:
+        if not _enabled:
             plain.pause = float("inf")
         yield plain
         return
-    # Slow to import, and needed only on a terminal.
+    # Import late, because rich is slow to import and needed only on a terminal.
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
@@ -92,7 +90,7 @@ def progress(title: str, unit: str) -> Iterator[Progress]:
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[said]}", markup=False),
+        TextColumn("{task.fields[text]}", markup=False),
         TimeRemainingColumn(),
     )
     with RichProgress(*columns, console=Console(stderr=True), transient=True) as display:

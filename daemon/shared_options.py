@@ -1,4 +1,4 @@
-"""Options that several commands, library functions and sections of the configuration share."""
+"""Options shared by commands, library functions and configuration sections."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -56,7 +56,7 @@ Tokenized = Annotated[bool, Option("Text is already tokenized: split it at space
 
 @dataclass(frozen=True, kw_only=True)
 class RuleQuery:
-    """Query for rules with these sides, in order of use."""
+    """Query for rules with a given source or target side, most used first."""
 
     source: Annotated[str | None, Option("Exact source side of the rules.", metavar="SIDE")] = None
     target: Annotated[str | None, Option("Exact target side of the rules.", metavar="SIDE")] = None
@@ -65,7 +65,7 @@ class RuleQuery:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryOptions:
-    """Options of dictionary entries. If `block` is false, the aligner links the words of entries with several words."""
+    """Options of dictionary entries. Without `block`, the aligner links the words of multi-word entries."""
 
     weight: Annotated[int, Option("Dictionary: number of pairs that an entry counts as.", min=1, max=1_000)] = 1
-    block: Annotated[bool, Option("Dictionary: link all words of an entry with each other if it has several.")] = False
+    block: Annotated[bool, Option("Dictionary: link all words of multi-word entries with each other.")] = False

@@ -1,1 +1,1 @@
-"""Programs beside the daemon: benchmarks, comparisons, reproductions."""
+"""Tools for learned stores, and experiments (`lab`)."""

@@ -1,4 +1,4 @@
-"""Alignment error rate: distance of links from manual sure and possible links (Och & Ney 2003)."""
+"""Alignment error rate (AER) of links, against manual sure and possible links (Och & Ney 2003)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ class GoldLinks:
 class AlignmentScore:
     """Scores for links A, sure links S and possible links P.
 
-    Precision |A∩P|/|A|, recall |A∩S|/|S|, and AER 1 - (|A∩S|+|A∩P|)/(|A|+|S|). `notes` describe probable errors in the
-    files.
+    Precision is |A∩P|/|A|, recall is |A∩S|/|S|, and AER is 1 - (|A∩S|+|A∩P|)/(|A|+|S|). `notes` describe probable
+    errors in the files.
     """
 
     aer: float
@@ -41,7 +41,7 @@ class AlignmentScore:
 
 
 def evaluate(gold: Iterable[GoldLinks], alignments: Iterable[frozenset[Link]]) -> AlignmentScore:
-    """Return AER, precision and recall over all pairs together; 1 without links. Raises `ValueError`."""
+    """Compute AER, precision and recall over all pairs. Raises `ValueError` for unequal numbers of pairs."""
     pairs = links = sure = possible = in_sure = in_possible = 0
     for gold_links, links_found in zip(gold, alignments, strict=True):
         pairs += 1
@@ -56,7 +56,10 @@ def evaluate(gold: Iterable[GoldLinks], alignments: Iterable[frozenset[Link]]) -
 
 
 def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool = False) -> AlignmentScore:
-    """Compare a file of links with manual links; with `one_based`, these count words from 1. Raises `InputError`."""
+    """Compare a file of links with a file of manual links. Raises `InputError`.
+
+    With `one_based`, the manual links count words from 1.
+    """
     gold, alignments = read_gold(str(reference), one_based=one_based), read_links(str(links))
     if len(alignments) < len(gold):
         raise InputError(
@@ -75,7 +78,7 @@ def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool 
         (links, found_set, gold_set, -1, "subtract 1 from all word numbers"),
     ):
         if checked and _has_no_first_word(checked) and not _has_no_first_word(reference_set):
-            # Shifting the links by one word must also improve the score.
+            # Require a better score after the shift, because links may lack word 0 for other reasons.
             shifted = [frozenset((i + shift, j + shift) for i, j in pair) for pair in alignments]
             if evaluate(gold, shifted).aer < score.aer:
                 notes.append(
@@ -89,11 +92,7 @@ def _has_no_first_word(links: Iterable[Link]) -> bool:
 
 
 def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
-    """Return manual links, one pair per line: `i-j` is sure, `ipj` only possible.
-
-    Positions count from 0, or from 1 in the file with `one_based`.
-    Raises `InputError` if a line contains anything else.
-    """
+    """Read manual links, one pair per line: `i-j` is sure, `ipj` only possible. Raises `InputError`."""
     gold = []
     first = int(one_based)
     for name, number, line in numbered_lines(path):
@@ -112,7 +111,7 @@ def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
 
 
 def read_links(path: str) -> list[frozenset[Link]]:
-    """Return links to evaluate, as Pharaoh lines. Scores after ` ||| ` are ignored. Raises `InputError`."""
+    """Read the links of Pharaoh lines. Scores after ` ||| ` are ignored. Raises `InputError`."""
     return [
         frozenset(_link(word, b"-", name, number) for word in line.partition(b"|||")[0].split())
         for name, number, line in numbered_lines(path)

@@ -1,1 +1,1 @@
-"""Commands of `hierogram`, by topic. They import their dependencies when they run, so that `--help` is fast."""
+"""Commands of `hierogram`. Each imports its dependencies when it runs, so that `--help` is fast."""

@@ -50,10 +50,10 @@ def align(
 ) -> None:
     """Align the words of sentence pairs. Writes Pharaoh lines such as `0-0 1-2`, one per pair.
 
-    Text is split at spaces, or tokenized by --tokenize or as in --store. Links count tokens from 0. A pair with an
-    empty side gets an empty line. --store uses the counts of the store's aligner as prior counts, without changing
-    them. The suffixes .jsonl and .naacl of --output select JSON lines or NAACL lines with the probability of each
-    link. Two .tsv files and a .json output are read and written as Scripture Burrito.
+    Text is split at spaces unless --tokenize or the store sets a tokenizer. Links count tokens from 0. A pair with an
+    empty side gets an empty line. With --store, the aligner starts from the counts of the store and does not change
+    the store. If --output ends in .jsonl or .naacl, JSON lines or NAACL lines are written, with the probability of
+    each link. Two .tsv files with a .json output are read and written as Scripture Burrito.
     """
     from hierogram.daemon.library.aligning import align as align_texts
     from hierogram.daemon.library.aligning import resolve_text_pipeline
@@ -70,12 +70,12 @@ def align(
         store = None if url is None else stack.enter_context(open(url))
         languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
         texts = resolve_text_pipeline(store, languages, tokenized)
-        texts_of_tokens = None
+        token_texts = None
         if output.endswith(".json") and len(files) == 2 and all(file.endswith(".tsv") for file in files):
-            texts_of_tokens = read_token_text(files[0]), read_token_text(files[1])
-            verses = common_verses(*texts_of_tokens)
-            sources, targets = ([" ".join(text.tokens[verse]) for verse in verses] for text in texts_of_tokens)
-            # Do not tokenize by default, because links refer to the tokens in the files.
+            token_texts = read_token_text(files[0]), read_token_text(files[1])
+            verses = common_verses(*token_texts)
+            sources, targets = ([" ".join(text.tokens[verse]) for verse in verses] for text in token_texts)
+            # Do not tokenize by default, because links in Scripture Burrito refer to the tokens of the files.
             tokenized = tokenized or tokenize is None
         else:
             sources, targets = read_pairs(files)
@@ -91,11 +91,11 @@ def align(
                 *unread, priors=store, tokenize=languages, tokenized=tokenized, options=request,
                 progress=bar.update,
             )  # fmt: skip
-        for pair, words in sorted(aligned.skipped.items()):
-            print_note(f"pair {pair + 1:,}: not aligned: {words:,} words, the limit is {MAX_WORDS:,}")
-        if texts_of_tokens is not None:
+        for pair, word_count in sorted(aligned.skipped.items()):
+            print_note(f"pair {pair + 1:,}: not aligned: {word_count:,} words, the limit is {MAX_WORDS:,}")
+        if token_texts is not None:
             links = ({(i, j): p for i, j, p in pair} for pair in aligned)
-            document = make_burrito(*texts_of_tokens, dict(zip(verses, links, strict=True)), "hierogram")
+            document = make_burrito(*token_texts, dict(zip(verses, links, strict=True)), "hierogram")
             write_lines(Path(output), [json.dumps(document, ensure_ascii=False)])
         elif output == STANDARD_OUTPUT:
             sys.stdout.writelines(line + "\n" for line in aligned.lines(score))
@@ -132,7 +132,7 @@ def links(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fix or forbid links of pairs. Replaces earlier corrections of these pairs.
+    """Fix or forbid word links of pairs. Replaces earlier corrections of these pairs.
 
     The pair is re-aligned and its derivation restarts. Corrections hold until they are removed with --forget.
     If a daemon is running, it applies the corrections within seconds. If a line of a file is invalid, nothing is
@@ -157,10 +157,10 @@ def links(
         open_chosen_store(context) as opened,
     ):
         holder = opened.set_links(corrections, corrections_origin)
-    number = sum(len(pair_links.fixed) + len(pair_links.forbidden) for pair_links in corrections.values())
-    summary = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
+    link_count = sum(len(pair_links.fixed) + len(pair_links.forbidden) for pair_links in corrections.values())
+    summary = f"{plural(link_count, 'link')} of {plural(len(corrections), 'pair')}"
     if as_json:
-        print_json({"pairs": len(corrections), "links": number, "applied": holder is None})
+        print_json({"pairs": len(corrections), "links": link_count, "applied": holder is None})
     elif holder:
         print(f"{summary}: will be re-aligned by `{holder.command}` (process {holder.pid} on {holder.host})")
     else:
@@ -168,13 +168,12 @@ def links(
 
 
 def _read_corrections(file: Path) -> dict[int, KnownLinks]:
-    """Return the links of a CSV file by pair. Raises `InputError` if the file is unreadable, invalid or has no link."""
     corrections: dict[int, KnownLinks] = {}
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             rows = csv.DictReader(lines)
             if missing := [name for name in _CSV_COLUMNS if name not in (rows.fieldnames or ())]:
-                raise InputError(f"{file}: the header lacks {', '.join(map(repr, missing))}")
+                raise InputError(f"{file}: the header lacks {', '.join(missing)}: expected {','.join(_CSV_COLUMNS)}")
             for row in rows:
                 numbers = []
                 for name in _CSV_COLUMNS[:3]:
@@ -195,5 +194,5 @@ def _read_corrections(file: Path) -> dict[int, KnownLinks]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{file}: cannot be read: {error}") from error
     if not corrections:
-        raise InputError(f"{file}: no links found")
+        raise InputError(f"{file}: no links found: expected lines such as 17,0,0,fixed")
     return corrections

@@ -1,4 +1,4 @@
-"""Helpers shared by commands: exit codes, the store to open, input files, and printing."""
+"""Helpers shared by commands: exit codes, opening stores, input files, and output."""
 
 import json
 import sys
@@ -17,39 +17,33 @@ if TYPE_CHECKING:
 
 
 OK, PROBLEMS_FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes: success; a check found a problem; wrong usage; bad input or store; interrupted by Ctrl-C."""
 
 STORE_HELP = "Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db."
 
 
 def store_url(context: typer.Context) -> str:
-    """Return the URL of the command's store, from the command line, the environment, or the default."""
+    """Return the URL of the store, from the command line, the environment, or the default."""
     return named_store(context) or str(context.find_root().params["store"])
 
 
 def named_store(context: typer.Context) -> str | None:
-    """Return the store given on the command line, or None. For commands that can run without a store."""
+    """Return the value of `--store` on the command line, or None. For commands with an optional store."""
     named: str | None = context.obj
     return named
 
 
 def open_chosen_store(context: typer.Context) -> "GrammarStore":
-    """Open the command's store."""
+    """Open the store of the command line, the environment, or the default."""
     from hierogram.daemon.library.store import open
 
     return open(store_url(context))
-
-
-def is_store(named: str) -> bool:
-    """Check if the argument names a store and not a file."""
-    return named.endswith(".db") or "://" in named
 
 
 STANDARD_INPUT = "-"
 
 
 def files_or_input(files: Sequence[str] | None, content: str) -> list[str]:
-    """Return the given files, or `-` if there are none. Prints a hint if standard input is a terminal."""
+    """Return the files, by default `-` (standard input). Prints a hint if this is a terminal."""
     names = list(files or (STANDARD_INPUT,))
     if STANDARD_INPUT in names and sys.stdin.isatty():
         print_note(f"reading {content} from standard input; press Ctrl-D to finish")
@@ -64,24 +58,24 @@ def grammar_and_sentences(
     *,
     needs_file: bool = False,
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar, as a path or as an open store that `stack` closes, and the path of the sentences or `-`."""
+    """Return the grammar and the file of sentences that the arguments name. `stack` closes a store."""
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.lines import check_readable
 
     if len(files) > 2:
         raise UsageError("expected GRAMMAR FILE, or --store URL and FILE")
-    has_grammar = len(files) == 2 or (len(files) == 1 and (is_store(files[0]) or is_grammar(files[0])))
+    names_store = bool(files) and (files[0].endswith(".db") or "://" in files[0])
+    has_grammar = len(files) == 2 or (len(files) == 1 and (names_store or is_grammar(files[0])))
     grammar = files[0] if has_grammar else None
     if needs_file and has_grammar and len(files) == 1:
         raise UsageError(f"a file of sentences is missing: expected {grammar} FILE")
     if grammar and named_store(context):
         raise UsageError(f"--store and {grammar} are mutually exclusive")
-    named = files[1:] if has_grammar else files
-    [sentences] = files_or_input(named, f"sentences for {grammar or store_url(context)}")
+    [sentences] = files_or_input(files[1:] if has_grammar else files, f"sentences for {grammar or store_url(context)}")
     check_readable(sentences)
     if grammar is None:
         return stack.enter_context(open_chosen_store(context)), sentences
-    return stack.enter_context(open(grammar)) if is_store(grammar) else grammar, sentences
+    return stack.enter_context(open(grammar)) if names_store else grammar, sentences
 
 
 def was_given(context: typer.Context, name: str) -> bool:
@@ -107,12 +101,12 @@ def print_note(line: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON; times become ISO 8601 strings."""
+    """Print a value as JSON, with times as ISO 8601 strings."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=datetime.isoformat))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
-    """Print a table: aligned on a terminal, tab-separated elsewhere. `numeric` columns are right-aligned."""
+    """Print a table: aligned on a terminal, else tab-separated. `numeric` columns are right-aligned."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
             print("\t".join(row))
@@ -132,7 +126,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 
 @contextmanager
 def interruptible(consequence: str) -> Iterator[None]:
-    """On Ctrl-C, print the consequence and exit with `INTERRUPTED`."""
+    """Catch Ctrl-C: print the consequence and exit with `INTERRUPTED`."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -140,15 +134,15 @@ def interruptible(consequence: str) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from error
 
 
-def advise_tokenization(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool) -> None:
+def advise_tokenization(side: "TextSide", file: str, lines: Sequence[str], tokenized: bool) -> None:
     """Print advice if the text seems untokenized, or seems tokenized already although a tokenizer is set."""
     from hierogram.daemon.text.texts import text_advice
 
-    advice = None if tokenized else text_advice(side, named, lines, "--tokenize fr,en", "--tokenized")
+    advice = None if tokenized else text_advice(side, file, lines, "--tokenize fr,en", "--tokenized")
     if advice is not None:
         print_note(advice)
 
 
 def plural(number: int, noun: str) -> str:
-    """Return a count with its noun, such as `1 pair` or `2,000 pairs`."""
+    """Format a count with its noun, such as `1 pair` or `2,000 pairs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

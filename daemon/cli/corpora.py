@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 MEMORY = "memory"
-"""Format of a TMX file that replaces its corpus."""
+"""Value of `--format` for a TMX file with the whole corpus."""
 
 
 @with_options
@@ -50,8 +50,8 @@ def ingest(
         str,
         Option(
             "Input format: auto, parallel (two or three files), pipes (`source ||| target` lines), tsv, jsonl, tmx, "
-            "memory (the whole corpus as TMX: pairs that it lacks are withdrawn) or burrito (one .json and two .tsv "
-            "files). With --dictionary: tbx, csv or tsv."
+            "memory (a TMX file with the whole corpus; pairs not in the file are withdrawn) or burrito (one .json and "
+            "two .tsv files). With --dictionary: tbx, csv or tsv."
         ),
     ] = "auto",
     languages: Languages = None,
@@ -72,12 +72,12 @@ def ingest(
     """Store sentence pairs or trees. Creates the store if it does not exist.
 
     Pairs without word alignments are aligned by `hierogram learn` or the daemon. Text is split at spaces and tabs, or
-    tokenized by --tokenize. Invalid lines are rejected and recorded in the table rejected_lines; an input with too many
-    of them is rejected as a whole. Exit with 1 if the input is empty, its files have different numbers of lines, or a
-    line is not UTF-8; with --strict, also if any line was rejected. Ingesting the same input again stores nothing new.
+    tokenized by --tokenize. Invalid lines are rejected and recorded in the table rejected_lines. If too many lines are
+    invalid, the whole input is rejected. Exit with 1 if the input is empty, its files have different numbers of lines,
+    or a line is not UTF-8; with --strict, also if any line was rejected. Ingesting the same input again adds nothing.
 
-    Entries of a --dictionary become pairs of the corpus `dictionary`, or of --corpus; entries with one word on each
-    side get a fixed link. The first trees of a store determine how its trees are transformed and which words are known.
+    With --dictionary, entries become pairs of the corpus `dictionary`, or of --corpus. Entries with one word on each
+    side get a fixed link. The first trees of a store determine its tree transformations and its known words.
     """
     files = files_or_input(files, "pairs")
     if dictionary:
@@ -98,9 +98,9 @@ def ingest(
     from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
     from hierogram.storage.records.settings import Settings
 
-    def report(now: IngestReport) -> None:
-        rejected = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
-        bar.update(now.bytes_read, now.bytes_total, now.lines, rejected)
+    def show_progress(current: IngestReport) -> None:
+        rejected = f"{current.totals.rejected:,} rejected" if current.totals.rejected else ""
+        bar.update(current.bytes_read, current.bytes_total, current.lines, rejected)
 
     with ExitStack() as stack:
         stack.enter_context(interruptible("stored pairs are kept: run the command again to continue"))
@@ -127,64 +127,59 @@ def ingest(
         if format == MEMORY:
             synchronized = opened.synchronize(files[0], corpus, languages=given_languages)
             print_note(f"{synchronized.kept:,} unchanged, {synchronized.withdrawn:,} withdrawn")
-            done = synchronized.added
-            if not done.lines:
+            ingested = synchronized.added
+            if not ingested.lines:
                 return
         else:
-            done = opened.add(
+            ingested = opened.add(
                 source, corpus=corpus if was_given(context, "corpus") else None, languages=given_languages,
-                tokenize=tokenize_languages, entries=entries if dictionary else None, progress=report,
+                tokenize=tokenize_languages, entries=entries if dictionary else None, progress=show_progress,
                 transformations=transformations if given_options(context, Transformations) else None,
             )  # fmt: skip
-    _print_report(done, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")
+    _print_report(ingested, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")
 
 
-def _print_report(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
+def _print_report(report: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
+    from hierogram.daemon.text.rejections import INVALID_UTF8, LENGTH_MISMATCH
+
     if as_json:
         print_json(
             {
-                "batch": done.batch,
-                "corpus": done.corpus,
-                "origin": done.origin,
-                "format": done.format,
-                "lines": done.lines,
-                **asdict(done.totals),
-                "reasons": dict(done.reasons.most_common()),
-                "notes": [asdict(note) for note in done.notes],
-                "seconds": round(done.seconds, 3),
+                "batch": report.batch,
+                "corpus": report.corpus,
+                "origin": report.origin,
+                "format": report.format,
+                "lines": report.lines,
+                **asdict(report.totals),
+                "reasons": dict(report.reasons.most_common()),
+                "notes": [asdict(note) for note in report.notes],
+                "seconds": round(report.seconds, 3),
             }
         )
     else:
-        for run in done.first_rejected:
+        for run in report.first_rejected:
             lines = f"{run.line}" if run.lines == 1 else f"{run.line}-{run.last_line}"
-            print_note(f"{done.origin}:{lines}: {run.reason}: {run.message}")
-        unlisted = done.totals.rejected - sum(run.lines for run in done.first_rejected)
+            print_note(f"{report.origin}:{lines}: {run.reason}: {run.message}")
+        unlisted = report.totals.rejected - sum(run.lines for run in report.first_rejected)
         if unlisted:
             print_note(f"… and {plural(unlisted, 'more rejected line')}: see the table rejected_lines")
-        rate = done.lines / max(done.seconds, 1e-9)
+        rate = report.lines / max(report.seconds, 1e-9)
         print(
-            f"{plural(done.totals.accepted, noun)} stored, {plural(done.totals.duplicates, 'duplicate')} in the corpus "
-            f"{done.corpus}, {plural(done.totals.rejected, 'line')} rejected, in {done.seconds:.1f} s "
+            f"{plural(report.totals.accepted, noun)} stored, {plural(report.totals.duplicates, 'duplicate')} in the "
+            f"corpus {report.corpus}, {plural(report.totals.rejected, 'line')} rejected, in {report.seconds:.1f} s "
             f"({rate:,.0f} lines/s)"
         )
-        for reason, number in done.reasons.most_common():
+        for reason, number in report.reasons.most_common():
             print(f"  rejected {number:,}: {reason}")
-    for note in done.notes:
-        print_note(f"{done.origin}: {note}")
-    damage = _find_damage(done)
+    for note in report.notes:
+        print_note(f"{report.origin}: {note}")
+    damage = None
+    if LENGTH_MISMATCH in report.reasons:
+        damage = "the files have different numbers of lines, so earlier pairs may also be wrong: compare the files"
+    elif invalid_lines := report.reasons[INVALID_UTF8]:
+        lines = f"{plural(invalid_lines, 'line')} of {report.lines:,}"
+        damage = f"invalid UTF-8 in {lines}: convert the file, for example with iconv -f latin1 -t utf8"
     if damage is not None:
-        print_note(f"hierogram: {done.origin}: {damage}")
-    if damage is not None or not done.lines or (strict and done.totals.rejected):
+        print_note(f"hierogram: {report.origin}: {damage}")
+    if damage is not None or not report.lines or (strict and report.totals.rejected):
         raise typer.Exit(PROBLEMS_FOUND)
-
-
-def _find_damage(done: "IngestReport") -> str | None:
-    """Describe a problem that affects the whole input, or return None. Some lines may have been stored."""
-    from hierogram.daemon.text.rejections import INVALID_UTF8, LENGTH_MISMATCH
-
-    if LENGTH_MISMATCH in done.reasons:
-        return "the files have different numbers of lines, so earlier pairs may also be wrong: compare the files"
-    if invalid_lines := done.reasons[INVALID_UTF8]:
-        lines = f"{plural(invalid_lines, 'line')} of {done.lines:,}"
-        return f"{lines} not UTF-8: convert the file, for example with iconv -f latin1 -t utf8"
-    return None

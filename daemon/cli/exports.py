@@ -66,14 +66,13 @@ _EXTRA_FORMATS = {
     PACKED: "memory-mapped by `translate`, which then starts at once",
     DATASETTE: "Datasette configuration of an SQLite store, with canned queries",
 }
-"""Help texts of formats that are not lists of rules."""
 _PACKED_OPTIONS = {"format", "max_scope", "posterior_mean", "current_sample"}
 _FORMAT = OptionField.of(ExportOptions)["format"].option
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ExportCommandOptions(ExportOptions):
-    """Options of `export`: the options of a scheduled job, with two additional formats."""
+    """Options of `export`: `ExportOptions` with two additional formats."""
 
     format: Annotated[
         str | None, replace(_FORMAT, values={**dict.fromkeys(_FORMAT.values or (), ""), **_EXTRA_FORMATS})
@@ -100,8 +99,8 @@ def export(
 ) -> None:
     """Write the grammar and a manifest to files.
 
-    The suffix of the file selects format and compression: grammar.moses.gz, rules.parquet. `translate` starts at once
-    with a packed grammar, because it maps the file into memory.
+    The suffix of the file selects format and compression: grammar.moses.gz, rules.parquet. With a packed grammar,
+    `translate` starts at once, because it maps the file into memory.
     """
     chosen = given_options(context, _ExportCommandOptions)
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
@@ -169,11 +168,10 @@ def _filter_counts(manifest: "Manifest") -> list[str]:
 def _warn_if_empty(manifest: "Manifest") -> None:
     if not manifest.rules:
         last = next((f" by {count.filter}" for count in manifest.filters if not count.after), "")
-        print_note(f"hierogram: no rules left after filtering{last}")
+        print_note(f"hierogram: no rules left after filtering{last}: relax the filters")
 
 
 def _pack(context: typer.Context, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
-    """Write a packed grammar from a store or an export. Raises `UsageError` if options conflict with the format."""
     if destination.to is not None or destination.output is None or destination.is_standard_output:
         raise UsageError(f"--format {PACKED} writes a single file: use -o grammar.{PACKED}")
     if options.max_scope is None:
@@ -200,7 +198,7 @@ def _configure_datasette(url: str, destination: Destination) -> None:
     write_lines(output, [json.dumps(configuration, indent=2, ensure_ascii=False)])
     settings = " ".join(f"--setting {name} {value}" for name, value in configuration["settings"].items())
     print(f"datasette serve {file} --metadata {output} {settings}")
-    print_note(f"{output}: written. Datasette 1.0: datasette serve {file} --config {output} --metadata {output}")
+    print_note(f"{output}: written. For Datasette 1.0: datasette serve {file} --config {output} --metadata {output}")
 
 
 def _schedule(
@@ -225,7 +223,7 @@ def _schedule(
     if as_json:
         print_json(asdict(added))
         return
-    print(f"{job.name}: {'replaced' if replaced else 'added'}; next runs of `hierogram serve`:")
+    print(f"{job.name}: {'replaced' if replaced else 'added'}; `hierogram serve` will run it at:")
     for time in added.next_runs:
         print(f"  {show_time(time)}")
 
@@ -236,12 +234,12 @@ def _flag(option: str) -> str:
 
 @with_options
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="A", help="Export file or folder of a version.", exists=True)],
+    before: Annotated[Path, typer.Argument(metavar="A", help="Export file, or folder of a version.", exists=True)],
     after: Annotated[Path, typer.Argument(metavar="B", help="Another export of the same format.", exists=True)],
     limit: Annotated[int, LIMIT] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two exports. Shows rules added, removed and most changed, and exits with 1 if the exports differ."""
+    """Compare two exports. Lists the most changed, added and removed rules. Exit with 1 if they differ."""
     from hierogram.daemon.exports.difference import diff as compare
 
     with interruptible("nothing was compared"):
@@ -285,7 +283,7 @@ def schedule(
     remove: Annotated[bool, Option("Remove the job; its versions remain.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List, run or remove scheduled exports. Lists next runs, last result and last error.
+    """List, run or remove scheduled exports. The list shows next runs, last result and last error.
 
     Add a job with `hierogram export --cron` or `--every`. --run does not change the time of the next run.
     """

@@ -1,4 +1,4 @@
-"""Command-line flags derived from declared options: dataclasses of options, and single annotated parameters."""
+"""Command-line flags, derived from dataclasses of options and annotated parameters."""
 
 import inspect
 import os
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 
 class Exclude(NamedTuple):
-    """Dataclass fields without flags in a command: `Annotated[TranslateOptions, Exclude(("markup",))]`."""
+    """Annotation that omits flags of a dataclass: `Annotated[TranslateOptions, Exclude(("markup",))]`."""
 
     names: tuple[str, ...]
 
 
 def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, OptionField]]:
-    """Return a command's options by name: the parameter that takes the option's dataclass, or None, and the option."""
+    """Return the options of a command by name, with the parameter that groups them (None if ungrouped)."""
     hints, kinds = get_type_hints(command, include_extras=True), get_type_hints(command)
     fields: dict[str, tuple[str | None, OptionField]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -47,7 +47,7 @@ def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, 
 
 
 def with_options(command: Callable[..., T]) -> Callable[..., T]:
-    """Return the command with a flag for each declared option, and with `--store` if it takes the context.
+    """Add a flag for each declared option of a command, and `--store` if a parameter is named `context`.
 
     An option is a parameter `Annotated[type, Option(…)]`, or a field of a parameter whose type is a dataclass of
     options. The command receives the validated dataclass. Raises `UsageError`, naming the flag, if a value is invalid.
@@ -84,14 +84,13 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
             arguments[group] = make_options(kind, values[group], lambda name: flags.get(name, name))
         return command(**arguments)
 
-    # Replace the signature, from which Typer reads the options.
+    # Typer reads the options from the signature.
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
 _OUTPUT_OPTIONS = ("output", "draws")
-"""Options whose values are files to write."""
 
 
 def _check_output(values: Mapping[str, Any]) -> None:
@@ -103,7 +102,7 @@ def _check_output(values: Mapping[str, Any]) -> None:
         # Use `os.path.isfile`, because `Path.is_file` raises an error if the text is too long for a file name.
         if isinstance(candidate, str | Path) and os.path.isfile(candidate)
     ]
-    # `weights` may be the same file as the output.
+    # `tune` may replace the file of its starting weights.
     read = [path for name, path in files if name not in (*_OUTPUT_OPTIONS, "weights")]
     for output in (path for name, path in files if name in _OUTPUT_OPTIONS):
         if is_database(output):
@@ -118,7 +117,7 @@ def given_options(context: typer.Context, options: type) -> set[str]:
 
 
 def option_flag(field: OptionField) -> str:
-    """Return the option's flag, or its metavar if it is positional."""
+    """Return the flag of an option, or the metavar of a positional option."""
     if field.option.positional:
         return field.option.metavar or field.name.upper()
     return next(iter(field.option.flags), "--" + field.name.replace("_", "-"))

@@ -1,4 +1,4 @@
-"""Command that learns a grammar: learn. Also prints progress and results of learning."""
+"""Command that learns a grammar: learn."""
 
 import signal
 import sys
@@ -33,14 +33,13 @@ def learn(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn the grammar. Burns in new pairs by the schedule, then samples all pairs.
+    """Learn the grammar. Burns in new pairs, then samples all pairs.
 
-    Pairs without an alignment are aligned first, using the pairs that have one. An interrupted run is continued if it
-    had the same --sweeps, or if --sweeps is not given. SIGTERM and Ctrl-C stop the run after the current sweep and its
-    commit.
+    Pairs without an alignment are aligned first. An interrupted run is continued if it had the same --sweeps, or if
+    --sweeps is not given. SIGTERM and Ctrl-C stop the run after the current sweep and its commit.
 
-    With --workers, processes on this machine or on a cluster do the sampling (requires the extra `cluster`). The result
-    does not depend on the number of workers or on lost workers.
+    With --workers, processes on this machine or on a cluster sample the pairs (requires the extra `cluster`). The
+    result does not depend on the number of workers or on lost workers.
     """
     workers, blocks = worker_options.parsed()
     from hierogram.daemon.learning.learner import LearnOptions
@@ -70,7 +69,7 @@ def learn(
             print_note(f"continuing an interrupted run: {run.sweeps_done:,} of {total_sweeps} done")
         with StopSignals() as stop:
             with progress("learn", kind.plural) as bar:
-                learned = learning.sample(learning_progress(bar), stop.received)
+                learned = learning.sample(learning_progress(bar), lambda: stop.number > 0)
             if learned.finished:
                 stop.ignore()
                 if as_json:
@@ -81,12 +80,12 @@ def learn(
                 learning.finish()
     if not learned.finished:
         print_note("hierogram: interrupted: completed sweeps are kept: run the command again to continue")
-        # Exit codes of shells: 130 for SIGINT, 143 for SIGTERM.
+        # Shells use the same exit codes: 130 after SIGINT, 143 after SIGTERM.
         raise typer.Exit(128 + stop.number)
 
 
 def align_pending(learning: "Learning") -> "AlignReport":
-    """Align pairs that have no alignment, with a progress bar."""
+    """Align the pairs without an alignment, with a progress bar."""
     with progress("align", "pairs") as bar:
         return learning.align(bar.update)
 
@@ -101,9 +100,10 @@ def print_aligned(report: "AlignReport") -> None:
 def learning_progress(bar: Progress) -> "Callable[[LearnProgress], None]":
     """Return a progress callback for the steps of learning."""
 
-    def report(now: "LearnProgress") -> None:
-        likelihood = "" if now.log_likelihood is None else f", log-likelihood {now.log_likelihood:,.0f}"
-        bar.update(now.done, now.total, now.done, f"sweep {now.sweep}, stage {now.stage}{likelihood}", "pair sweeps")
+    def report(step: "LearnProgress") -> None:
+        likelihood = "" if step.log_likelihood is None else f", log-likelihood {step.log_likelihood:,.0f}"
+        note = f"sweep {step.sweep}, stage {step.stage}{likelihood}"
+        bar.update(step.done, step.total, step.done, note, "pair sweeps")
 
     return report
 
@@ -123,15 +123,14 @@ def print_learned(report: "LearnReport", kind: "Notation") -> None:
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DUPLICATE_SECONDS = 0.2
-"""Seconds after the first signal in which others are ignored: timeout(1) signals both a process and its group."""
+"""Seconds after the first signal in which further signals are ignored, because timeout(1) sends two."""
 
 
 class StopSignals:
-    """Context manager that records SIGINT or SIGTERM and prints a note. A second signal ends the process."""
+    """Context manager that records SIGINT or SIGTERM as `number`. A second signal ends the process."""
 
     def __init__(self) -> None:
         self.number = 0
-        """Number of the received signal, or 0."""
         self._received_at = 0.0
 
     def __enter__(self) -> Self:
@@ -142,12 +141,8 @@ class StopSignals:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
-    def received(self) -> bool:
-        """Check if a signal was received."""
-        return bool(self.number)
-
     def ignore(self) -> None:
-        """Ignore signals until the process ends: a process killed by a signal would report failure."""
+        """Ignore signals until the process ends, because a process killed by a signal reports failure."""
         self._handlers.clear()
         for number in _STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)

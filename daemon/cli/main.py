@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from hierogram.daemon.cli import aligning, corpora, exports, learning, rules, serving, sql, stores, upkeep
 from hierogram.daemon.cli.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
-from hierogram.daemon.extensions import LEARN, LOOK, SERVE, STORE, TRANSLATE, Command, extensions
+from hierogram.daemon.extensions import INSPECT, LEARN, SERVE, STORE, TRANSLATE, Command, extensions
 from hierogram.daemon.memory import relax_gc
 from hierogram.daemon.progress import show_progress
 from hierogram.samplers.exceptions import SamplerError
@@ -25,7 +25,7 @@ class CommandGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write one help section for each group of commands."""
         widest = max(map(len, self.commands))
-        for panel in (STORE, LEARN, LOOK, TRANSLATE, SERVE):
+        for panel in (STORE, LEARN, INSPECT, TRANSLATE, SERVE):
             rows = [
                 (name.ljust(widest), command.get_short_help_str(formatter.width - 6 - widest))
                 for name, command in self.commands.items()
@@ -82,8 +82,8 @@ _COMMANDS = (
     Command(LEARN, learning.learn, "hierogram learn --sweeps 50"),
     Command(LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align"),
     Command(LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1"),
-    Command(LOOK, rules.rules, "hierogram rules --containing maison blanche --limit 5"),
-    Command(LOOK, sql.sql, 'hierogram sql "SELECT source, target FROM rule_table LIMIT 5"'),
+    Command(INSPECT, rules.rules, "hierogram rules --containing maison blanche --limit 5"),
+    Command(INSPECT, sql.sql, 'hierogram sql "SELECT source, target FROM rule_table LIMIT 5"'),
     Command(TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2"),
     Command(TRANSLATE, exports.schedule, "hierogram schedule nightly --run"),
     Command(TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),

@@ -38,19 +38,19 @@ def rules(
     current_sample: CurrentSample = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show rules, most used first. The columns are expected uses, standard errors and probabilities both ways.
+    """Show rules, most used first, with expected uses, standard errors, p(e|f) and p(f|e).
 
     Write a side as words and nonterminals numbered in source order, as in `la [X,1] de`. If no rule matches exactly,
     rules that differ only in accents or capital letters are shown. In a store that tokenizes text, `l'eau` finds
     `l' eau`. In a store of trees, WORDS is the root label of the fragments, and the probability is
     p(fragment | label).
 
-    --pairs first updates the table rule_pairs for the pairs sampled since its last update. Without WORDS, it only
-    updates the table.
+    --pairs first adds the pairs sampled since the last update to the table rule_pairs. Without WORDS,
+    only the table is updated.
     """
     if pairs:
         if containing or tree or current_sample or given_options(context, RuleQuery) - {"limit"}:
-            raise UsageError("--pairs requires a rule such as `source ||| target`, and no other option except --limit")
+            raise UsageError("--pairs can be combined only with a rule such as `source ||| target` and --limit")
         _show_occurrences(context, words or [], query.limit, as_json)
         return
 
@@ -61,7 +61,7 @@ def rules(
     words = words if containing else []
     with open_chosen_store(context) as opened:
         notation = opened.notation()
-        matching, ignored_case = opened.find_rules(
+        matching, respelled = opened.find_rules(
             source, query.target, containing=words, limit=query.limit, current_sample=current_sample
         )
         view = WordView(opened.settings().word_parts)
@@ -76,14 +76,14 @@ def rules(
         fragments = FRAGMENTS in notation.capabilities
     if tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are not tree fragments"))
-    if matching and ignored_case:
+    if matching and respelled:
         print_note("no exact match: these rules differ in accents or capital letters")
     if as_json:
         print_json([asdict(rule) for rule in matching])
         return
     if not matching:
         if is_target:
-            print_note(f"no such source side, but a target side: try --target {shlex.quote(source or '')}")
+            print_note(f"these words are the target side of rules: try --target {shlex.quote(source or '')}")
         else:
             print_note("no matching rules" + (": try --containing" if source is not None else ""))
         if similar:
@@ -112,7 +112,7 @@ def rules(
 
 
 def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int, as_json: bool) -> None:
-    """Show the pairs or trees whose current derivation uses a rule. Without a rule, only update the index."""
+    """Show the pairs whose current derivation uses a rule. Without a rule, only index new derivations."""
     from hierogram.daemon.text.segments import WordView
     from hierogram.samplers.exceptions import RuleNotationError
     from hierogram.samplers.grammar.rules import Rule
@@ -128,9 +128,8 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
         kind, indexed = opened.notation(), 0
         unindexed = opened.store.count_unindexed()
         if unindexed and opened.store.read_only:
-            print_note(
-                f"{opened.url}: the store is read-only, so {plural(unindexed, f'unindexed {kind.singular}')} omitted"
-            )
+            omitted = plural(unindexed, f"unindexed {kind.singular}")
+            print_note(f"{opened.url}: the store is read-only: omitting {omitted}")
         elif unindexed:
             with progress("index", kind.plural) as bar:
                 indexed = opened.index(bar.update)

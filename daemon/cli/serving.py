@@ -1,4 +1,4 @@
-"""Commands that serve: serve, browse."""
+"""Commands that run servers: serve, browse."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ def serve(
     host: Annotated[str | None, HOST] = None,
     port: Annotated[int | None, PORT] = None,
 ) -> None:
-    """Run the daemon. It ingests files as they arrive, and samples new pairs first and settled pairs when idle.
+    """Run the daemon. Ingests files as they arrive, samples new pairs first and settled pairs when idle.
 
     Every key of the configuration can be set in the environment, such as HIEROGRAM_SPOOL__FOLDER for folder in [spool].
     SIGTERM and Ctrl-C stop the daemon after it has committed its current work; a second signal stops it at once. SIGHUP
@@ -40,7 +40,7 @@ def serve(
     }
     configuration = load_configuration(config, **overrides)
     with open_or_create(configuration.store) as opened:
-        # Check the lease first, because the imports take longer.
+        # Check the lease before the slow imports, so that a second daemon fails at once.
         opened.store.check_lease()
         from hierogram.daemon.serving.service import serve as run
         from hierogram.daemon.web.server import HttpLoop
@@ -64,7 +64,7 @@ def browse(
     host: Annotated[str | None, HOST] = None,
     port: Annotated[int | None, PORT] = None,
 ) -> None:
-    """Show a store in the browser, read-only. Search rules, view pairs and derivations, and run SQL queries.
+    """Show a store in the browser, read-only. Search rules, view pairs and derivations, run SQL queries.
 
     A daemon (`hierogram serve`) serves the same pages; this command does not need one. Addresses other than loopback
     require a token, in the environment variable HIEROGRAM_HTTP__TOKEN. Press Ctrl-C to stop.

@@ -66,7 +66,7 @@ def sql(
                     rows = write_result(result, Path(output))
                     print_note(f"{output}: {plural(rows, 'row')}")
                 elif as_json:
-                    print_json(list(_objects(result)))
+                    print_json(list(_dictionaries(result)))
                 else:
                     if number:
                         print()
@@ -82,7 +82,7 @@ def split_statements(text: str) -> list[str]:
     statements, current = [], ""
     for part in text.split(";"):
         current += part
-        # A semicolon within a literal or comment does not end a statement.
+        # Semicolons in literals and comments do not end a statement.
         if sqlite3.complete_statement(current + ";"):
             statements.append(current)
             current = ""
@@ -104,7 +104,7 @@ def write_result(result: "SpooledResult", path: Path) -> int:
                 writer.writerow(result.columns)
                 writer.writerows(map(json.loads, result.lines()))
             else:
-                objects = (json.dumps(row, ensure_ascii=False) for row in _objects(result))
+                objects = (json.dumps(row, ensure_ascii=False) for row in _dictionaries(result))
                 text.write("[")
                 text.writelines(f"{',' if number else ''}\n{row}" for number, row in enumerate(objects))
                 text.write("\n]\n")
@@ -112,7 +112,7 @@ def write_result(result: "SpooledResult", path: Path) -> int:
     return sum(1 for _ in result.lines())
 
 
-def _objects(result: "SpooledResult") -> Iterator[dict[str, object]]:
+def _dictionaries(result: "SpooledResult") -> Iterator[dict[str, object]]:
     return (dict(zip(result.columns, json.loads(line), strict=True)) for line in result.lines())
 
 
@@ -125,9 +125,9 @@ def _write_parquet(result: "SpooledResult", file: BinaryIO) -> None:
         with lines.open("w", encoding="utf-8") as rows:
             # Write a first row with every column, so that an empty result also has columns. It is skipped below.
             rows.write(json.dumps(dict.fromkeys(result.columns)) + "\n")
-            for row in _objects(result):
+            for row in _dictionaries(result):
                 rows.write(json.dumps(row, ensure_ascii=False) + "\n")
-        # DuckDB derives the column types from all rows.
+        # Derive the column types from all rows, because values of other types may come late.
         content = f"read_json('{lines}', format = 'newline_delimited', sample_size = -1)"
         connection.sql(f"SELECT {columns} FROM {content} OFFSET 1").write_parquet(str(parquet), compression="zstd")
         with parquet.open("rb") as source:
@@ -149,5 +149,5 @@ def _format_cell(cell: object) -> str:
         return ""
     if isinstance(cell, float):
         return f"{cell:.6g}"
-    # A tab or line break would look like the next cell or row.
+    # Escape tabs and line breaks, because they would look like the next cell or row.
     return str(cell).replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")

@@ -29,7 +29,7 @@ def init(
     settings: Settings,
     upgrade: Annotated[bool, Option("Upgrade an older store to the schema of this version.")] = False,
 ) -> None:
-    """Create a store. Its settings cannot be changed later. With --upgrade, upgrade an older store instead.
+    """Create a store. Settings cannot be changed later. With --upgrade, upgrade an older store instead.
 
     The default schedule of a Dirichlet process is `annealed`, from T = 10 over 280 sweeps.
     """
@@ -70,15 +70,15 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         current = opened.status()
         settings, kind = opened.settings(), opened.notation()
         writer = opened.writer()
-    # Report memory only for a writer on this machine.
+    # Report no memory for a writer on another machine, because its process id means nothing here.
     memory = resident_bytes(writer.pid) if writer and writer.host == socket.gethostname() else None
     if as_json:
-        held = writer and {
+        writer_json = writer and {
             **{name: str(getattr(writer, name)) for name in ("command", "host", "pid", "acquired_at")},
             "memory_bytes": memory,
         }
         lag = {"pairs": sum(current.behind.values()), "states": current.behind}
-        print_json({**asdict(current), "lag": lag, "settings": asdict(settings), "writer": held})
+        print_json({**asdict(current), "lag": lag, "settings": asdict(settings), "writer": writer_json})
         return
     states = ", ".join(f"{number:,} {state}" for state, number in current.pairs.items())
     damaged = current.damaged_pairs
@@ -123,15 +123,18 @@ def events(
     keep: Annotated[
         int | None,
         Option(
-            "Set the number of events that the store keeps.", min=1, max=10_000_000, shown="unchanged, at first 100,000"
+            "Set the number of events that the store keeps.",
+            min=1,
+            max=10_000_000,
+            shown="unchanged, initially 100,000",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List events of rules, inputs and exports.
 
-    Events are numbered; pass the last number to --after to continue from there. --json prints one object per line. Old
-    events are deleted; if events after the given number were deleted, their count is printed on standard error.
+    Events are numbered: pass the last number to --after to continue from there. --json prints one object per line. Old
+    events are deleted. If events after the given number were deleted, their count is printed on standard error.
     """
     with open_chosen_store(context) as opened, suppress(KeyboardInterrupt):
         if keep is not None:

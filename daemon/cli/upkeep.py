@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1_000_000
 _MAX_LISTED = 20
-"""Maximum number of pairs and of problems that are listed."""
 
 
 @with_options
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
-    """Recount all rules and check all tables. Exit with 1 if there are problems."""
+    """Recount all rules and check all tables. Exit with 1 if problems are found."""
     with open_chosen_store(context) as opened:
         kind = opened.notation()
         with progress("verify", kind.plural) as bar:
@@ -68,7 +67,7 @@ def repair(
     """Repair a store by recounting its derivations. Exit with 1 if some problems cannot be repaired.
 
     The texts, alignments and links of pairs are assumed to be correct. A pair with an unreadable derivation is learned
-    from scratch. The repair is one transaction: if it is interrupted, nothing changes. Other writers wait for it.
+    from scratch. The repair is one transaction: if it is interrupted, nothing changes. Other writers wait for its end.
     """
     with open_chosen_store(context) as opened:
         kind = opened.notation()
@@ -128,7 +127,7 @@ def backup(
     force: Annotated[bool, Option("Replace an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy an SQLite store to a file, which is itself a store. The copy is consistent, even while a daemon writes.
+    """Copy an SQLite store to a file, which is itself a store. A daemon may write at the same time.
 
     For a store on Postgres, print the pg_dump and pg_restore commands to use instead.
     """

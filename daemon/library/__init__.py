@@ -1,1 +1,1 @@
-"""The Python library. `import hierogram` gives its names; commands and HTTP routes call it."""
+"""Python library of `import hierogram`, which commands and HTTP routes also use."""

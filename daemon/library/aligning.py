@@ -1,9 +1,8 @@
-"""Word alignment of texts, without a store or with the counts of one."""
+"""Word alignment of texts, optionally with the counts of a store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.alignment.aligning import AlignedCorpus
     from hierogram.daemon.learning.alignment.requests import AlignOptions
     from hierogram.daemon.library.keywords import AlignKeywords
-    from hierogram.samplers.alignment.bitext import Side
-    from hierogram.samplers.alignment.prior_counts import LearnedCounts
-    from hierogram.storage.store import Store
 
 
 def align(
@@ -33,15 +29,17 @@ def align(
     progress: Steps | None = None,
     **overrides: Unpack[AlignKeywords],
 ) -> AlignedCorpus:
-    """Align sentences with their translations, line by line. The result iterates over the links of each pair.
+    """Align sentences with their translations. Iterate over the result for the links of each pair.
 
     `source` and `target` are sentences, or files with one sentence per line. With `priors`, the aligner starts from the
-    counts of a store and tokenizes text as the store does. `tokenize` names two languages whose tokenizers to use;
-    `tokenized` text is not changed. Options are the fields of `AlignOptions`. Links count tokens from 0. The same input
-    and seed give the same links for any number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
+    counts of a store, and text is tokenized like the text of the store. `tokenize`, such as `("fr", "en")`, selects the
+    tokenizers of two languages. With `tokenized`, text is split at spaces only. Options are the fields of
+    `AlignOptions`. Links count tokens from 0. The same input and seed give the same links for any number of threads.
+    Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
     from hierogram.daemon.learning.alignment.aligning import align
     from hierogram.daemon.learning.alignment.requests import AlignOptions
+    from hierogram.daemon.learning.stored_links import load_counts, words_and_stems
 
     texts = resolve_text_pipeline(priors, tokenize, tokenized)
     sides = [
@@ -49,7 +47,8 @@ def align(
     ]
     # With word parts, keep the lines in lists, because `to_words` reads them again.
     source_lines, target_lines = [list(side) for side in sides] if texts.word_parts else sides
-    read_prior = None if priors is None else partial(_load_counts, priors.store)
+    store = None if priors is None else priors.store
+    read_prior = None if store is None else lambda *sides: load_counts(store, words_and_stems(*sides))
     aligned = align(source_lines, target_lines, resolve_options(AlignOptions, options, overrides), progress, read_prior)
     return aligned.to_words(source_lines, target_lines) if texts.word_parts else aligned
 
@@ -57,7 +56,7 @@ def align(
 def resolve_text_pipeline(
     store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool
 ) -> TextPipeline:
-    """Return the tokenization of a store, overridden by the options. Raises `UsageError`."""
+    """Return the text pipeline of a store, with these tokenization options. Raises `UsageError`."""
     if tokenized and tokenize is not None:
         raise UsageError("--tokenize and --tokenized are mutually exclusive")
     pipeline = make_pipeline({} if store is None else store.settings(), tokenize=tokenize)
@@ -65,15 +64,9 @@ def resolve_text_pipeline(
 
 
 def open_sentences(lines: PathLike | Iterable[str]) -> Iterable[str]:
-    """Read the sentences of a file, or return the given ones. Raises `InputError`."""
+    """Return the sentences of a file, or `lines` if it is not a path. Raises `InputError`."""
     if not isinstance(lines, str | Path):
         return lines
     from hierogram.daemon.text.lines import read_sentences
 
     return read_sentences(str(lines))
-
-
-def _load_counts(store: Store, source: Side, target: Side) -> LearnedCounts:
-    from hierogram.daemon.learning.stored_links import load_counts, words_and_stems
-
-    return load_counts(store, words_and_stems(source, target))

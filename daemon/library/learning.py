@@ -1,4 +1,4 @@
-"""Learning as an iterator over sweeps."""
+"""Learning run as an iterator over sweeps."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,21 +15,20 @@ from hierogram.storage.store import Store
 
 
 class _StoppedError(Exception):
-    """The caller has stopped the run during alignment."""
+    """The run was stopped during alignment."""
 
 
 class Learning:
     """Learning run. Iterate over it to perform one sweep at a time, or call `run` to perform all sweeps.
 
-    The run first aligns pairs without links. It resumes an interrupted run with the same number of `sweeps` (None: any
-    number) and gives the result of an uninterrupted run. After a `break` or Ctrl-C, the run ends
-    after the current sweep, which is committed. A notebook may keep the loop alive after an exception; the run then
-    ends when the store learns again or closes. Between two sweeps nothing is sampled, and the store contains the last
-    commit. `report` is set at the end of the run, `aligned` from the first sweep on. The iterator raises the errors of
-    the run.
+    The run first aligns pairs without links. It resumes an interrupted run with the same number of `sweeps`, or any
+    interrupted run if `sweeps` is None; the result is the result of an uninterrupted run. A `break` or Ctrl-C ends the
+    run after the current sweep, which is committed. A notebook may keep the loop alive after an exception; the run then
+    ends when the store learns again or closes. Between two iterations, nothing is sampled or written.
 
-    Iteration and `run` call `align`, `sample` and `finish` in a thread. A program with its own signal handlers calls
-    these three itself.
+    `report` is set at the end of the run, and `aligned` before the first sweep. Iteration raises the errors of the run.
+    Iteration and `run` call `align`, `sample` and `finish` in a thread. Programs with their own signal handlers call
+    these three methods directly.
     """
 
     def __init__(self, store: Store, sweeps: int | None, options: LearnOptions) -> None:
@@ -41,28 +40,25 @@ class Learning:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._started_run: int | None = None
-        """Id of the run that this object started, or None if it resumed one."""
+        """Id of the run that this object started, or None if it resumes a run."""
         self.aligned: AlignReport | None = None
         self.report: LearnReport | None = None
 
     def __iter__(self) -> Iterator[LearnProgress]:
-        return self._iterate(wait=True)
+        return self._iterate(stepwise=True)
 
     def run(self, progress: Callable[[LearnProgress], None] | None = None) -> LearnReport:
-        """Perform all sweeps, and return the report. `progress` is called after each sweep."""
-        for sweep in self._iterate(wait=False):
+        """Perform all sweeps and return the report. Calls `progress` after each sweep."""
+        for sweep in self._iterate(stepwise=False):
             if progress is not None:
                 progress(sweep)
         assert self.report is not None
         return self.report
 
     def align(self, progress: Steps | None = None) -> AlignReport:
-        """Align pairs without links, and pairs with corrected links.
-
-        `progress` is called with the numbers of aligned pairs and of all pairs. The run is recorded before the first
-        pair is aligned.
-        """
+        """Align pairs without links, and pairs with corrected links. Calls `progress(done, total)`."""
         threads = self._options.threads
+        # Record the run first, so that an interrupted alignment is also resumed.
         if find_interrupted_run(self._store, self._sweeps) is None:
             self._started_run = resume_or_start_run(self._store, self._sweeps).id
         self.aligned = align_pending(self._store, threads, report=progress)
@@ -79,12 +75,12 @@ class Learning:
     ) -> LearnReport:
         """Perform all sweeps, or stop when `stop` returns True.
 
-        If the report is `finished`, store it and then call `finish`. Until then, a repeated call returns the same
+        If the report is `finished`, save the report and then call `finish`. Until then, another call returns the same
         report.
         """
         options = replace(self._options, report=progress, stop=stop)
         if options.chain is not None:
-            # Default to one thread in this process, since each worker has several.
+            # Use one thread here by default, because each worker has its own threads.
             options = replace(options, threads=options.threads or 1)
         self.report = learn_all(self._store, sweeps=self._sweeps, options=options, leave_unfinished=True)
         return self.report
@@ -94,17 +90,17 @@ class Learning:
         self._store.finish_run()
 
     def stop(self) -> None:
-        """Stop the run after the current sweep, commit it, and wait for the end. Do nothing if the run has ended."""
+        """Stop the run after the current sweep, commit the sweep, and wait for the end of the run."""
         self._stopped.set()
         self._requests.release()
         if self._thread is not None:
             self._thread.join()
 
-    def _iterate(self, wait: bool) -> Iterator[LearnProgress]:
+    def _iterate(self, stepwise: bool) -> Iterator[LearnProgress]:
         if self._thread is not None:
             raise RuntimeError("this run has already started: call learn() again for a new one")
         # Learn in another thread, so that Ctrl-C cannot interrupt a sweep.
-        self._thread = threading.Thread(target=self._learn, args=(wait,), name="learn", daemon=True)
+        self._thread = threading.Thread(target=self._learn, args=(stepwise,), name="learn", daemon=True)
         self._thread.start()
         try:
             while True:
@@ -118,21 +114,21 @@ class Learning:
         finally:
             self.stop()
 
-    def _learn(self, wait: bool) -> None:
+    def _learn(self, stepwise: bool) -> None:
         stopped = self._stopped
 
         def check_stopped(_done: int, _total: int) -> None:
             if stopped.is_set():
                 raise _StoppedError
 
-        def report_sweep(now: LearnProgress) -> None:
-            if now.phase == "sweep":
-                self._messages.put(now)
-                if wait and not stopped.is_set():
+        def report_sweep(step: LearnProgress) -> None:
+            if step.phase == "sweep":
+                self._messages.put(step)
+                if stepwise and not stopped.is_set():
                     self._requests.acquire()
 
         try:
-            if wait:
+            if stepwise:
                 self._requests.acquire()
             self.align(check_stopped)
             report = self.sample(report_sweep, stopped.is_set)

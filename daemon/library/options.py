@@ -1,4 +1,4 @@
-"""Validation of the options and arguments of library calls."""
+"""Validation of options and arguments of library calls."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -19,12 +19,12 @@ PathLike = str | Path
 
 
 def resolve_options(kind: type[T], options: T | None, overrides: Mapping[str, object]) -> T:
-    """Return `options`, or the defaults, with some fields replaced. Raises `UsageError`."""
+    """Return `options` (None for the defaults) with some fields replaced. Raises `UsageError`."""
     return make_options(kind, overrides) if options is None else _validated(lambda: replace(options, **overrides))
 
 
 def make_options(kind: type[T], values: Mapping[str, object], display_name: Callable[[str], str] = str) -> T:
-    """Return options with these values. Raises `UsageError`, with the field named as by `display_name`."""
+    """Create options. Raises `UsageError`, which names an invalid field by `display_name`."""
     declared: type = kind
     if unknown := [name for name in values if name not in OptionField.of(declared)]:
         raise UsageError(f"unknown option {unknown[0]}: expected {', '.join(OptionField.of(declared))}")
@@ -44,7 +44,7 @@ def _validated(make: Callable[[], T], display_name: Callable[[str], str] = str) 
 
 
 def check_integer(name: str, number: object, minimum: int) -> int:
-    """Convert an argument of any integral type to `int`. Raises `UsageError`."""
+    """Convert an argument to `int`. Raises `UsageError` for other types and numbers below `minimum`."""
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise UsageError(f"{name}: expected an integer, got {number!r}")
     integer = int(number)
@@ -54,14 +54,14 @@ def check_integer(name: str, number: object, minimum: int) -> int:
 
 
 def check_text(name: str, value: object) -> str:
-    """Check that an argument is a string. Raises `UsageError`."""
+    """Return an argument that must be a string. Raises `UsageError` for other types."""
     if not isinstance(value, str):
         raise UsageError(f"{name}: expected a string, got {value!r}")
     return value
 
 
 def list_ids(ids: int | Iterable[int]) -> list[int]:
-    """Return the ids of one pair or several as a list. Raises `UsageError` if one is not an integer."""
+    """Return one id or several as a list. Raises `UsageError` if an id is not an integer."""
     values = list(ids) if isinstance(ids, Iterable) else [ids]
     try:
         # Reject bytes, which are iterables of integers, and booleans, which are integers.

@@ -13,7 +13,7 @@ from hierogram.storage.store import Store
 
 
 class StoredPair:
-    """Snapshot of a stored pair or tree: number, texts, links and derivation."""
+    """Stored pair or tree as it was when read: number, texts, links and derivation."""
 
     def __init__(self, row: PairRow, settings: Settings) -> None:
         self._row = row
@@ -41,7 +41,7 @@ class StoredPair:
 
     @property
     def links(self) -> list[Link]:
-        """Sorted word links, as positions (source, target) from 0."""
+        """Word links, sorted, as token positions (source, target) from 0."""
         return sorted(parse_links(self._row.alignment))
 
     @property
@@ -65,7 +65,7 @@ class StoredPair:
 
 
 def rows_by_id(store: Store, ids: Sequence[int]) -> Iterator[PairRow]:
-    """Return the pairs or trees with these ids. Raises `InputError` if one does not exist."""
+    """Return the pairs or trees with these ids. Raises `InputError` if a pair does not exist."""
     rows = store.pairs_by_id(ids)
     if missing := set(ids) - {row.id for row in rows}:
         raise InputError(f"{store.url}: pair {min(missing)} not found")

@@ -38,7 +38,7 @@ from hierogram.storage.records.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class PitmanYor:
-    """Prior of rules: one Pitman-Yor process per rule length; lengths are Poisson with mean `rate` [CFGŠ14 §5.2]."""
+    """Prior of rules: a Pitman-Yor process per length, with Poisson lengths of mean `rate` [CFGŠ14 §5.2]."""
 
     discount: float = 0.5
     strength: float = 5.0
@@ -56,10 +56,10 @@ Prior = PitmanYor | DirichletProcess
 
 
 class SampledChain:
-    """A chain over pairs in memory, created by `sample`.
+    """Markov chain over pairs in memory, created by `sample`.
 
-    `trace` has a record of each sweep: numbers of changes, and the natural log-likelihood of all rule tokens. The chain
-    is a context manager that ends its threads. It must not be used from two threads at once.
+    `trace` has a record of each sweep: numbers of changes, and the natural log-likelihood of all rule tokens. As a
+    context manager, the chain ends its threads. It must not be used from two threads at once.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class SampledChain:
 
     @property
     def state(self) -> State:
-        """Copy of the current derivations: the edge and the cut of each node."""
+        """Copy of the current derivations: edge and cut of each node."""
         return self._batch.state.copy()
 
     def step(self) -> SweepRecord:
@@ -101,7 +101,7 @@ class SampledChain:
         return record
 
     def steps(self, sweeps: int | None = None) -> Iterator[SweepRecord]:
-        """Run sweeps lazily and yield a record of each. The default is the burn-in and 24 more sweeps."""
+        """Run one sweep per iteration and yield its record. The default is the burn-in and 24 more sweeps."""
         for _ in range(self.schedule.burn_in + find_kind(self.settings).sweeps if sweeps is None else sweeps):
             yield self.step()
 
@@ -167,9 +167,9 @@ def sample(
     """Return a chain over pairs in memory, before its first sweep: `sample(pairs).run(100).rules()`.
 
     `pairs` have the forms that `GrammarStore.add` accepts; for the grammar "itg" they need no links. `schedule` is an
-    `Annealing`, a `Schedule` or an object with the same methods (None: the schedule of new stores). If it samples short
-    phrases first, every phrase is cut initially; otherwise cuts are random. A store with the same settings and pairs
-    gives the same draws, with any number of threads. Raises `InputError` if a pair cannot be sampled.
+    `Annealing`, a `Schedule` or an object with the same methods, by default the schedule of new stores. All phrases are
+    cut initially if the schedule samples short phrases first; otherwise cuts are random. A store with the same settings
+    and pairs gives the same draws, with any number of threads. Raises `InputError` if a pair cannot be sampled.
     """
     prior = {"model": PITMAN_YOR if isinstance(model, PitmanYor) else DIRICHLET, **asdict(model)}
     settings = Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar})
@@ -177,7 +177,7 @@ def sample(
     if schedule is None:
         schedule = find_kind(settings).schedule(settings)
     else:
-        # The name of the schedule determines the initial state.
+        # The setting `schedule` determines the initial state.
         levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
         settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
     return SampledChain(_read_pairs(pairs, settings), settings, schedule, threads)

@@ -1,4 +1,4 @@
-"""`GrammarStore`, with a method for each command that reads or changes a store."""
+"""`GrammarStore`: an open store, with a method for each command that reads or changes stores."""
 
 from __future__ import annotations
 
@@ -61,22 +61,14 @@ if TYPE_CHECKING:
     from hierogram.storage.browsing.sql_runner import SpooledResult
     from hierogram.storage.records.grammar import RuleRow, SupportingPair
 
-DIRICHLET_DEFAULTS: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
-"""Default settings of a store under a Dirichlet process. Chains that start at a low temperature seldom change their
-first rules.
-"""
-
 _WITHDRAWAL_TIMEOUT, _POLL_INTERVAL = 60.0, 0.1
-"""Seconds to wait for another process to withdraw pairs, and seconds between two checks."""
+"""Seconds to wait until another process has withdrawn pairs, and seconds between checks."""
 _UNLIMITED = (1 << 31) - 2
-"""Maximum row count of FETCH in Postgres, minus one row that is fetched to detect more rows."""
-
-DICTIONARY_CORPUS = "dictionary"
-"""Default corpus of dictionary entries."""
+"""Maximum row count of FETCH in Postgres, minus the row that is fetched to detect further rows."""
 
 
 class SqlResult(NamedTuple):
-    """Result of a query: column names, rows, and whether `limit` cut off more rows."""
+    """Result of a query. `more` is True if `limit` omitted rows."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -84,28 +76,26 @@ class SqlResult(NamedTuple):
 
 
 class FoundRules(NamedTuple):
-    """Search result. `respelled`: the rules differ from the query in accents or capital letters."""
+    """Search result. `respelled` is True if the rules differ from the query in accents or capital letters."""
 
     rules: list[RuleRow]
     respelled: bool = False
 
 
 class Withdrawn(NamedTuple):
-    """Number of withdrawn pairs. If another process writes the grammar, `writer` is its lease; it will remove them."""
+    """Number of withdrawn pairs. `writer` is the lease of another process that will remove them, or None."""
 
     pairs: int
     writer: Lease | None
 
 
 def make_settings(values: Mapping[str, object]) -> Settings:
-    """Return the settings of a new store: the given values, and defaults for other fields.
-
-    The default schedule of a Dirichlet process is `annealed` from T = 10 over 280 sweeps. Raises `UsageError`.
-    """
+    """Return the settings of a new store, with defaults for missing values. Raises `UsageError`."""
     settings = make_options(Settings, values)
     if settings.model == DIRICHLET:
-        defaults = {name: value for name, value in DIRICHLET_DEFAULTS.items() if name not in values}
-        settings = replace(settings, **defaults)
+        # Chains that start at a low temperature seldom change their first rules.
+        defaults: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
+        settings = replace(settings, **{name: value for name, value in defaults.items() if name not in values})
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
         raise UsageError("--type-moves requires an exchangeable model: use --model dirichlet")
@@ -122,8 +112,8 @@ def open(
     """Open the store at a URL or path. With `create`, create it if it does not exist.
 
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path that ends in `.db`. `values` are the
-    options of `hierogram init`. They never change, so an existing store must have the same values. With `upgrade`, a
-    store of an older version gets the schema of this version; `upgraded_from` is its previous schema version.
+    options of `hierogram init`. Settings never change, so an existing store must have the same values. With `upgrade`,
+    a store of an older version gets the schema of this version; `upgraded_from` is its previous schema version.
 
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
     `StoreError` if the store has other settings or was created by a newer version.
@@ -156,10 +146,7 @@ def open_input(
     trees: bool = False,
     nbest: bool = False,
 ) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
-    """Open files for `GrammarStore.add`, to find unreadable files before a store is created.
-
-    Dictionaries, trees and n-best lists must be in one file. Raises `InputError`, `UsageError`.
-    """
+    """Open files for `GrammarStore.add`. Raises `InputError`, `UsageError`."""
     from hierogram.daemon.text.burrito import BURRITO, burrito_pairs
     from hierogram.daemon.text.dictionaries import Dictionary
     from hierogram.daemon.text.reading import Input
@@ -176,20 +163,20 @@ def open_input(
     elif format == BURRITO:
         if len(paths) != 3:
             raise UsageError("--format burrito requires three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
-        yield GivenPairs(burrito_pairs(paths[0], paths[1], paths[2]), paths[0])
+        yield GivenPairs(burrito_pairs(*paths), paths[0])
     else:
         with Dictionary(paths[0], format) if dictionary else Input(paths, format) as opened:
             yield opened
 
 
 class GrammarStore:
-    """Store of sentence pairs or trees, and the grammar learned from them. Created by `open`.
+    """Store of sentence pairs or trees and of the learned grammar. Created by `open`.
 
-    As a context manager, it closes the store. Methods are thread-safe. Only one thread or process at a time may learn,
-    repair or withdraw; others get `StoreHeldError`. Each change is one transaction, so the store remains consistent
-    after an interruption. All methods raise `StoreUnavailableError` if the database fails. Options are keyword
-    arguments, or an instance of the options dataclass that the method names. `created` is True if `open` created the
-    store.
+    As a context manager, it closes the store at the end. Methods are thread-safe. Only one thread or process at a time
+    may learn, repair or withdraw; others get `StoreHeldError`. Each change is one transaction, so the store remains
+    consistent after an interruption. All methods raise `StoreUnavailableError` if the database fails. Options are
+    keyword arguments, or an instance of the options dataclass that the method names. `created` is True if `open`
+    created the store.
     """
 
     def __init__(self, store: Store, created: bool = False, upgraded_from: str | None = None) -> None:
@@ -203,12 +190,12 @@ class GrammarStore:
 
     @property
     def url(self) -> str:
-        """The URL of the store, without a password."""
+        """URL of the store, without a password."""
         return self.store.url
 
     @property
     def reader(self) -> Reader:
-        """Read-only connection, used as `with store.reader.read() as read`. It closes with the store."""
+        """Read-only connection, used as `with store.reader.read() as transaction`. Closed with the store."""
         with self._lock:
             if self._reader is None:
                 self._reader = Reader(self.store.engine.url)
@@ -225,7 +212,7 @@ class GrammarStore:
             return self._aligner
 
     def close(self) -> None:
-        """Stop learning, and close the store."""
+        """Stop learning and close the store."""
         self._end_learning()
         if self._reader is not None:
             self._reader.close()
@@ -243,14 +230,14 @@ class GrammarStore:
     def _repr_html_(self) -> str:
         from hierogram.daemon.library.tables import html_table
 
-        now = self.status()
+        status = self.status()
         units = self.notation().plural
-        likelihood = "" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
+        likelihood = "" if status.last_log_likelihood is None else f"{status.last_log_likelihood:,.1f}"
         rows = [
-            (units, ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())),
-            ("rules in use", f"{now.rules_in_use:,}, {now.rule_tokens:,} uses"),
-            ("rules expected", f"{now.rules_expected:,}, {now.expected_tokens:,.0f} expected uses"),
-            ("sweeps", f"{now.sweeps:,}"),
+            (units, ", ".join(f"{number:,} {state}" for state, number in status.pairs.items())),
+            ("rules in use", f"{status.rules_in_use:,}, {status.rule_tokens:,} uses"),
+            ("rules expected", f"{status.rules_expected:,}, {status.expected_tokens:,.0f} expected uses"),
+            ("sweeps", f"{status.sweeps:,}"),
             ("log-likelihood", likelihood),
         ]
         return html_table((self.url, ""), rows)
@@ -260,7 +247,7 @@ class GrammarStore:
         return self.store.settings()
 
     def notation(self) -> Notation:
-        """Return the notation of the store's kind of grammar. It contains the name of its units: pairs or trees."""
+        """Return the notation of the store's grammar, which names the stored units: pairs or trees."""
         return find_notation(self.settings().grammar)
 
     def writer(self) -> Lease | None:
@@ -268,7 +255,7 @@ class GrammarStore:
         return self.store.lease()
 
     def status(self) -> StoreStatus:
-        """Return the store's size and learning progress, in constant time.
+        """Return the size and the learning progress of the store, in constant time.
 
         Raises `StoreError` if another version of Hierogram has changed the schema since the store was opened.
         """
@@ -293,10 +280,9 @@ class GrammarStore:
 
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
         frame with these columns, the result of `open_input`, or a file name, with more names in `files`. Files have the
-        formats of `hierogram ingest`; a store of trees accepts treebanks. Notes and rejections refer to pairs
-        in memory by `origin`, and to pairs of files by the file name. Tokens are separated by spaces
-        unless the store or `tokenize` sets a tokenizer. With `entries`, the file is a dictionary. Pairs that the corpus
-        already contains are skipped. Raises `InputError`, `UsageError`.
+        formats of `hierogram ingest`; a store of trees accepts treebanks. `origin` names pairs in memory in notes and
+        rejections. Tokens are separated by spaces unless the store or `tokenize` sets a tokenizer. With `entries`, the
+        file is a dictionary. Pairs that the corpus already contains are skipped. Raises `InputError`, `UsageError`.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions, OpenFiles
@@ -317,7 +303,7 @@ class GrammarStore:
             if isinstance(added, OpenTreebank):
                 return ingest_open(self.store, added, transformations, corpus or DEFAULT_CORPUS, progress)
             source: Any = added if isinstance(added, OpenFiles | GivenPairs) else GivenPairs(added, origin)
-            default = DEFAULT_CORPUS if entries is None else DICTIONARY_CORPUS
+            default = DEFAULT_CORPUS if entries is None else "dictionary"
             options = IngestOptions(languages, tokenize, entries=entries)
             return ingest(self.store, source, corpus or default, progress, options)
 
@@ -329,12 +315,12 @@ class GrammarStore:
         likelihood_every: int = 1,
         options: LearnOptions | None = None,
     ) -> Learning:
-        """Return a learning run: iterate over its sweeps, or call its `run` method.
+        """Return a learning run. Iterate over the run for single sweeps, or call its method `run`.
 
-        New pairs pass through the schedule; then all pairs get `sweeps` more (default 24, or 74 in a store of trees).
-        The log-likelihood is computed every `likelihood_every` sweeps, in time proportional to the store. `options`
-        replaces these arguments. Neither the number of threads nor interruptions change the result. Raises
-        `StoreHeldError` if another process writes the store's grammar, and `UsageError`.
+        New pairs first pass the burn-in schedule; then all pairs are sampled `sweeps` times (default 24, or 74 in a
+        store of trees). The log-likelihood is computed every `likelihood_every` sweeps, in time proportional to the
+        store. `options` replaces `threads` and `likelihood_every`. Neither the number of threads nor interruptions
+        change the result. Raises `UsageError`, and `StoreHeldError` if another process writes the store's grammar.
         """
         from hierogram.daemon.learning.learner import LearnOptions
         from hierogram.daemon.library.learning import Learning
@@ -354,9 +340,9 @@ class GrammarStore:
     def synchronize(
         self, memory: PathLike, corpus: str = DEFAULT_CORPUS, *, languages: tuple[str, str] | None = None
     ) -> Synchronized:
-        """Make a corpus equal to a TMX file: add units with a new `tuid`, remove deleted ones, replace changed ones.
+        """Make a corpus equal to a TMX file. Units are identified by their `tuid`, or by their texts.
 
-        If another process writes the grammar, the call waits up to a minute until it has removed pairs. Raises
+        If another process writes the grammar, the call waits up to a minute for that process to remove pairs. Raises
         `InputError`.
         """
         from hierogram.daemon.library.synchronizing import synchronize
@@ -404,9 +390,9 @@ class GrammarStore:
         after: tuple[float, str, str] | None = None,
         current_sample: bool = False,
     ) -> FoundRules:
-        """Return the most used rules that match, as `rules` does, and whether their spelling differs from the query.
+        """Return the most used rules that match the conditions of `rules`.
 
-        `after`: uses, source and target of the last rule of the previous page. Raises `NothingLearnedError`,
+        `after` has uses, source and target of the last rule of the previous page. Raises `NothingLearnedError`,
         `UsageError`.
         """
         result = self._search(source, target, containing, limit, after, current_sample)
@@ -418,7 +404,7 @@ class GrammarStore:
         self, source: str | None, target: str | None, containing: str | Sequence[str], limit: int,
         after: tuple[float, str, str] | None, current_sample: bool,
     ) -> FoundRules:  # fmt: skip
-        """Search for a query as given; if nothing is found, tokenize it like the store, then try other spellings."""
+        """Search for the query as typed, then for the tokenized query, then for other spellings."""
         source = None if source is None else check_text("source", source)
         target = None if target is None else check_text("target", target)
         words = containing.split() if isinstance(containing, str) else [check_text("containing", w) for w in containing]
@@ -444,20 +430,14 @@ class GrammarStore:
         return FoundRules([])
 
     def index(self, progress: Steps = lambda *_: None) -> int:
-        """Index the rules of all pairs or trees sampled since the last call, and return the number of these pairs.
-
-        A read-only store is not indexed; the number is then 0.
-        """
+        """Index newly sampled pairs by their rules. Returns their number, or 0 for a read-only store."""
         from hierogram.daemon.learning.learning import index_occurrences
 
         waiting = 0 if self.store.read_only else self.store.count_unindexed()
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
 
     def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
-        """Return pairs or trees whose current derivation uses a rule, after indexing new derivations.
-
-        Raises `RuleNotationError`.
-        """
+        """Return pairs or trees whose current derivation uses a rule. Raises `RuleNotationError`."""
         from hierogram.samplers.grammar.rules import Rule, render_side
 
         rule = Rule.parse(f"{source} ||| {target}")
@@ -479,11 +459,11 @@ class GrammarStore:
         return StoredPair(row, self.settings())
 
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Lease | None:
-        """Fix and forbid links of pairs, by pair id. `KnownLinks()` removes all fixed and forbidden links of a pair.
+        """Fix and forbid links, given by pair id. `KnownLinks()` removes all corrections of a pair.
 
         If another process writes the grammar, it realigns the pairs, and its lease is returned; otherwise this call
-        realigns them. Raises `InputError`, and `WrongKindError` if the store learns from pairs without links. Nothing
-        is stored if an error is raised.
+        realigns them. Raises `InputError`, and `WrongKindError` if the store's grammar does not use links. If an error
+        is raised, nothing is stored.
         """
         from hierogram.daemon.learning.alignment.incremental import apply_pending_corrections
         from hierogram.daemon.text.segments import WordView
@@ -522,7 +502,7 @@ class GrammarStore:
     def open_query_result(
         self, sql: str, *, limit: int | None = None, seconds: float = 10.0, sql_url: str | None = None
     ) -> SpooledResult:
-        """Return the rows of a SELECT as an open file, for results of any size. Close it after use. See `query`."""
+        """Return the rows of a SELECT in a temporary file, for large results. Close the result after use."""
         from hierogram.storage.browsing.sql_runner import SqlRunner
 
         with closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None)) as sql_runner:
@@ -564,11 +544,10 @@ class GrammarStore:
         progress: Phases | None = None,
         **overrides: Unpack[ExportKeywords],
     ) -> Published:
-        """Write the grammar as a new version in a folder, keep the newest `keep`, and point the link `latest` to it.
+        """Write the grammar as a new version in a folder, and point the link `latest` to this version.
 
-        `folder` can also be a URL of object storage, such as `s3://bucket/prefix`.
-
-        Options are the fields of `ExportOptions`. Raises the errors of `export`.
+        Versions older than the newest `keep` are deleted. `folder` can also be a URL of object storage, such as
+        `s3://bucket/prefix`. Options are the fields of `ExportOptions`. Raises the errors of `export`.
         """
         from hierogram.daemon.exports.exporting import publish
         from hierogram.daemon.exports.options import ExportOptions
@@ -584,7 +563,7 @@ class GrammarStore:
         return verify(self.store, progress)
 
     def repair(self, *, keep: bool = True, progress: Steps | None = None) -> RepairReport:
-        """Recount all rules from the derivations and store the counts. Without `keep`, only report the changes.
+        """Recount all rules from the derivations and store the counts. With `keep=False`, only report changes.
 
         Raises `StoreHeldError` if another process writes the store's grammar.
         """
@@ -622,8 +601,8 @@ class GrammarStore:
         """Remove pairs from the store, with their derivations and counts.
 
         Pairs are selected by `ids`, or by all other conditions together. If another process writes the grammar, that
-        process removes them. Raises `UsageError` if neither ids nor conditions are given, and `InputError` if no pair
-        matches.
+        process removes the pairs. Raises `UsageError` if neither ids nor conditions are given, and `InputError` if no
+        pair matches.
         """
         from hierogram.daemon.learning.residents import split_transactions, withdraw_all
 
@@ -648,7 +627,7 @@ class GrammarStore:
         return Withdrawn(number, holder)
 
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
-        """Return events after the event id `after` (None: from the oldest kept event)."""
+        """Return events after the event id `after`, or from the oldest stored event if it is None."""
         return self.store.events(after, limit, kinds)
 
 
@@ -656,7 +635,7 @@ def _query_tokenizers(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]
     if settings.word_parts:
         words = TextPipeline(word_parts=settings.word_parts)
         yield words.source, words.target
-    # Ignore a missing tokenizer package, which a machine that only reads the store may not have.
+    # Ignore missing tokenizer packages, because a machine that only reads the store may lack them.
     with suppress(UsageError):
         texts = make_pipeline(settings)
         if texts.rules is not None:

@@ -18,7 +18,7 @@ from hierogram.storage.store import Store
 
 
 class Synchronized(NamedTuple):
-    """Result of a synchronization: report of added pairs, numbers of kept and withdrawn pairs."""
+    """Report of the added pairs, and numbers of kept and withdrawn pairs."""
 
     added: IngestReport
     kept: int
@@ -35,10 +35,9 @@ def synchronize(
 ) -> Synchronized:
     """Make a corpus equal to a TMX file: add new pairs, and withdraw pairs that are missing or changed.
 
-    Pairs are identified by the `tuid` of their unit, or by their texts. If several units share a `tuid`, the first one
-    counts, and units with other texts are rejected, as are units with an empty side. `withdraw` removes pairs from the
-    store and waits until they are removed. Raises `InputError`, without changing the store, if the file is damaged or
-    has no unit in both languages.
+    Pairs are identified by the `tuid` of their unit, or by their texts. If units with different texts share a `tuid`,
+    all except the first are rejected. `withdraw` removes pairs and waits for the removal. Raises `InputError`, without
+    changing the store, if the file is damaged or has no unit in both languages.
     """
     check_input_kind(store, PAIRS)
     settings = store.settings()
@@ -89,7 +88,7 @@ class _Units:
         self._positions = positions
 
     def fields(self, _languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the units. Ignores the languages, which were selected when the file was read."""
+        """Yield the units. The languages were already selected when the file was read."""
         position = count()
         for units in self._chunks:
             chosen = [next(position) in self._positions for _ in units.numbers]

@@ -1,4 +1,4 @@
-"""Tables of rules in columns. pandas, polars, DuckDB and pyarrow read them without a copy."""
+"""Tables of rules in Arrow's layout, for pandas, polars, DuckDB and pyarrow."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
     from hierogram.storage.exports.snapshot import Snapshot
 
-_SHOWN = 10
-"""Number of rules in the notebook display."""
+_DISPLAYED_RULES = 10
 
 
 COLUMNS = tuple(field.name for field in fields(RuleRow))
-"""Names of the columns, which are the fields of `RuleRow`."""
 
 
 class RuleTable:
@@ -52,7 +50,6 @@ class RuleTable:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, index: int) -> RuleRow:
-        """Return the rule at a position; negative positions count from the end."""
         row = index + len(self) if index < 0 else index
         if not 0 <= row < len(self):
             raise IndexError(f"index {index} is out of range for a table of {len(self)} rules")
@@ -65,7 +62,7 @@ class RuleTable:
         return list(map(column.text, range(len(self)))) if name in _TEXTS else column
 
     def top(self, number: int, by: str = "expected_uses") -> list[RuleRow]:
-        """Return the `number` rules with the largest values in column `by`, largest first. Ties are sorted by sides."""
+        """Return the `number` rules with the largest values in a column. Ties are sorted by their sides."""
         values = self.column(by)
         if len(values) > number > 0:
             values = values[values >= -np.partition(-values, number - 1)[number - 1]]
@@ -102,7 +99,7 @@ class RuleTable:
                 f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}", f"{rule.p_target_given_source:.3f}",
                 f"{rule.p_source_given_target:.3f}", rule.source, rule.target,
             )
-            for rule in self.top(_SHOWN)
+            for rule in self.top(_DISPLAYED_RULES)
         ]  # fmt: skip
         return f"{html_table(head, rows)}<p>{len(self):,} rules</p>"
 
@@ -158,36 +155,32 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
         "expected_uses": uses,
         "expected_uses_error": standard_errors(uses, rules.expected_uses_variance[order]),
         "count": rules.count[order],
-        "p_target_given_source": uses / _totals(hashes["source"], uses),
-        "p_source_given_target": uses / _totals(hashes["target"], uses),
+        "p_target_given_source": uses / _sum_by_hash(hashes["source"], uses),
+        "p_source_given_target": uses / _sum_by_hash(hashes["target"], uses),
     })  # fmt: skip
 
 
 _SHAPE = ("length", "scope", "nonterminals", "hiero")
 _SHAPE_BITS = 15
-"""Bits of each field of `_SHAPE`. They are packed in one integer, since the database sends numbers as text."""
-_READ = (
+"""Bits of each field of `_SHAPE`. Fields are packed in one integer to reduce the text that is read."""
+_READ_EXPRESSIONS = (
     *_TEXTS,
     "id",
     " + ".join(f"CAST({name} AS BIGINT) * {1 << _SHAPE_BITS * k}" for k, name in enumerate(_SHAPE[:3]))
     + f" + CAST(hiero AS INTEGER) * CAST({1 << _SHAPE_BITS * 3} AS BIGINT)",
     f"CAST(expected_uses_variance * {ONE_SQUARE} AS BIGINT)",
 )
-"""SQL expressions of the fields read for each rule, except uses."""
+"""SQL expressions of the columns read for each rule, except uses."""
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read all rules in use, in the order of the store.
-
-    Uses are expected uses, or with `current_sample` uses in the current derivations. Probabilities are their relative
-    frequencies.
-    """
+    """Read all rules in use. Probabilities are relative frequencies of expected (or current) uses."""
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"
     sides: tuple[list[bytes], list[bytes]] = [], []
     numbers: list[NDArray[np.int64]] = []
     # Prefetch, so that the database reads the next block while this block is parsed.
     count_kind = CountKind.DRAWN if current_sample else CountKind.MEANS
-    with closing(prefetch(snapshot.rule_blocks((*_READ, other_count), count_kind))) as blocks:
+    with closing(prefetch(snapshot.rule_blocks((*_READ_EXPRESSIONS, other_count), count_kind))) as blocks:
         for _, block in blocks:
             for side, column in zip(sides, block[:2], strict=True):
                 side.append(column.encode())
@@ -208,12 +201,12 @@ def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
         "id": ids, "source": source, "target": target, "length": length, "scope": scope, "nonterminals": nonterminals,
         "hiero": hiero.astype(np.bool_), "expected_uses": expected / ONE_USE,
         "expected_uses_error": standard_errors(expected / ONE_USE, variances / ONE_SQUARE), "count": counts,
-        "p_target_given_source": used / _totals(source_hashes, used),
-        "p_source_given_target": used / _totals(target_hashes, used),
+        "p_target_given_source": used / _sum_by_hash(source_hashes, used),
+        "p_source_given_target": used / _sum_by_hash(target_hashes, used),
     })  # fmt: skip
 
 
-def _totals(hashes: NDArray[np.int64], uses: NDArray[Any]) -> NDArray[Any]:
+def _sum_by_hash(hashes: NDArray[np.int64], uses: NDArray[Any]) -> NDArray[Any]:
     order = np.argsort(hashes)
     ordered = hashes[order]
     first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))

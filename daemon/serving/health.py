@@ -1,4 +1,4 @@
-"""State of the daemon, written by the loops and readable from any thread."""
+"""State of the daemon. Loops report it, and any thread can read it."""
 
 import time
 from collections import deque
@@ -13,7 +13,7 @@ _RATE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LoopHealth:
-    """State of a loop. It is `running` if its last heartbeat was at most `timeout_seconds` ago."""
+    """State of a loop. `running` is True if the last heartbeat is at most `timeout_seconds` old."""
 
     name: str
     age_seconds: float
@@ -27,8 +27,9 @@ class LoopHealth:
 class Lag:
     """Sampling backlog.
 
-    `pairs` have not finished the schedule; the oldest has waited `oldest_seconds` (None: no such pair).
-    `sweeps_per_second` is the rate of pair sweeps over the last minute. `states` counts the pairs by state.
+    `pairs` is the number of pairs that have not finished the schedule, and `oldest_seconds` the age of the oldest (None
+    without such pairs). `sweeps_per_second` is the rate of pair sweeps over the last minute. `states` counts the pairs
+    by state.
     """
 
     pairs: int = 0
@@ -41,8 +42,8 @@ class Lag:
 class SpoolStatus:
     """State of the spool.
 
-    `done` and `failed` count the inputs ingested and rejected since the start, `waiting` the waiting files.
-    `incomplete` lists files that wait for related files or cannot be moved.
+    `done` and `failed` count the inputs ingested and rejected since the start, and `waiting` counts waiting files.
+    `incomplete` lists files that wait for other files of their input or cannot be moved.
     """
 
     done: int = 0
@@ -53,7 +54,7 @@ class SpoolStatus:
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """State of the daemon; `degraded` is the reason (store unavailable, disk full) or None."""
+    """State of the daemon. `degraded` is a current problem, such as a full disk, or None."""
 
     loops: tuple[LoopHealth, ...]
     lag: Lag
@@ -63,7 +64,7 @@ class DaemonStatus:
     spool: SpoolStatus = SpoolStatus()
 
     def with_states(self, pairs: Mapping[str, int]) -> "DaemonStatus":
-        """Return this state with the lag according to current pair counts by state."""
+        """Return a copy with the lag computed from current pair counts by state."""
         states = {state: pairs.get(state, 0) for state in UNSETTLED}
         total = sum(states.values())
         oldest = self.lag.oldest_seconds if total else None
@@ -71,7 +72,7 @@ class DaemonStatus:
 
 
 class HealthRegistry:
-    """Registry of status values that the loops report. All methods are thread-safe."""
+    """Values that the loops report for the state of the daemon. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -84,7 +85,7 @@ class HealthRegistry:
         self.spool = SpoolStatus()
 
     def record_lag(self, row: LagRow) -> None:
-        """Record the backlog that the store reports."""
+        """Record the current backlog of the store."""
         with self._lock:
             self._lag_row, self._recorded_at = row, time.monotonic()
             if not row.pairs:
@@ -99,15 +100,13 @@ class HealthRegistry:
                 self._sweep_log.popleft()
 
     def lag(self) -> Lag:
-        """Return the current lag. The waiting time of the oldest pair keeps growing between reports.
-
-        A pair that is sampled again, after a correction or a re-alignment, has waited only since then.
-        """
+        """Return the current lag. The age of the oldest pair grows between reports."""
         now = time.monotonic()
         with self._lock:
             row, since = self._lag_row, now - _RATE_SECONDS
             oldest = row.oldest_seconds
             if oldest is not None:
+                # A pair that restarts after a correction has not waited since its arrival.
                 oldest = min(oldest + now - self._recorded_at, now - self._settled_at)
             swept = sum(pair_sweeps for recorded_at, pair_sweeps in self._sweep_log if recorded_at >= since)
             return Lag(row.pairs, oldest, swept / _RATE_SECONDS, row.states)

@@ -11,7 +11,7 @@ Log = structlog.stdlib.BoundLogger
 
 
 def open_log(section: LogSection) -> Log:
-    """Configure logging of the daemon and of libraries, and return the logger. May be called again."""
+    """Configure the logs of the daemon and of libraries, and return the logger. May be called again."""
     human = section.format == "human" or (section.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
@@ -30,7 +30,7 @@ def open_log(section: LogSection) -> Log:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(section.level.upper())
-    # Webhook requests are logged by the daemon itself.
+    # The daemon logs webhook requests itself. httpx2 would also log their URL, which may contain credentials.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

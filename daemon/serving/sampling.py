@@ -1,7 +1,7 @@
-"""Sampling loop: take new pairs through the schedule first, then resample burned-in pairs, stalest first.
+"""Loop that samples new pairs first, and then resamples burned-in pairs, least recently sampled first.
 
 Pairs that arrive together form a batch. Batches take turns of a few seconds, so that a late pair does not wait for all
-earlier pairs. Each turn ends with a commit: between turns, store and memory agree.
+earlier pairs. Each turn ends with a commit, so store and memory agree between turns.
 """
 
 import time
@@ -32,14 +32,14 @@ _PAIRS_PER_ALIGNMENT = 10_000
 
 
 def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
-    """Exclude damaged pairs from sampling and log them; return their ids."""
+    """Exclude damaged pairs from sampling, log them, and return their ids."""
     for pair in store.set_aside([DamagedPair(damage.pair_id, damage.reason) for damage in error.damaged]):
         log.warning("pair set aside: run `hierogram repair`", pair=pair.id, reason=pair.reason)
     return {damage.pair_id for damage in error.damaged}
 
 
 def open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentBatch | None:
-    """Return a batch of the undamaged pairs, or None for no pairs. Excludes damaged pairs from sampling."""
+    """Open a batch of pairs, excluding damaged pairs from sampling. Returns None if no pair remains."""
     while rows:
         try:
             return learner.open(rows)
@@ -50,14 +50,14 @@ def open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentB
 
 
 class IncrementalResidency:
-    """Pairs in memory for kinds that sample a few pairs at a time. A batch of new pairs is dropped after burn-in."""
+    """Pairs in memory, in batches that take turns. A batch of new pairs is dropped after the burn-in."""
 
     def __init__(self, learner: Learner, log: Log, pairs_at_once: int) -> None:
         self.queue: deque[ResidentBatch] = deque()
         self._learner = learner
         self._log = log
         self._pairs_at_once = pairs_at_once
-        self._resumed_to = 0
+        self._last_resumed = 0
         self._all_resumed = False
 
     def open_new(self) -> ResidentBatch | None:
@@ -68,29 +68,29 @@ class IncrementalResidency:
         store = self._learner.store
         rows: list[PairRow] = []
         if not self._all_resumed:
-            # An earlier run interrupted the schedule of these pairs.
-            rows = store.pairs(after_id=self._resumed_to, limit=room, states=(SAMPLING,), undamaged=True)
+            # Resume pairs that were burning in when the daemon stopped.
+            rows = store.pairs(after_id=self._last_resumed, limit=room, states=(SAMPLING,), undamaged=True)
             self._all_resumed = len(rows) < room
-            self._resumed_to = rows[-1].id if rows else self._resumed_to
+            self._last_resumed = rows[-1].id if rows else self._last_resumed
             open_ids = {row.id for batch in self.queue for row in batch.rows}
             rows = [row for row in rows if row.id not in open_ids]
-        # Pairs in memory have been committed since they were read, so their state is not WAITING.
+        # This cannot read pairs in memory again, because their first commit changed their state from WAITING.
         rows += store.pairs(limit=room - len(rows), states=(WAITING,), undamaged=True)
         return open_undamaged(self._learner, rows, self._log)
 
     def stalest(self, pairs: int) -> ResidentBatch | None:
-        """Return the pairs that were sampled longest ago, as a batch for one turn."""
+        """Return a batch of the least recently sampled pairs."""
         rows = self._learner.store.stalest_pairs(min(pairs, self._pairs_at_once))
         return open_undamaged(self._learner, rows, self._log)
 
     def restart(self, ids: Sequence[int]) -> None:
-        """Open the pairs as a new batch."""
+        """Add the pairs to the queue as a new batch."""
         batch = open_undamaged(self._learner, self._learner.store.pairs_by_id(ids), self._log)
         if batch is not None:
             self.queue.append(batch)
 
     def drop(self, ids: Collection[int]) -> None:
-        """Drop the pairs; reload the other pairs of their batches from the store."""
+        """Drop the pairs, and reload the rest of their batches from the store."""
         before, self.queue = self.queue, deque()
         for batch in before:
             remaining = [row.id for row in batch.rows if row.id not in ids]
@@ -101,7 +101,7 @@ class IncrementalResidency:
 
 
 class FullResidency:
-    """Pairs in memory for kinds that need all pairs at once. Adding or dropping pairs reloads the whole store."""
+    """All pairs in memory, for grammars that sample all pairs together. Any change reloads the store."""
 
     def __init__(self, learner: Learner, log: Log) -> None:
         self.queue: deque[ResidentBatch] = deque()
@@ -110,7 +110,7 @@ class FullResidency:
         self._batch: ResidentBatch | None = None
 
     def open_new(self) -> ResidentBatch | None:
-        """Return all pairs if some are new. On the first call, also if some have not burned in. Otherwise None."""
+        """Reload all pairs on the first call or if some are new. Returns them if some have not burned in."""
         if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
         self.restart()
@@ -119,7 +119,7 @@ class FullResidency:
         return None
 
     def stalest(self, pairs: int) -> ResidentBatch | None:
-        """Return all pairs, since all were sampled at the same time."""
+        """Return all pairs, because all were sampled at the same time."""
         return self._batch
 
     def restart(self, ids: Sequence[int] = ()) -> None:
@@ -135,16 +135,16 @@ class FullResidency:
 
 
 Residency = IncrementalResidency | FullResidency
-"""Pairs in memory, as the kind of grammar requires. Between turns, memory and store agree."""
+"""Pairs in memory. Between turns, memory and store agree."""
 
 _POLL_SECONDS = 0.5
 _MIN_RESAMPLED_PAIRS = 64
 _INITIAL_RATE = 1_000.0
-"""Pairs read, sampled once and written per second, until the rate has been measured."""
+"""Assumed pair sweeps per second, with reading and writing, until the rate is measured."""
 _INDEX_SHARE = 0.25
-"""Share of a turn of settled pairs spent on indexing pairs by the rules that they use."""
+"""Share of a turn of settled pairs that is spent on indexing pairs by their rules."""
 _IDLE_SECONDS = 1.0
-"""Seconds for which burned-in pairs are sampled if there are no new pairs. New pairs wait until this time is over."""
+"""Length of a turn of settled pairs while no new pairs wait. Pairs that arrive wait for its end."""
 
 
 class SamplingLoop(StoreLoop):
@@ -196,7 +196,7 @@ class SamplingLoop(StoreLoop):
 
 
 class SamplingTurns:
-    """Scheduler of sampling turns. Aligns pairs, then samples batches of new pairs in rotation, or burned-in pairs."""
+    """Scheduler of turns. A turn aligns pairs, and then samples new pairs or, without work, settled pairs."""
 
     def __init__(
         self,
@@ -220,18 +220,22 @@ class SamplingTurns:
             else IncrementalResidency(learner, log, section.pairs_at_once)
         )
         self._rate = _INITIAL_RATE
-        # Seconds for which burned-in pairs must still be sampled, to balance the time spent on new pairs.
         self._owed = 0.0
+        """Seconds for which settled pairs must still be sampled, to balance the time spent on new pairs."""
         self._pause_until = 0.0
         self._index = IncrementalIndexer(learner.store)
 
     def take(self) -> bool:
-        """Take one turn of a few seconds and commit it; return False if there was nothing to do."""
+        """Take one turn of a few seconds and commit it. Returns False if no work was waiting."""
         self._health.record_lag(self._learner.store.lag())
         self._withdraw()
         self._correct()
         self._learner.chain.refresh_model(self._learner.store)
-        aligned = self._align_new()
+        aligned = 0
+        with suppress(StoppedError):
+            aligned = self._aligner.align_new(_PAIRS_PER_ALIGNMENT, self._check_stop)
+        if aligned:
+            self._log.info("pairs aligned", pairs=aligned)
         new = self._residency.open_new()
         # Sample new pairs immediately and in addition to the next batch: uncommitted pairs could not be withdrawn, and
         # a stream of new pairs must not keep earlier pairs from burning in.
@@ -263,18 +267,8 @@ class SamplingTurns:
         if self._stop.is_set():
             raise StoppedError
 
-    def _align_new(self) -> int:
-        """Align one batch of unaligned pairs; return their number."""
-        try:
-            pairs = self._aligner.align_new(_PAIRS_PER_ALIGNMENT, self._check_stop)
-        except StoppedError:
-            return 0
-        if pairs:
-            self._log.info("pairs aligned", pairs=pairs)
-        return pairs
-
     def realign_stale(self) -> list[int]:
-        """Re-align some pairs if many have arrived; return the ids of pairs whose derivations restart."""
+        """Re-align some pairs if many have arrived. Returns the ids of pairs whose derivations restart."""
         restarted = []
         with suppress(StoppedError):
             if self._aligner.needs_realignment():
@@ -286,7 +280,7 @@ class SamplingTurns:
         return restarted
 
     def _sample_next(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Sample the next batch, or settled pairs; return False without work. `new` was just sampled for `seconds`."""
+        """Sample the next batch or settled pairs. `new` was just sampled for `seconds`. Returns False if idle."""
         share = self._section.new_share
         queue = self._residency.queue
         if queue or new is not None:
@@ -318,17 +312,16 @@ class SamplingTurns:
         return seconds
 
     def _resample_settled(self, seconds: float) -> float:
-        """Resample the pairs sampled longest ago, and index pairs. Takes about `seconds`; returns the time spent."""
+        """Resample the least recently sampled pairs, and index pairs. Returns the elapsed seconds."""
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * seconds / sweeps)
         started, before = time.monotonic(), self._learner.pair_sweeps
         batch = self._residency.stalest(max(pairs, _MIN_RESAMPLED_PAIRS))
         if batch is None:
             return 0.0
-        # Sweep to the end of the current round of each pair.
         burned_in = batch.sweeps >= self._learner.schedule.burn_in
-        until = (batch.sweeps // sweeps + 1) * sweeps
-        self._sweep(batch, np.where(burned_in, until, batch.sweeps))
+        round_end = (batch.sweeps // sweeps + 1) * sweeps
+        self._sweep(batch, np.where(burned_in, round_end, batch.sweeps))
         self._index.index_for(_INDEX_SHARE * seconds, self._stop.is_set)
         elapsed = time.monotonic() - started
         self._rate = (self._learner.pair_sweeps - before) / elapsed

@@ -15,13 +15,13 @@ _CLOCK_CHECK_SECONDS = 60.0
 
 
 class ScheduleLoop(StoreLoop):
-    """Loop that runs export jobs, from the configuration or added by `hierogram export`."""
+    """Loop that runs the export jobs of the configuration and of `hierogram export`."""
 
     name = "schedule"
     sections = frozenset({"exports", "timezone"})
 
     def prepare(self, configuration: Configuration) -> None:
-        """Raise `UsageError`, which names the key, if a configured job cannot run."""
+        """Raise `UsageError`, with the name of the key, if a configured job cannot run."""
         check_configured_jobs(self._store, configured_jobs(configuration))
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:

@@ -48,15 +48,14 @@ _TRIM_SECONDS = 30.0
 _CHANGE_TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.1
 _CLEANUP_SECONDS = 2.0
-"""Extra time for releasing the lease, closing the store and ending library threads after the loops have stopped."""
-SHUTDOWN_TIMEOUT = 3
-"""Exit code after a shutdown timeout."""
+"""Additional seconds to release the lease, close the store and end threads after the loops stopped."""
+_TIMEOUT_EXIT_CODE = 3
 _FIXED_SECTIONS = ("store", "daemon")
 """Configuration sections that a running daemon cannot change."""
 
 
 class Daemon:
-    """A running daemon. All methods are thread-safe. `make_loops` returns additional loops, such as the HTTP server."""
+    """A running daemon. Methods are thread-safe. `make_loops` adds loops, such as the HTTP server."""
 
     def __init__(
         self, store: GrammarStore, configuration: Configuration, log: Log, make_loops: "LoopFactory | None" = None
@@ -79,7 +78,7 @@ class Daemon:
 
     @property
     def store(self) -> Store:
-        """The database of the store."""
+        """Database of the store."""
         return self.opened.store
 
     def _record_failure(self, name: str, error: BaseException, pause: float | None) -> None:
@@ -99,13 +98,13 @@ class Daemon:
                 self.store.record_event(NewEvent(LOOP_FAILED, detail=detail))
 
     def record_lease(self, problem: str | None) -> None:
-        """Record why the lease could not be renewed, or None after a renewal."""
+        """Record the reason why the lease was not renewed, or None after a renewal."""
         if problem and not self.lease_problem:
             self.log.warning("the lease on the store was not renewed", error=problem)
         self.lease_problem = problem
 
     def status(self) -> DaemonStatus:
-        """Return the daemon's state. Fast: it does not query the database."""
+        """Return the state of the daemon, without a database query."""
         return DaemonStatus(
             self.supervisor.health(),
             self.health.lag(),
@@ -116,32 +115,32 @@ class Daemon:
         )
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Remove pairs, waiting for the sampling loop up to a time limit. Returns the ids of removed pairs."""
+        """Request the removal of pairs, and wait for it up to a time limit. Returns the ids of existing pairs."""
         store = self.store
         requested = store.request_withdrawals(pair_ids)
         self._wait_for(lambda: not (requested and store.pairs_by_id(requested)))
         return requested
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Replace a pair's human links. Returns True if its alignment is updated, None if the pair is unknown."""
+        """Replace the human links of a pair. Returns True once it is re-aligned, None if it does not exist."""
         store = self.store
         if not store.set_human_links(pair_id, links, origin):
             return None
         return self._wait_for(lambda: store.is_corrected(pair_id))
 
     def _wait_for(self, done: Callable[[], bool]) -> bool:
-        """Poll `done` until it returns True, the timeout expires or the daemon stops; return its last result."""
-        until = time.monotonic() + _CHANGE_TIMEOUT_SECONDS
-        while not (result := done()) and time.monotonic() < until and not self._stopping:
+        """Poll `done` until it returns True, the timeout expires or the daemon stops. Returns the last result."""
+        deadline = time.monotonic() + _CHANGE_TIMEOUT_SECONDS
+        while not (result := done()) and time.monotonic() < deadline and not self._stopping:
             time.sleep(_POLL_SECONDS)
         return result
 
     def stopping(self) -> bool:
-        """Check if the daemon is shutting down: long requests must end."""
+        """Check if the daemon is shutting down, so that long requests must end."""
         return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:
-        """Apply a new configuration and restart the affected loops; return their names, or raise and change nothing."""
+        """Apply a configuration. Returns the names of restarted loops. If an error is raised, nothing changes."""
         before = self.configuration
         keys = type(configuration).model_fields
         changed = {name for name in keys if getattr(before, name) != getattr(configuration, name)}
@@ -179,9 +178,8 @@ def serve(
 ) -> None:
     """Run the daemon until a signal ends it. SIGHUP reloads the configuration from `file` and `overrides`.
 
-    For `make_loops` see `Daemon`. Raises `DaemonError` if a loop fails for good or lacks a resource such as a port,
-    `ShutdownTimeoutError` if a loop does not end in time, and `StoreHeldError` if another process writes the store's
-    grammar.
+    Raises `DaemonError` if a loop fails permanently or lacks a resource such as a port, `ShutdownTimeoutError` if a
+    loop does not end in time, and `StoreHeldError` if another process writes the store's grammar.
     """
     limit_malloc_arenas()
     log = open_log(configuration.log)
@@ -203,7 +201,7 @@ def serve(
             _watch(service, signals, file, overrides)
         finally:
             notify("STOPPING=1")
-            exit_after(service.configuration.daemon.grace_seconds + _CLEANUP_SECONDS, SHUTDOWN_TIMEOUT)
+            exit_after(service.configuration.daemon.grace_seconds + _CLEANUP_SECONDS, _TIMEOUT_EXIT_CODE)
             signals.restore_default_handlers()
             service.log.info("daemon stopping")
             service.stop()
@@ -211,7 +209,7 @@ def serve(
 
 
 def check_files(configuration: Configuration) -> None:
-    """Raise `UsageError`, which names the key, if a configured file is missing."""
+    """Raise `UsageError`, with the name of the key, if a configured file is missing."""
     for extension in extensions():
         if extension.check is not None:
             extension.check(configuration)
@@ -226,7 +224,6 @@ def _name_file_in_errors(file: Path | None) -> Iterator[None]:
 
 
 def _watch(service: Daemon, signals: Signals, file: Path | None, overrides: dict[str, object]) -> None:
-    """Supervise the loops until a signal requests the shutdown."""
     watchdog = watchdog_seconds()
     pause = min(_CHECK_SECONDS, watchdog or _CHECK_SECONDS)
     trimmed_at = time.monotonic()
@@ -261,7 +258,7 @@ _SECONDS_PER_LINE = 5.0
 
 
 def prepare_kernels(settings: Settings, log: Log, *, http: bool) -> None:
-    """Compile or load the kernels of sampling and, with `http`, of requests. Logs progress if this takes long."""
+    """Compile or load the kernels of sampling and, with `http`, of requests. Logs slow compilation."""
     started = time.monotonic()
     done = threading.Event()
 
@@ -293,11 +290,11 @@ def _kernels() -> int:
 
 
 def warm_up(settings: Settings) -> tuple[LoadedBatch, State]:
-    """Run one small pair through all operations in memory; return the loaded pair and its state."""
+    """Compile the kernels of sampling on a small pair in memory. Returns the loaded pair and its state."""
     kind = find_kind(settings)
     loaded = kind.load([kind.example], settings)
     all_pairs, averages = np.ones(loaded.size, np.bool_), loaded.read_averages(empty_blobs(loaded.size))
-    # Compile both sweep schemes, exact and in blocks.
+    # Run both sweep schemes, exact and in blocks, because each has its own kernels.
     for blocks in (None, Blocks(1, 1)):
         chain = kind.chain(EmptyCounts(settings, (2, 2)), ChainConfig(blocks=blocks))
         state = kind.draw_initial_state(loaded, settings, all_pairs, None)

@@ -1,7 +1,4 @@
-"""Signal handlers, process exit and notifications to systemd.
-
-This module is imported before all others, so that signals are handled early. It must not import slow modules.
-"""
+"""Signal handlers and systemd notifications. Imported first, so it must not import slow modules."""
 
 import os
 import signal
@@ -11,16 +8,12 @@ from typing import NoReturn
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _DUPLICATE_SECONDS = 0.2
-"""Signals within this time of the first one are duplicates: timeout(1) signals both a process and its group."""
+"""Seconds after a signal in which further signals are duplicates, because timeout(1) sends two."""
 _FORCED_EXIT_SECONDS = 3.0
 
 
 def exit_after(seconds: float, code: int) -> None:
-    """Exit the process with `code` after `seconds`, even if threads still run. Call it in the main thread.
-
-    Otherwise, the process would wait forever for threads that hang in a library or the kernel. If a thread holds the
-    GIL, so that the timer cannot run, the process exits `_FORCED_EXIT_SECONDS` later with code 1.
-    """
+    """Exit the process with `code` after `seconds`, even if threads hang in a library or the kernel."""
     import faulthandler
     import logging
     import threading
@@ -32,6 +25,7 @@ def exit_after(seconds: float, code: int) -> None:
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
+    # If a thread holds the GIL, the timer cannot run, but the fault handler can still exit, with code 1.
     faulthandler.dump_traceback_later(seconds + _FORCED_EXIT_SECONDS, exit=True, file=2)
 
 
@@ -46,7 +40,7 @@ def exit_now(code: int) -> NoReturn:
 
 
 class Signals:
-    """Flags set by signal handlers; until the daemon has started, SIGTERM and SIGINT raise `SystemExit`."""
+    """Flags set by signal handlers. Until the daemon has started, SIGTERM and SIGINT raise `SystemExit`."""
 
     def __init__(self) -> None:
         self.end = False
@@ -57,7 +51,7 @@ class Signals:
         os.set_blocking(writable, False)
         for number in (*_STOP_SIGNALS, signal.SIGHUP):
             signal.signal(number, self._record)
-        # A signal that arrives between the check of the flags and the sleep still ends the sleep.
+        # Write signals to a pipe, so that a signal between the check of the flags and the sleep also ends the sleep.
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
 
     def sleep(self, seconds: float) -> None:
@@ -77,7 +71,7 @@ class Signals:
             raise SystemExit(0)
 
     def restore_default_handlers(self) -> None:
-        """Let the next signal kill the process; the database rolls back uncommitted work."""
+        """Let the next signal kill the process. The database then rolls back uncommitted work."""
         import time
 
         time.sleep(_DUPLICATE_SECONDS)
@@ -89,7 +83,7 @@ _installed: Signals | None = None
 
 
 def install_signal_handlers() -> Signals:
-    """Install handlers for SIGTERM, SIGINT and SIGHUP; return their flags, the same object each time."""
+    """Install handlers for SIGTERM, SIGINT and SIGHUP on the first call, and return their flags."""
     global _installed
     if _installed is None:
         _installed = Signals()

@@ -5,10 +5,8 @@ Writers rename files into the folder or a subfolder, which names the corpus. Nam
 files are moved to `done/`, rejected files to `failed/` with a `.reason` file. If the daemon ends while it reads a file,
 it reads the file again: pairs already in the corpus are not stored twice.
 
-Files of other users are untrusted: their names may be any bytes (escaped by `printable`), a separate process reads
-them, and symbolic links below the spool folder are never followed, even if a link replaces a file or folder while it is
-used. An error in a file or subfolder affects only that input. `SpoolError` is raised if the spool folder itself
-cannot be used.
+Other users may write to the spool, so files are untrusted. Their names may be any bytes, a separate process reads them,
+and symbolic links below the spool folder are never followed. An error in a file or subfolder affects only that input.
 """
 
 import errno
@@ -27,10 +25,10 @@ from hierogram.daemon.files import (
     NOT_REGULAR,
     exists_in,
     folder_within,
+    open_subfolder,
     printable,
     shorten_name,
     strip_suffix,
-    subfolder,
     write_in,
 )
 from hierogram.daemon.serving.health import HealthRegistry
@@ -55,12 +53,12 @@ from hierogram.storage.worker_process import MEMORY_BYTES, WorkerProcess
 DONE, FAILED = "done", "failed"
 PART, REASON = ".part", ".reason"
 PARALLEL_SUFFIXES = (".source", ".target", ".alignment")
-"""Suffixes of the three files of one input, in the order in which ingest takes them."""
+"""Suffixes of the three files of one input, in the order of the arguments of ingest."""
 UNALIGNED_SUFFIX = ".unaligned"
 """Suffix of an empty file that marks source and target files as an input without an alignment."""
 
 NBEST_SUFFIX = ".nbest"
-"""Suffix of n-best lists of trees, in a store of trees. All other files there contain trees or forests."""
+"""Suffix of n-best lists in a store of trees, where all other files contain trees or forests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +76,23 @@ class SpoolInput:
 
     @property
     def corpus(self) -> str | None:
-        """Corpus named by the subfolder."""
+        """Corpus of the input, named by the subfolder, or None."""
         return None if self.subfolder is None else printable(self.subfolder)
 
     @property
     def name(self) -> str:
-        """File names, as shown in the log."""
+        """File names for the log."""
         return " + ".join(printable(path.name) for path in self.paths)
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files to move once the input is processed, including the marker."""
+        """Files to move once the input is ingested, including the marker."""
         return self.paths if self.marker is None else (*self.paths, self.marker)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingFiles:
-    """Names of files that wait for other files of their input or cannot be used, and the reason."""
+    """Files that wait for other files of their input or cannot be used, and the reason."""
 
     files: tuple[str, ...]
     reason: str
@@ -106,11 +104,11 @@ class PendingFiles:
 
 
 class FileMoveError(DaemonError):
-    """A single file cannot be moved."""
+    """The files of one input cannot be moved."""
 
 
 def create_spool(folder: Path) -> None:
-    """Create the spool folders. Raises `SpoolError` if this fails or the folders are not readable and writable."""
+    """Create the spool folders. Raises `SpoolError` unless the folders are readable and writable."""
     for path in (folder, folder / DONE, folder / FAILED):
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -124,12 +122,12 @@ def create_spool(folder: Path) -> None:
 
 
 def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[list[SpoolInput], list[PendingFiles]]:
-    """Return the inputs ready to ingest, oldest first, and the files that wait for other files of their input."""
+    """Return the complete inputs, oldest first, and the files that wait for other files of their input."""
     inputs: list[tuple[int, SpoolInput]] = []
     incomplete: list[PendingFiles] = []
     for name in (None, *_subfolders(folder)):
         try:
-            files = _files(folder, name)
+            files = _complete_files(folder, name)
         except OSError as error:
             reason = f"cannot be read: {error.strerror or error}"
             if name is None or error.errno == errno.EIO:
@@ -147,9 +145,9 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
             marker = parts.pop(UNALIGNED_SUFFIX, None)
             missing = tuple(suffix for suffix in PARALLEL_SUFFIXES if suffix not in parts)
             if missing == (".alignment",):
-                changed = max(max(files[path].st_mtime, files[path].st_ctime) for path in parts.values())
-                # The clock may have been set back since the change.
-                if marker or (unaligned_after is not None and abs(time.time() - changed) >= unaligned_after):
+                changed_at = max(max(files[path].st_mtime, files[path].st_ctime) for path in parts.values())
+                # Use the absolute difference, because the clock may have been set back since the change.
+                if marker or (unaligned_after is not None and abs(time.time() - changed_at) >= unaligned_after):
                     missing = ()
             if missing:
                 names = sorted(path.name for path in (*parts.values(), marker) if path is not None)
@@ -171,8 +169,7 @@ def _subfolders(folder: Path) -> list[str]:
     return [name for name in names if name not in (DONE, FAILED) and not name.startswith(".")]
 
 
-def _files(folder: Path, subfolder: str | None) -> dict[Path, os.stat_result]:
-    """Return the complete files in the spool folder or a subfolder. Raises `OSError`."""
+def _complete_files(folder: Path, subfolder: str | None) -> dict[Path, os.stat_result]:
     files = {}
     names = () if subfolder is None else (subfolder,)
     with folder_within(folder, *names) as descriptor, os.scandir(descriptor) as entries:
@@ -198,18 +195,17 @@ def ingest_input(
     corpus: str = DEFAULT_CORPUS,
     options: IngestOptions = STORE_DEFAULTS,
 ) -> IngestReport:
-    """Ingest the pairs of the files, which the process `reader` reads, into `corpus` if no subfolder names one.
+    """Ingest an input with the process `reader`, into the corpus of its subfolder or else into `corpus`.
 
-    `check_stop` is called often and may raise `StoppedError`. Raises `InputError` if the files are not valid input
-    (move them to `failed/`), `WorkerProcessError` if reading fails otherwise, `UsageError` if the languages are not the
-    languages of the store, `FileNotFoundError` if a file is missing, and `StoreUnavailableError` (retry later).
+    `check_stop` is called often and may raise `StoppedError`. Raises `InputError` if the content is invalid,
+    `WorkerProcessError` if reading fails for other reasons, and `UsageError` if the store has other languages.
     """
     for path in spool_input.paths:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise InputError(f"{printable(str(path))}: {NOT_REGULAR}")
     paths = [str(path) for path in spool_input.paths]
     corpus = spool_input.corpus or corpus
-    # The files may be replaced before the reader opens them.
+    # Let the reader check the files again, because other users may replace them before it opens them.
     options = replace(options, within=str(spool_input.folder))
     if find_notation(store.settings().grammar).input_kind == PAIRS:
         return ingest_in_sandbox(store, reader, paths, corpus, lambda _: check_stop(), options, check_stop)
@@ -223,8 +219,8 @@ def ingest_input(
 def move(spool_input: SpoolInput, reason: str | None = None) -> str:
     """Move files to `done/` or, with a `reason`, to `failed/` with a `.reason` file beside each.
 
-    Files in a subfolder are moved to a subfolder of the same name, if possible. Returns the new path of the first file.
-    Raises `FileMoveError` if these files cannot be moved, and `SpoolError` if no file can be moved.
+    Returns the new path of the first file. Raises `FileMoveError` if these files cannot be moved, and `SpoolError` if
+    the spool folders cannot be written.
     """
     target = spool_input.folder / (DONE if reason is None else FAILED)
     names = () if spool_input.subfolder is None else (spool_input.subfolder,)
@@ -237,7 +233,7 @@ def move(spool_input: SpoolInput, reason: str | None = None) -> str:
         for path in spool_input.files:
             if not exists_in(folder_descriptor, path.name):
                 continue
-            free_name = _unused_path(target_descriptor, path.name)
+            free_name = _unused_name(target_descriptor, path.name)
             # Write the reason first, so that it exists when the file appears.
             if reason is not None:
                 reason_name = shorten_name(target_descriptor, free_name, REASON)
@@ -250,7 +246,7 @@ def move(spool_input: SpoolInput, reason: str | None = None) -> str:
 
 
 def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
-    """Return a key that distinguishes the files from later files of the same name. Missing files are omitted."""
+    """Return a key that distinguishes the files from later files with the same names."""
     stats = []
     for path in spool_input.files:
         with suppress(OSError):
@@ -261,7 +257,7 @@ def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
 
 @contextmanager
 def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path]]:
-    """Open the target folder, or its subfolder `wanted`. Adds a number to the name if a file has this name."""
+    """Open the target folder or its subfolder `wanted`, numbered if a file has this name."""
     with folder_within(target.parent, target.name) as target_descriptor:
         if wanted is None:
             yield target_descriptor, target
@@ -276,7 +272,7 @@ def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path
                     name = shorten_name(target_descriptor, wanted, f".{number}")
                     continue
             break
-        descriptor = subfolder(target_descriptor, name)
+        descriptor = open_subfolder(target_descriptor, name)
         try:
             yield descriptor, target / name
         finally:
@@ -285,7 +281,7 @@ def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path
 
 @contextmanager
 def _convert_move_error(target: Path, spool_input: SpoolInput) -> Iterator[None]:
-    """Convert an `OSError` to `SpoolError` if no file can be moved within the spool, else to `FileMoveError`."""
+    """Convert `OSError` to `SpoolError` if the spool folders cannot be written, else to `FileMoveError`."""
     try:
         yield
     except OSError as error:
@@ -298,7 +294,7 @@ def _convert_move_error(target: Path, spool_input: SpoolInput) -> Iterator[None]
 
 
 def _folder_problem(folder: Path, *names: str) -> str | None:
-    """Return the reason why files cannot be created and renamed in a folder, or None if they can."""
+    """Return an error message if files in a folder cannot be created and renamed, or None."""
     probe = f".probe-{os.getpid()}-{secrets.token_hex(8)}"
     moved = f"{probe}-moved"
     try:
@@ -316,7 +312,7 @@ def _folder_problem(folder: Path, *names: str) -> str | None:
     return None
 
 
-def _unused_path(folder: int, name: str) -> str:
+def _unused_name(folder: int, name: str) -> str:
     free_name = name
     number = 1
     while exists_in(folder, free_name) or exists_in(folder, shorten_name(folder, free_name, REASON)):
@@ -325,8 +321,7 @@ def _unused_path(folder: int, name: str) -> str:
     return free_name
 
 
-_ATTEMPTS = 2
-"""Number of failed attempts after which a file is rejected."""
+_MAX_ATTEMPTS = 2
 
 _STORE_ERRORS = (StoreUnavailableError, StoreHeldError, LeaseLostError, SpoolError)
 """Errors that affect all files, except the subclass `StoreRefusedError`, which affects one file."""
@@ -356,7 +351,7 @@ class SpoolLoop(StoreLoop):
             self._ingest_options(configuration)
 
     def _ingest_options(self, configuration: Configuration) -> IngestOptions:
-        """Return the ingest options of a configuration. Raises `SpoolError` if the store does not support them."""
+        """Return the ingest options of a configuration. Raises `SpoolError` if they do not fit the store."""
         section, settings = configuration.spool, self._store.settings()
         try:
             languages = two_languages(section.languages, "languages") if section.languages else None
@@ -371,7 +366,7 @@ class SpoolLoop(StoreLoop):
         return IngestOptions(languages, tokenize, configuration.intake)
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Ingest one file after the other, oldest first; see `Loop.run`."""
+        """Ingest inputs as they arrive, oldest first; see `Loop.run`."""
         configuration = self._configuration()
         section = configuration.spool
         folder = section.folder
@@ -393,12 +388,12 @@ class SpoolLoop(StoreLoop):
                 stop.wait(section.poll_seconds)
 
     def _poll(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
-        """Ingest the files that are ready; return True if there were any."""
+        """Ingest the complete inputs. Returns False if none were found."""
         inputs, incomplete = find_inputs(folder, unaligned_after)
         identities = {spool_input: identity(spool_input) for spool_input in inputs}
         present = set(identities.values())
         self._unmovable = {key: unmovable for key, unmovable in self._unmovable.items() if key in present}
-        self._failures = {key: times for key, times in self._failures.items() if key in present}
+        self._failures = {key: failures for key, failures in self._failures.items() if key in present}
         self._report_waiting([*incomplete, *self._unmovable.values()])
         inputs = [spool_input for spool_input in inputs if identities[spool_input] not in self._unmovable]
         waiting = sum(len(files.files) for files in (*incomplete, *self._unmovable.values()))
@@ -409,7 +404,7 @@ class SpoolLoop(StoreLoop):
             try:
                 self._ingest(spool_input, identities[spool_input])
             except FileMoveError as error:
-                # Otherwise, the file would be ingested again in every round.
+                # Remember the file, which would otherwise be ingested again in every round.
                 self._unmovable[identities[spool_input]] = PendingFiles((spool_input.name,), str(error))
                 self._log.error("file cannot be moved", file=spool_input.name, reason=str(error))
             beat.ok()
@@ -419,12 +414,12 @@ class SpoolLoop(StoreLoop):
     def _report_waiting(self, waiting: Sequence[PendingFiles]) -> None:
         waiting = sorted(waiting, key=lambda files: files.files)
         self._health.spool = replace(self._health.spool, incomplete=tuple(files.message for files in waiting))
-        now = set(waiting)
+        current = set(waiting)
         for files in waiting:
             if files in self._waiting and files not in self._logged:
                 self._log.warning("incomplete input is waiting", files=list(files.files), reason=files.message)
-        self._logged = now & (self._logged | self._waiting)
-        self._waiting = now
+        self._logged = current & (self._logged | self._waiting)
+        self._waiting = current
 
     def _ingest(self, spool_input: SpoolInput, key: object) -> None:
         try:
@@ -458,16 +453,16 @@ class SpoolLoop(StoreLoop):
 
     def _retry_or_reject(self, spool_input: SpoolInput, key: object, error: Exception) -> None:
         """Retry a file once if reading or storing failed for reasons other than its content."""
-        times = self._failures.get(key, 0) + 1
+        failures = self._failures.get(key, 0) + 1
         message = printable(str(error) or type(error).__name__)
         # Messages of these errors are written for users and need no traceback.
         trace = None if isinstance(error, (DaemonError, WorkerProcessError)) else error
-        if times < _ATTEMPTS:
-            self._failures[key] = times
+        if failures < _MAX_ATTEMPTS:
+            self._failures[key] = failures
             self._log.warning("reading failed, will be retried", file=spool_input.name, reason=message, exc_info=trace)
         else:
             self._failures.pop(key, None)
-            reason = f"{printable(str(spool_input.paths[0]))}: {message} ({times} times)"
+            reason = f"{printable(str(spool_input.paths[0]))}: {message} ({failures} times)"
             self._reject(spool_input, reason, trace)
 
     def _reject(self, spool_input: SpoolInput, reason: str, trace: Exception | None = None) -> None:

@@ -1,8 +1,7 @@
-"""Supervision of named loops, each in its own thread. Detects loops that fail or hang.
+"""Supervision of named loops, each in its own thread.
 
-A loop that raises an error is restarted after a pause that doubles with each failure. Failures of the store or the
-spool (unavailable, disk full, process limit) are retried indefinitely with short pauses. Too many other failures in a
-row end the daemon.
+A loop that fails is restarted after a pause, which doubles with each failure. Too many consecutive failures end the
+daemon, except failures of the store or the spool (unavailable, disk full, process limit).
 """
 
 import threading
@@ -27,7 +26,6 @@ _FATAL = (LeaseLostError, StoreHeldError)
 
 
 StopFlag = threading.Event
-"""Flag that requests the end of a loop."""
 
 
 class StoppedError(DaemonError):
@@ -35,7 +33,7 @@ class StoppedError(DaemonError):
 
 
 class Heartbeat:
-    """Heartbeat. The loop calls it often, `progress` after each step of work, and `ok` after a complete round."""
+    """Heartbeat of a loop. Loops call `progress` after each step of work and `ok` after each round."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -50,12 +48,12 @@ class Heartbeat:
         self.last = self._clock()
 
     def progress(self) -> None:
-        """Record that the loop works again: clear the problem, but keep counting failures."""
+        """Record a step of work. This clears the problem, but not the failure count."""
         self()
         self.problem = None
 
     def ok(self) -> None:
-        """Record a complete round: reset the failure count."""
+        """Record a complete round. This clears the problem and the failure count."""
         self.progress()
         self.failures = 0
 
@@ -73,7 +71,7 @@ def idle(stop: StopFlag, beat: Heartbeat) -> None:
 
 
 class Loop(Protocol):
-    """Permanent task of the daemon. `name` is shown to users. A change in one of the `sections` restarts the task."""
+    """Permanent task of the daemon. Changes in its configuration `sections` restart it."""
 
     name: str
     sections: frozenset[str]
@@ -99,8 +97,6 @@ class StoreLoop(Loop):
 
 
 class _SupervisedLoop:
-    """A loop with its thread, stop flag and heartbeat."""
-
     def __init__(
         self, loop: Loop, section: DaemonSection, on_failure: "FailureCallback", clock: Callable[[], float]
     ) -> None:
@@ -121,27 +117,27 @@ class _SupervisedLoop:
                 if not self.stop.is_set():
                     raise DaemonError(f"the loop {self.loop.name} ended unexpectedly")
             except BaseException as error:
-                if not self._handle_failure(error):
+                if not self._wait_for_retry(error):
                     return
             if self.restarting.is_set() and not self.ending.is_set():
                 self.restarting.clear()
                 self.stop.clear()
-                # `ending` may have been set between the two lines above.
+                # `Supervisor.stop` may have set both flags before this thread cleared `stop`.
                 if self.ending.is_set():
                     self.stop.set()
 
-    def _handle_failure(self, error: BaseException) -> bool:
-        """Wait before the next attempt; return False if the loop must not be retried."""
+    def _wait_for_retry(self, error: BaseException) -> bool:
+        """Report a failure and wait before the next attempt. Returns False if the loop must not be retried."""
         heartbeat = self.heartbeat
         heartbeat.error = heartbeat.problem = str(error) or type(error).__name__
         heartbeat.failures += 1
         retryable = isinstance(error, _RETRYABLE)
-        too_often = not retryable and heartbeat.failures >= self.section.give_up_after
+        too_often = not retryable and heartbeat.failures >= self.section.max_failures
         if too_often or isinstance(error, _FATAL) or self.ending.is_set():
             self.failed = error
             self.on_failure(self.loop.name, error, None)
             return False
-        max_pause = self.section.longest_pause_seconds
+        max_pause = self.section.max_pause_seconds
         if retryable:
             # The daemon should be ready soon after the store is available.
             max_pause = min(max_pause, _MAX_RETRYABLE_PAUSE_SECONDS)
@@ -156,11 +152,11 @@ class _SupervisedLoop:
 
 
 FailureCallback = Callable[[str, BaseException, float | None], None]
-"""Callback for a failed loop: name, error, seconds until the restart (None: no restart)."""
+"""Callback for a failed loop: `(name, error, seconds until the restart, or None without a restart)`."""
 
 
 class Supervisor:
-    """Supervisor that runs loops in threads. The caller must call `check` regularly."""
+    """Runs loops in threads. The caller must call `check` regularly."""
 
     def __init__(
         self,
@@ -173,7 +169,7 @@ class Supervisor:
         self._supervised = {loop.name: _SupervisedLoop(loop, section, on_failure, clock) for loop in loops}
 
     def prepare(self, configuration: Configuration, sections: frozenset[str] | None = None) -> None:
-        """Prepare the loops that read any of the sections (None: all loops). Raises `DaemonError`."""
+        """Prepare the loops that read any of the sections, or all loops by default. Raises `DaemonError`."""
         for supervised in self._supervised.values():
             if sections is None or supervised.loop.sections & sections:
                 supervised.loop.prepare(configuration)
@@ -185,7 +181,7 @@ class Supervisor:
             supervised.thread.start()
 
     def check(self) -> None:
-        """Raise `DaemonError` if a loop has failed for good, or its last heartbeat is too old."""
+        """Raise `DaemonError` if a loop has failed permanently or its last heartbeat is too old."""
         for name, supervised in self._supervised.items():
             if supervised.failed is not None:
                 times = f" {supervised.heartbeat.failures} times in a row" if supervised.heartbeat.failures > 1 else ""
@@ -196,7 +192,7 @@ class Supervisor:
                 raise DaemonError(f"the loop {name} has not responded for {supervised.heartbeat.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
-        """Restart the loops that read any of the sections; return their names."""
+        """Restart the loops that read any of the sections, and return their names."""
         affected = [supervised for supervised in self._supervised.values() if supervised.loop.sections & sections]
         for supervised in affected:
             supervised.restarting.set()
@@ -204,14 +200,14 @@ class Supervisor:
         return [supervised.loop.name for supervised in affected]
 
     def stop(self, grace: float) -> list[str]:
-        """Stop all loops; return the names of loops still running after `grace` seconds."""
-        until = time.monotonic() + grace
+        """Stop all loops, and return the names of loops that still run after `grace` seconds."""
+        deadline = time.monotonic() + grace
         for supervised in self._supervised.values():
             supervised.ending.set()
             supervised.stop.set()
         for supervised in self._supervised.values():
             if supervised.thread.is_alive():
-                supervised.thread.join(max(until - time.monotonic(), _JOIN_SECONDS))
+                supervised.thread.join(max(deadline - time.monotonic(), _JOIN_SECONDS))
         return [name for name, supervised in self._supervised.items() if supervised.thread.is_alive()]
 
     def health(self) -> tuple[LoopHealth, ...]:

@@ -1,6 +1,6 @@
 """Compile all kernels that a daemon uses: `python -m hierogram.daemon.serving.warm_up`.
 
-Run this in container images and installations, so that the first start takes seconds. Kernels are cached for this type
+Run this when an image or installation is built, so that the first start takes seconds. Kernels are cached for the type
 of processor.
 """
 
@@ -36,7 +36,7 @@ def warm_up_daemon() -> None:
             turns.take()
             while any(opened.status().behind.values()):
                 turns.take()
-            # Take one more turn for settled pairs.
+            # Take another turn, because settled pairs are sampled only while no pairs are behind.
             turns.take()
         for extension in extensions():
             if extension.warm_up_loops is not None:

@@ -1,8 +1,8 @@
-"""Loop that sends events to a webhook until they are accepted or the attempts are used up.
+"""Loop that sends events to a webhook and retries failed deliveries.
 
 The store records each delivery before it is sent. If the daemon ends before it records the response, the event is sent
-again: delivery is at least once. Requests are signed as in Standard Webhooks: `webhook-id`, `webhook-timestamp`, and
-`webhook-signature`, which is `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`.
+again, so receivers may get an event twice. Requests are signed as in Standard Webhooks, with the headers `webhook-id`,
+`webhook-timestamp`, and `webhook-signature`, which is `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`.
 
 The URL may contain credentials, such as a token in its path, which only the receiver may see. The store and the log
 contain the URL's scheme, host and port, and a name derived from the URL.
@@ -38,7 +38,7 @@ _MIN_SECRET_LENGTH = 4
 
 
 def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
-    """Return the value of `webhook-signature`. A secret `whsec_…` is base64; other secrets are used as UTF-8 bytes."""
+    """Return the header `webhook-signature`. Secrets that begin with `whsec_` are base64, others UTF-8."""
     key = secret.encode()
     if secret.startswith(_PREFIX):
         key = base64.b64decode(secret.removeprefix(_PREFIX))
@@ -47,7 +47,7 @@ def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
 
 
 def identify_webhook(url: str) -> Webhook:
-    """Return a webhook's origin, and a hash of its secret URL (scrypt) as its name."""
+    """Return the origin of a webhook, and an scrypt hash of the secret URL as its name."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or _PORTS[parts.scheme]
@@ -57,7 +57,7 @@ def identify_webhook(url: str) -> Webhook:
 
 
 def redact_credentials(message: str, url: str) -> str:
-    """Replace the parts of a URL that may be secret in a message, such as a response that repeats the request."""
+    """Redact secret parts of the URL in a message, because a response may repeat the request."""
     parts = urlsplit(url)
     secrets = {url, parts.netloc.rpartition("@")[0], parts.username, parts.password, parts.query, parts.fragment}
     secrets |= {f"{parts.path}?{parts.query}", parts.path, *parts.path.split("/"), *re.split("[&=]", parts.query)}
@@ -65,34 +65,33 @@ def redact_credentials(message: str, url: str) -> str:
     for text in sorted(texts, key=len, reverse=True):
         if len(text) >= _MIN_SECRET_LENGTH:
             message = message.replace(text, "…")
-            # A truncated text may end within the secret.
+            # A truncated message may end with the beginning of a secret.
             prefix_length = next((size for size in range(len(text) - 1, 2, -1) if message.endswith(text[:size])), 0)
             message = message[: len(message) - prefix_length]
     return message
 
 
 class WebhookLoop(StoreLoop):
-    """Loop that sends the configured events, in its own thread."""
+    """Loop that sends the configured events."""
 
     name = "webhooks"
     sections = frozenset({"webhooks"})
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """See `Loop.run`."""
+        """Send events until `stop` is set; see `Loop.run`."""
         section = self._configuration().webhooks
         if section.url is None:
             idle(stop, beat)
             return
-        with asyncio.Runner() as runner:
-            runner.run(self._run(section, stop, beat))
+        asyncio.run(self._run(section, stop, beat))
 
     async def _run(self, section: WebhooksSection, stop: StopFlag, beat: Heartbeat) -> None:
-        # Imported here because it loads slowly and most daemons send no events.
+        # Import late, because httpx2 loads slowly and most daemons send no events.
         import httpx2
 
         assert section.url is not None
         webhook = identify_webhook(section.url.get_secret_value())
-        # Do not reuse connections: attempts are rare, and the receiver may have closed the last one.
+        # Do not reuse connections, because attempts are rare and the receiver may have closed idle connections.
         once = httpx2.Limits(max_keepalive_connections=0)
         async with httpx2.AsyncClient(follow_redirects=False, trust_env=False, limits=once) as client:
             while not stop.is_set():
@@ -120,13 +119,13 @@ class WebhookLoop(StoreLoop):
 
 
 _Outcome = tuple[int | None, str | None]
-"""Outcome of an attempt: status of the response (None: no response), error (None: success)."""
+"""Outcome of an attempt: HTTP status or None, and error or None."""
 
 
 async def _await_with_heartbeat(
     work: Coroutine[Any, Any, _Outcome], stop: StopFlag, beat: Heartbeat
 ) -> _Outcome | None:
-    """Await the work, calling `beat` often; return its result, or None if `stop` is set first."""
+    """Await the work while calling `beat` often. Returns None if `stop` is set first."""
     task = asyncio.create_task(work)
     while not stop.is_set():
         beat()
@@ -138,11 +137,7 @@ async def _await_with_heartbeat(
 
 
 async def send(client: "httpx2.AsyncClient", section: WebhooksSection, delivery: Delivery) -> _Outcome:
-    """Make one attempt.
-
-    The section's timeout covers the whole attempt, from name resolution to the last byte: a receiver that sends its
-    headers byte by byte would never exceed a timeout per read.
-    """
+    """Send an event once, and return the outcome."""
     import httpx2
 
     assert section.url is not None
@@ -151,7 +146,7 @@ async def send(client: "httpx2.AsyncClient", section: WebhooksSection, delivery:
     headers = {
         "content-type": "application/json",
         "user-agent": f"hierogram/{version('hierogram')}",
-        # The response is read up to a limit, which must apply to the uncompressed size.
+        # Refuse compression, because the limit for responses must apply to the uncompressed size.
         "accept-encoding": "identity",
         "webhook-id": str(delivery.event_id),
         "webhook-timestamp": str(now),
@@ -161,6 +156,7 @@ async def send(client: "httpx2.AsyncClient", section: WebhooksSection, delivery:
     status = None
     try:
         async with (
+            # Limit the whole attempt: a receiver that sends its headers byte by byte never exceeds a timeout per read.
             asyncio.timeout(section.timeout_seconds),
             client.stream("POST", url, content=body, headers=headers, timeout=None) as response,
         ):
@@ -173,7 +169,7 @@ async def send(client: "httpx2.AsyncClient", section: WebhooksSection, delivery:
                 if len(received) > _MAX_RESPONSE_LENGTH:
                     break
             text = redact_credentials(received.decode(errors="replace"), url)
-            # Postgres rejects NUL, and a log entry is one line.
+            # Escape control characters, because Postgres rejects NUL and a log entry must be one line.
             return status, f"answered {status}: {printable(text[:_MAX_RESPONSE_LENGTH])}"
     except TimeoutError:
         return status, f"Timeout: the response was incomplete after {section.timeout_seconds:g} s"

@@ -1,7 +1,8 @@
-"""Command that runs the complete workflow on real data: demo."""
+"""Command that runs the complete workflow on a bundled corpus: demo."""
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,30 +37,32 @@ PHRASE, WORD_ORDER, GAP = "phrases", "word order", "rules with a gap"
 @with_options
 def demo(
     context: typer.Context,
-    sweeps: Annotated[int, SWEEPS] = 30,
-    output: Annotated[Path, OUTPUT] = DEMO_EXPORT,
+    sweeps: Annotated[int, replace(SWEEPS, shown=None)] = 30,
+    output: Annotated[Path, replace(OUTPUT, help="File to write.")] = DEMO_EXPORT,
     align: Annotated[
         bool,
-        Option(
-            "Ignore the manual links: align the pairs, evaluate against the manual links, and learn from the result."
-        ),
+        Option("Align the pairs instead of using the manual links, and compare the result with the manual links."),
     ] = False,
 ) -> None:
     """Learn a grammar of the New Testament. This takes one or two minutes.
 
-    Store 7,936 pairs of Greek and English verses with manual word alignments in hierogram-demo.db (or --store), learn,
-    export, and print rules. With --align, the pairs are aligned by the aligner in a separate store, and the alignment
+    Stores 7,936 pairs of Greek and English verses with manual word alignments in hierogram-demo.db (or --store),
+    learns, exports, and prints rules. With --align, the aligner aligns the pairs in a separate store, and the alignment
     error rate is printed.
     """
     from hierogram.tools.demo.data import CREDITS, read_verses
 
-    # HIEROGRAM_STORE is ignored, because it names the user's own store.
+    # Ignore HIEROGRAM_STORE, because it names the user's own store.
     store = named_store(context) or (DEMO_ALIGN_STORE if align else DEMO_STORE)
     with interruptible("run `hierogram demo` again to continue"):
         verses = list(read_verses())
         print(CREDITS)
         with open_or_create(store) as opened:
-            _store_verses(opened, verses, align)
+            done = opened.add([verse.as_input(not align) for verse in verses], corpus=CORPUS, origin=CORPUS)
+            links = plural(sum(len(verse.links) for verse in verses), "manual link")
+            with_links = f"ignoring {links}" if align else f"with {links}"
+            duplicates = f" ({done.totals.duplicates:,} duplicates)" if done.totals.duplicates else ""
+            print(f"{plural(len(verses), 'pair')} of verses in {opened.url}{duplicates}, {with_links}")
             from hierogram.daemon.learning.learner import LearnOptions
 
             learning = opened.learn(sweeps, options=LearnOptions())
@@ -74,14 +77,6 @@ def demo(
             print(f"{output}: {rules}, {plural(manifest.bytes, 'byte')}")
             _show_rules(opened)
             _print_next_steps(opened.url)
-
-
-def _store_verses(opened: "GrammarStore", verses: "Sequence[VersePair]", without_links: bool) -> None:
-    done = opened.add([verse.as_input(not without_links) for verse in verses], corpus=CORPUS, origin=CORPUS)
-    links = plural(sum(len(verse.links) for verse in verses), "manual link")
-    with_links = f"ignoring {links}" if without_links else f"with {links}"
-    duplicates = f" ({done.totals.duplicates:,} duplicates)" if done.totals.duplicates else ""
-    print(f"{plural(len(verses), 'pair')} of verses in {opened.url}{duplicates}, {with_links}")
 
 
 def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[VersePair]") -> None:
@@ -114,7 +109,7 @@ def _show_rules(opened: "GrammarStore") -> None:
 
 
 def most_informative(rules: "Iterable[RuleRow]", number: int) -> "dict[str, list[RuleRow]]":
-    """Return the `number` rules of each kind, used twice or more, with the most expected uses · p(e|f) · p(f|e)."""
+    """Return the `number` rules of each kind with the highest expected uses · p(e|f) · p(f|e)."""
     rules_by_kind: dict[str | None, list[RuleRow]] = {PHRASE: [], WORD_ORDER: [], GAP: [], None: []}
     for rule in rules:
         if rule.expected_uses >= _MIN_USES:
@@ -127,16 +122,12 @@ def most_informative(rules: "Iterable[RuleRow]", number: int) -> "dict[str, list
 
 
 def classify_rule(rule: Rule) -> str | None:
-    """Return the kind of a rule, or None for one word with its context.
-
-    PHRASE: several words on each side, without gaps. WORD_ORDER: words or nonterminals are reordered. GAP: words
-    around a gap, in the same order on both sides.
-    """
+    """Return the kind of a rule: PHRASE, WORD_ORDER, GAP (words around a gap), or None for other rules."""
     if not (rule.source_terminals and rule.target_terminals):
         return None
     if not rule.nonterminals:
         return PHRASE if rule.source_terminals > 1 and rule.target_terminals > 1 else None
-    # Each run of words becomes one 0.
+    # Write each run of words as one 0, because only the order of words and gaps matters.
     source, target = (
         [symbol for symbol, _ in groupby(0 if isinstance(symbol, str) else symbol for symbol in side)]
         for side in (rule.source, rule.target)

@@ -9,7 +9,7 @@ import typer
 from hierogram.daemon.cli.common import open_chosen_store, print_json, print_note, print_table
 from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.extensions import LOOK, Command, Extension
+from hierogram.daemon.extensions import INSPECT, Command, Extension
 from hierogram.daemon.shared_options import AsJson
 from hierogram.storage.options import Option
 from hierogram.tools.evidence.options import MAX_CHARACTERS, EvidenceOptions, candidate_limits
@@ -108,4 +108,4 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 
 _EXAMPLE = "hierogram evidence 'la maison blanche est vide .' --format prompt"
-EXTENSION = Extension(commands=lambda: [Command(LOOK, evidence, _EXAMPLE)], routes=_routes)
+EXTENSION = Extension(commands=lambda: [Command(INSPECT, evidence, _EXAMPLE)], routes=_routes)

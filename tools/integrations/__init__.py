@@ -1,1 +1,1 @@
-"""Protocols of other programs: LibreTranslate, amagama, TMX exchange, MCP."""
+"""Protocols of other programs: LibreTranslate, amagama, TMX, MCP."""

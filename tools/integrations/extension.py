@@ -1,4 +1,4 @@
-"""Extension that adds the LibreTranslate protocol, MCP, and translation-memory routes to the daemon."""
+"""Extension that adds the LibreTranslate protocol, MCP and translation-memory routes to the daemon."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @with_options
 def mcp(context: typer.Context) -> None:
-    """Serve a store to language models (MCP). Uses the Model Context Protocol on standard input and output.
+    """Serve a store to language models: Model Context Protocol on standard input and output.
 
-    An MCP client starts this command. A daemon serves the same tools over HTTP at `/mcp` (`mcp` in [http]). The
-    environment variable HIEROGRAM_HTTP__MCP=add also allows models to store pairs, which are learned by a daemon of the
-    same store or by `hierogram learn`. HIEROGRAM_TRANSLATING__LM and similar variables configure translation.
+    An MCP client starts this command. A daemon serves the same tools over HTTP at `/mcp` (`mcp` in [http]). With the
+    environment variable HIEROGRAM_HTTP__MCP=add, models can also store pairs. A daemon on the same store or `hierogram
+    learn` learns from these pairs. HIEROGRAM_TRANSLATING__LM and similar variables configure translation.
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.web.protocol.threads import Threads

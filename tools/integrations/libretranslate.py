@@ -28,7 +28,7 @@ from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.documents import TEXT
 from hierogram.tools.translation.plain_text import TEXT_FORMATS, PlainTranslation, PlainTranslator, check_amount
 
-_NAMES = {
+_LANGUAGE_NAMES = {
     "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani", "be": "Belarusian",
     "bg": "Bulgarian", "bn": "Bengali", "bs": "Bosnian", "ca": "Catalan", "cs": "Czech", "cy": "Welsh",
     "da": "Danish", "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto", "es": "Spanish",
@@ -47,7 +47,6 @@ _NAMES = {
     "tk": "Turkmen", "tl": "Tagalog", "tr": "Turkish", "tt": "Tatar", "ug": "Uyghur", "uk": "Ukrainian", "ur": "Urdu",
     "uz": "Uzbek", "vi": "Vietnamese", "xh": "Xhosa", "yi": "Yiddish", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
 }  # fmt: skip
-"""English names of languages, for menus of client programs."""
 MAX_TEXT_LENGTH = 10_000
 MAX_TEXTS = 100
 MAX_ALTERNATIVES = 20
@@ -72,11 +71,11 @@ _CORS = {
 
 _log = logging.getLogger(__name__)
 
-Values = Mapping[str, Any]
+Parameters = Mapping[str, Any]
 
 
 def is_libretranslate(scope: Scope) -> bool:
-    """Check if a request is for this protocol. GET requests for HTML are for the daemon's pages."""
+    """Check if a request belongs to this protocol. GET requests for HTML are for the pages of the daemon."""
     method = _METHODS.get(scope["path"])
     if method is None:
         return False
@@ -96,9 +95,8 @@ def _refusal(text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> ProblemE
     return ProblemError(status, text)
 
 
-async def _values(request: Request) -> Values:
-    """Return the parameters of the query and of the body, JSON or a form. Raises `ProblemError` if it is invalid."""
-    values: dict[str, Any] = dict(parse_qsl(str(request.url.query), keep_blank_values=True, max_num_fields=100))
+async def _read_parameters(request: Request) -> Parameters:
+    parameters: dict[str, Any] = dict(parse_qsl(str(request.url.query), keep_blank_values=True, max_num_fields=100))
     content = await read_body(request, _MAX_BYTES)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
@@ -106,29 +104,28 @@ async def _values(request: Request) -> Values:
             members = json.loads(content)
             if not isinstance(members, dict):
                 raise _refusal("Invalid JSON format")
-            return values | members
+            return parameters | members
         if kind == "multipart/form-data":
             head = b"Content-Type: " + request.headers["content-type"].encode("latin-1") + b"\r\n\r\n"
             for part in message_from_bytes(head + content).walk():
                 name = part.get_param("name", header="content-disposition")
                 payload = part.get_payload(decode=True)
                 if isinstance(name, str) and isinstance(payload, bytes):
-                    values[name] = _lines(payload.decode())
+                    parameters[name] = _lines(payload.decode())
         else:
             form = parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
-            values |= {name: _lines(value) for name, value in form}
+            parameters |= {name: _lines(value) for name, value in form}
     except (ValueError, RecursionError) as error:
         raise _refusal(f"Invalid request: {error}") from error
-    return values
+    return parameters
 
 
 def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _required_text(values: Values, name: str) -> str:
-    """Return a required text parameter. Raises `ProblemError` if it is missing, not a text, or too long."""
-    value = values.get(name)
+def _required_text(parameters: Parameters, name: str) -> str:
+    value = parameters.get(name)
     if not value:
         raise _refusal(f"Invalid request: missing {name} parameter")
     if not isinstance(value, str) or "\0" in value:
@@ -138,19 +135,8 @@ def _required_text(values: Values, name: str) -> str:
     return value
 
 
-def _number(values: Values, name: str, maximum: int) -> int:
-    value = values.get(name) or 0
-    try:
-        number = max(0, int(value))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _refusal(f"Invalid request: {name} parameter is not a number") from error
-    if number > maximum:
-        raise _refusal(f"Invalid request: {name} parameter must be <= {maximum}")
-    return number
-
-
 def _language_name(code: str) -> str:
-    return _NAMES.get(base_language(code), code)
+    return _LANGUAGE_NAMES.get(base_language(code), code)
 
 
 class _RequestHandlers:
@@ -170,11 +156,11 @@ class _RequestHandlers:
         self._rates = rates
         self._threads = threads
 
-    def check_key(self, request: Request, values: Values) -> None:
+    def check_key(self, request: Request, parameters: Parameters) -> None:
         """Check the API key and the rate limit. Requests with the token in a header have been counted already."""
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         bearer_key = credentials.strip() if scheme.lower() == "bearer" else ""
-        key = values.get("api_key") or bearer_key
+        key = parameters.get("api_key") or bearer_key
         is_valid = isinstance(key, str) and self._sessions.is_token(key)
         if not self._sessions.is_token(bearer_key):
             limited = self._rates.refusal(AUTHENTICATED if is_valid else ANONYMOUS, request.scope)
@@ -190,7 +176,6 @@ class _RequestHandlers:
             raise _refusal("Invalid API key", HTTPStatus.FORBIDDEN)
 
     def languages(self) -> tuple[str, str]:
-        """Return the store's source and target language. Raises `ProblemError` if they are unknown."""
         languages = self._translator.languages()
         if not languages:
             raise _refusal(
@@ -200,7 +185,6 @@ class _RequestHandlers:
         return languages[0], languages[1]
 
     def check_languages(self, source: str, target: str) -> None:
-        """Raise `ProblemError` if the store does not translate from `source` into `target`."""
         languages = self.languages()
         for code in (source, target):
             if code not in languages and base_language(code) not in map(base_language, languages):
@@ -211,8 +195,8 @@ class _RequestHandlers:
                 f"from {_language_name(source)} ({source})"
             )
 
-    async def translate(self, request: Request, values: Values) -> Response:
-        query = values.get("q")
+    async def translate(self, request: Request, parameters: Parameters) -> Response:
+        query = parameters.get("q")
         if not query:
             raise _refusal("Invalid request: missing q parameter")
         texts = query if isinstance(query, list) else [query]
@@ -221,9 +205,14 @@ class _RequestHandlers:
         for text in texts:
             if text != "":
                 _required_text({"q": text}, "q")
-        source, target = _required_text(values, "source"), _required_text(values, "target")
-        alternatives = _number(values, "alternatives", MAX_ALTERNATIVES)
-        form = values.get("format") or TEXT
+        source, target = _required_text(parameters, "source"), _required_text(parameters, "target")
+        try:
+            alternatives = max(0, int(parameters.get("alternatives") or 0))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise _refusal("Invalid request: alternatives parameter is not a number") from error
+        if alternatives > MAX_ALTERNATIVES:
+            raise _refusal(f"Invalid request: alternatives parameter must be <= {MAX_ALTERNATIVES}")
+        form = parameters.get("format") or TEXT
         if form not in TEXT_FORMATS:
             raise _refusal(f"{form} format is not supported")
 
@@ -261,15 +250,14 @@ class _RequestHandlers:
         self.languages()
         return [{"confidence": round(100 * p, 1), "language": code} for code, p in self._translator.detect(text)]
 
-    async def detect(self, request: Request, values: Values) -> Response:
-        text = _required_text(values, "q")
+    async def detect(self, request: Request, parameters: Parameters) -> Response:
+        text = _required_text(parameters, "q")
         # Use a translation thread: the first request to a subword store counts its words, which takes long.
         return JSONResponse(await self._threads.translations.run(lambda: self._detections(text), request))
 
-    async def suggest(self, _request: Request, values: Values) -> Response:
-        """Handle POST /suggest, which stores a corrected translation."""
-        text, translation = _required_text(values, "q"), _required_text(values, "s")
-        source, target = _required_text(values, "source"), _required_text(values, "target")
+    async def suggest(self, _request: Request, parameters: Parameters) -> Response:
+        text, translation = _required_text(parameters, "q"), _required_text(parameters, "s")
+        source, target = _required_text(parameters, "source"), _required_text(parameters, "target")
 
         def work() -> object:
             self.check_languages(source, target)
@@ -281,7 +269,7 @@ class _RequestHandlers:
 
         return JSONResponse(await self._threads.change(work))
 
-    async def show_languages(self, _request: Request, _values: Values) -> Response:
+    async def show_languages(self, _request: Request, _parameters: Parameters) -> Response:
         source, target = await to_thread.run_sync(self.languages)
         return JSONResponse(
             [
@@ -290,7 +278,7 @@ class _RequestHandlers:
             ]
         )
 
-    async def settings(self, _request: Request, _values: Values) -> Response:
+    async def settings(self, _request: Request, _parameters: Parameters) -> Response:
         languages = await to_thread.run_sync(self.languages)
         source, target = ({"code": code, "name": _language_name(code)} for code in languages)
         return JSONResponse(
@@ -307,14 +295,14 @@ class _RequestHandlers:
             }
         )
 
-    async def health(self, _request: Request, _values: Values) -> Response:
+    async def health(self, _request: Request, _parameters: Parameters) -> Response:
         return JSONResponse({"status": "ok"})
 
 
 def libretranslate(
     translator: PlainTranslator, corrections: Corrections, sessions: Sessions, rates: Rates, threads: Threads
 ) -> Starlette:
-    """Return the ASGI application of this protocol. It checks `api_key` and limits the rate of POST requests.
+    """Return the ASGI application of this protocol. Checks `api_key` and limits the rate of POST requests.
 
     Cross-origin requests are allowed only if a key is needed, because browsers send them without the user's consent.
     """
@@ -322,16 +310,16 @@ def libretranslate(
     cors = _CORS if sessions.required else {}
 
     def route(
-        path: str, handler: Callable[[Request, Values], Awaitable[Response]], *, open_to_all: bool = False
+        path: str, handler: Callable[[Request, Parameters], Awaitable[Response]], *, open_to_all: bool = False
     ) -> Route:
         async def respond(request: Request) -> Response:
             if request.method == "OPTIONS":
                 return Response(status_code=HTTPStatus.NO_CONTENT, headers=cors)
             try:
-                values = await _values(request)
+                parameters = await _read_parameters(request)
                 if not open_to_all:
-                    handlers.check_key(request, values)
-                response = await handler(request, values)
+                    handlers.check_key(request, parameters)
+                response = await handler(request, parameters)
             except ProblemError as problem:
                 response = problem_response(problem)
             except Exception as error:

@@ -34,7 +34,7 @@ class LanguagesAnswer(BaseModel):
 
 
 def _check_date(time: str) -> str:
-    """Return a time that begins with a date. Raises `ValueError` for numbers, which pydantic would parse as seconds."""
+    """Raise `ValueError` unless a time begins with a date: pydantic would parse numbers as seconds."""
     if not _DATE.match(time):
         raise ValueError("must be a date and time such as 2026-01-31T00:00:00Z")
     return time
@@ -87,7 +87,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
 
 
 def _languages(service: Service) -> tuple[str, ...]:
-    """Return source and target language, `()` if unknown. Raises `ProblemError` for a monolingual store."""
+    """Return source and target language, or `()` if unknown. Raises `ProblemError` for a store of trees."""
     notation = service.opened.notation()
     if notation.input_kind != PAIRS:
         raise ProblemError(

@@ -28,8 +28,8 @@ class FuzzyMatch:
     """Fuzzy match: a stored pair similar to a text, detokenized.
 
     `quality` is the similarity of the source side in percent: 100 minus the edit distance in percent of the longer
-    text. `rank` is the percentage of the text's words that the pair contains; rare words have more weight. Over HTTP,
-    the corpus is called `context`, as in amagama.
+    text. `rank` is the percentage of the words of the text that the pair contains, with more weight for rare words.
+    Over HTTP, the corpus is called `context`, as in amagama.
     """
 
     id: int
@@ -43,7 +43,7 @@ class FuzzyMatch:
 def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: int = 5) -> list[FuzzyMatch]:
     """Return up to `limit` stored pairs whose source side is most similar to a text, best first.
 
-    `min_quality` is the minimum similarity in percent, see `FuzzyMatch`. Only the newest of equal pairs is returned.
+    `min_quality` is the minimum `quality` in percent. Only the newest of equal pairs is returned.
     """
     with store.reader.read() as transaction:
         texts = make_pipeline(transaction.settings()).for_running_text()
@@ -89,10 +89,10 @@ def edit_distance(first: str, second: str) -> int:
 
 
 def memory(store: GrammarStore, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
-    """Yield the parts of a TMX file of all pairs, of a corpus, or of the pairs that were added since a time.
+    """Yield the parts of a TMX file with all pairs, optionally of one corpus or added since a time.
 
     The `tuid` is the external id. Each part is read in its own transaction, so that a slow reader holds no connection.
-    Pairs added or withdrawn during the export are omitted, and so are characters that XML does not allow.
+    Pairs added or withdrawn during the export are omitted. Characters that XML does not allow are removed.
     """
     with store.reader.read() as transaction:
         settings, last = transaction.settings(), transaction.state().last_pair_id

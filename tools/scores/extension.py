@@ -19,7 +19,7 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.extensions import LOOK, Command, Extension
+from hierogram.daemon.extensions import INSPECT, Command, Extension
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import AsJson, Tokenized
 from hierogram.storage.options import Option
@@ -197,7 +197,7 @@ def _warm_up_loops(store: "Store") -> None:
 
 
 EXTENSION = Extension(
-    commands=lambda: [Command(LOOK, score, "hierogram score --doubt 4 --json > doubtful.jsonl")],
+    commands=lambda: [Command(INSPECT, score, "hierogram score --doubt 4 --json > doubtful.jsonl")],
     sections=_sections,
     routes=_routes,
     loops=_loops,

@@ -10,7 +10,7 @@ import typer
 from hierogram.daemon.cli.common import interruptible, open_chosen_store, plural, print_note, print_table
 from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.extensions import LOOK, Command, Extension
+from hierogram.daemon.extensions import INSPECT, Command, Extension
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT, Languages
 from hierogram.storage.options import Option
@@ -117,4 +117,4 @@ def _write(output: Path | None, pieces: list[str]) -> None:
 
 
 _EXAMPLE = "hierogram terms --top 200 -o terms.tbx --languages fr,en"
-EXTENSION = Extension(commands=lambda: [Command(LOOK, terms, _EXAMPLE)])
+EXTENSION = Extension(commands=lambda: [Command(INSPECT, terms, _EXAMPLE)])

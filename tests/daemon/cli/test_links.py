@@ -39,7 +39,7 @@ def test_the_documented_file_is_accepted(hierogram: Run, learned_url: str) -> No
 def test_errors_are_reported_and_nothing_is_stored(hierogram: Run, learned_url: str) -> None:
     head = "pair,source,target,verdict\n"
     for content, reason in (
-        ("pair,source,target\n1,0,0\n", "the header lacks 'verdict'"),
+        ("pair,source,target\n1,0,0\n", "the header lacks verdict: expected pair,source,target,verdict"),
         (head + "1,0,0,sure\n", "line 2: verdict must be fixed or forbidden, got 'sure'"),
         (head + "1,0,x,fixed\n", "target must be a number, got 'x'"),
         (head + "1,0,1,fixed\n99,0,0,fixed\n", "pair 99 not found"),

@@ -501,8 +501,8 @@ def test_a_job_added_again_is_reported_as_replaced(hierogram: Run, store: Store,
         ran = hierogram("--store", store_url, "export", "--format", "jsonl", *arguments)
         return ran.code, ran.out + ran.err
 
-    assert add("--name", "news", "--every", "1h", "--to", "one")[1].startswith("news: added; next runs")
-    assert add("--name", "news", "--cron", "@daily", "--to", "two")[1].startswith("news: replaced; next runs")
+    assert add("--name", "news", "--every", "1h", "--to", "one")[1].startswith("news: added; `hierogram serve`")
+    assert add("--name", "news", "--cron", "@daily", "--to", "two")[1].startswith("news: replaced; `hierogram serve`")
     assert [status.job["to"] for status in list_jobs(store)] == [str(Path("two").absolute())]
     code, text = add("--name", "old", "--every", "1h", "--to", "two/")
     assert (code, "job 'news' writes to the same folder" in text) == (2, True)
@@ -517,7 +517,7 @@ def test_the_commands_manage_jobs(hierogram: Run, corpus: Path, tmp_path: Path) 
         "export", "--name", "nightly", "--every", "1d", "--to", "grammars", "--format", "tsv", "--keep", "1"
     )
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("nightly: added; next runs of `hierogram serve`:\n")
+    assert ran.out.startswith("nightly: added; `hierogram serve` will run it at:\n")
     assert len(ran.out.splitlines()) == 4
     [listed] = json.loads(hierogram("schedule", "--json").out)
     assert (listed["state"], listed["path"]) == ("never", None)

@@ -15,8 +15,8 @@ from hierogram.storage.exceptions import StoreUnavailableError
 class ShortPauses(DaemonSection):
     stall_seconds: ClassVar[float] = 60.0
     pause_seconds: ClassVar[float] = 0.001
-    longest_pause_seconds: ClassVar[float] = 0.004
-    give_up_after: ClassVar[int] = 3
+    max_pause_seconds: ClassVar[float] = 0.004
+    max_failures: ClassVar[int] = 3
 
 
 SOON = ShortPauses()

@@ -51,7 +51,7 @@ def test_tuning_a_grammar_needs_a_text(hierogram: Run, tmp_path: Path) -> None:
     [
         ({"a": b"la\nmaison\n", "b": b"the\n"}, "the files have different numbers of lines"),
         ({"a": b""}, "a: empty-input: no lines to store"),
-        ({"a": b"la ||| the\n\xe9t\xe9 ||| summer\nne ||| not\n"}, "1 line of 3 not UTF-8: convert the file"),
+        ({"a": b"la ||| the\n\xe9t\xe9 ||| summer\nne ||| not\n"}, "invalid UTF-8 in 1 line of 3: convert the file"),
         ({"a": b"la ||| the\nne\n"}, None),
     ],
 )

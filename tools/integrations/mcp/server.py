@@ -38,18 +38,18 @@ _INSTRUCTIONS = (
 Result = TypeVar("Result")
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
-Lines = Annotated[int, Field(ge=1, le=200, description="Maximum number of results.")]
+ResultLimit = Annotated[int, Field(ge=1, le=200, description="Maximum number of results.")]
 
 
 def make_tools(opened: GrammarStore, options: TranslateOptions) -> McpTools:
     """Return the MCP tools for an open store."""
     corrections = Corrections(opened)
-    grammar = CurrentTranslator(opened.store, options, corrections)
-    return McpTools(opened, PlainTranslator(opened.store, lambda: grammar.now()[0]), corrections)
+    current_translator = CurrentTranslator(opened.store, options, corrections)
+    return McpTools(opened, PlainTranslator(opened.store, lambda: current_translator.now()[0]), corrections)
 
 
 def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPServer":
-    """Return an MCP server, with the tool `add_pair` only if `may_add`. Raises `UsageError` if mcp is not installed."""
+    """Return an MCP server; `may_add` includes the tool `add_pair`. Raises `UsageError` without mcp."""
     try:
         from mcp.server.mcpserver import Context, MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -58,7 +58,7 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
         raise UsageError(f"the Model Context Protocol requires mcp: {install_extra('mcp')}") from error
 
     class Server(MCPServer):
-        """MCP server that rejects unknown arguments of tools, which `MCPServer` ignores."""
+        """MCP server that rejects unknown arguments, which `MCPServer` ignores."""
 
         async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
             for tool in await self.list_tools():
@@ -72,9 +72,9 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
     writing = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
     async def run_tool(pool: "WorkPool", context: Context, work: "Callable[[], Result]") -> Result:
-        # The request is None on standard input.
         request = context.request_context.request
         try:
+            # There is no HTTP request on standard input.
             return await pool.run(work, request if isinstance(request, Request) else None)
         except (DaemonError, StoreError) as error:
             raise ToolError(str(error)) from error
@@ -102,7 +102,7 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
         alternatives: Annotated[int, Field(ge=0, le=20)] = 0,
         form: Annotated[Literal["text", "html"], Field(description="Format of the text.")] = "text",
     ) -> PlainTranslation:
-        """Translate a text of the source language with the learned rules. Tags, numbers and placeholders are kept."""
+        """Translate a text with the learned rules. Tags, numbers and placeholders are kept."""
         return await run_tool(threads.translations, context, lambda: tools.translate(text, alternatives, form))
 
     @server.tool(annotations=reading)
@@ -117,13 +117,13 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
     async def terms(
         context: Context,
         containing: Annotated[str, Field(max_length=200, description="Text in the term or its rendering.")] = "",
-        limit: Lines = 20,
+        limit: ResultLimit = 20,
     ) -> list[TermSummary]:
         """List words and phrases with a consistent translation, and this translation, most reliable first."""
         return await run_tool(threads.mcp_requests, context, lambda: tools.terms(containing, limit))
 
     @server.tool(annotations=reading)
-    async def concordance(context: Context, phrase: Text, limit: Lines = 10) -> list[ConcordanceLine]:
+    async def concordance(context: Context, phrase: Text, limit: ResultLimit = 10) -> list[ConcordanceLine]:
         """List stored pairs that contain a phrase verbatim, on the source side or else on the target side."""
         return await run_tool(threads.mcp_requests, context, lambda: tools.concordance(phrase, limit))
 
@@ -144,21 +144,19 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
 
 
 def over_http(server: "MCPServer") -> "tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[None]]]":
-    """Return the ASGI application for HTTP clients, and its lifespan context.
-
-    The guard in front of it authenticates requests and checks `Host`. Cross-site requests are refused, because browsers
-    send them with the machine's access rights and without the user's knowledge.
-    """
+    """Return the ASGI application for HTTP clients, and its lifespan context."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,
+        # The daemon checks `Host` itself.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
 
     async def same_site_app(scope: Scope, receive: Receive, send: Send) -> None:
+        # Browsers send cross-site requests without the user's knowledge.
         if is_cross_site(Request(scope)):
             problem = ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed")
             await problem_response(problem)(scope, receive, send)

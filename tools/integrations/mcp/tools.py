@@ -1,4 +1,4 @@
-"""MCP tools without the protocol: short answers for language models from a store."""
+"""MCP tools without the protocol. They return short answers for language models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator, check_amount
 
 _MAX_SEARCHED = 2_000
-"""Maximum number of pairs searched for a phrase. They are the latest pairs with its rarest word."""
+"""Maximum number of pairs searched for a phrase: the latest pairs with its rarest word."""
 
 
 @dataclass(frozen=True)
 class LinkedWords:
-    """A pair's words, and the links between them by positions from 0, with the probability of each."""
+    """Words of a pair, and links as (source position, target position, probability), from 0."""
 
     source: list[str]
     target: list[str]
@@ -40,7 +40,7 @@ class ConcordanceLine:
 
 @dataclass(frozen=True)
 class TermSummary:
-    """Term with its usual rendering. `pairs` counts the pairs with both, `source_pairs` the pairs with the term."""
+    """Term with its usual rendering, the number of pairs with both, and the number of pairs with the term."""
 
     source: str
     target: str
@@ -49,7 +49,7 @@ class TermSummary:
 
 
 class McpTools:
-    """Implementation of the MCP tools for one store. Thread-safe."""
+    """MCP tools for one store. Thread-safe."""
 
     def __init__(self, store: GrammarStore, translator: PlainTranslator, corrections: Corrections) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class McpTools:
         self._corrections = corrections
 
     def evidence(self, sentence: str, characters: int) -> str:
-        """Return evidence for a sentence in up to `characters` characters, marked as data. Raises `InputError`."""
+        """Return up to `characters` characters of evidence, marked as data. Raises `InputError`."""
         from hierogram.tools.evidence.budget import fit_budget
         from hierogram.tools.evidence.retrieval import find_evidence
 
@@ -98,7 +98,7 @@ class McpTools:
         ][:limit]
 
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
-        """Return up to `limit` latest pairs with a phrase on the source or else target side. Raises `InputError`."""
+        """Return the latest pairs with a phrase on the source or else target side. Raises `InputError`."""
         with self._store.reader.read() as transaction:
             texts = make_pipeline(transaction.settings()).with_whole_words().for_running_text()
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
