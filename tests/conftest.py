@@ -1,5 +1,6 @@
 """Test stores: the same tests run on SQLite and on a real Postgres."""
 
+import gc
 import os
 import re
 import shutil
@@ -8,18 +9,18 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
-from sqlalchemy import URL, Connection, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, create_engine, event, inspect, make_url
 from tests.pgbouncer import pgbouncer
 
-from hierogram.storage.database import migration
-from hierogram.storage.database.connection import parse_url
+from hierogram.daemon.memory import relax_gc
+from hierogram.storage.database import connection, migration
 from hierogram.storage.store import Store, open_store
 
 # Tests start hundreds of processes, and each would otherwise compile all modules itself.
@@ -105,6 +106,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
+def pytest_collection() -> None:
+    """Collect no garbage while modules are imported and tests are made: nearly all of them are kept."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and tests out of garbage collections, which are as rare as in the command line's processes."""
+    gc.freeze()
+    relax_gc()
+    gc.enable()
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """URL of a Postgres server: HIEROGRAM_TEST_POSTGRES, or a server started for the session."""
@@ -160,11 +173,10 @@ def pooler(postgres_server: str) -> Iterator[Callable[[str], str]]:
 
 
 def _administer(server: str, *statements: str) -> None:
-    engine = create_engine(parse_url(server), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
+    url = make_url(server).set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(url, autocommit=True) as connection:
         for statement in statements:
-            connection.execute(text(statement))
-    engine.dispose()
+            connection.execute(statement)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -178,8 +190,10 @@ def migrated_once() -> Iterator[None]:
         if inspect(connection).has_table("alembic_version"):
             migrate(connection)
         elif dialect in kept:
-            for statement, values in kept[dialect]:
-                connection.exec_driver_sql(statement, values or None)
+            # Through the driver, because SQLAlchemy takes as long as the database.
+            with closing(connection.connection.cursor()) as cursor:
+                for statement, values in kept[dialect]:
+                    cursor.execute(statement, *([values] if values else []))
         else:
             made = []
 
@@ -193,6 +207,33 @@ def migrated_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(migration, "migrate", migrate_or_repeat)
+        yield
+
+
+class StatementCache(dict[tuple[Any, ...], Any]):
+    """Compiled statements by database, for all engines of a process. By default each engine compiles all of its own."""
+
+    def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
+        dialect, *rest = key
+        return super().get((dialect.name, *rest), default)
+
+    def __setitem__(self, key: tuple[Any, ...], compiled: Any) -> None:
+        dialect, *rest = key
+        super().__setitem__((dialect.name, *rest), compiled)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def statements_compiled_once() -> Iterator[None]:
+    """Share compiled statements between the engines of all stores: compiling them takes longer than most tests."""
+    cache = StatementCache()
+
+    def create(*arguments: Any, **options: Any) -> Any:
+        engine = create_engine(*arguments, **options)
+        engine.update_execution_options(compiled_cache=cache)
+        return engine
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(connection, "create_engine", create)
         yield
 
 

@@ -3,11 +3,13 @@
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import typer.main
 from hypothesis import settings
 from tests.conftest import CopyStore
 from tests.daemon.parts import make_parts
@@ -54,6 +56,9 @@ class CommandResult(NamedTuple):
 
 Run = Callable[..., CommandResult]
 
+build_command = cache(typer.main.get_command)
+"""Build the parsers of all commands once, which takes longer than parsing a command line."""
+
 
 @pytest.fixture
 def lab(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
@@ -67,6 +72,7 @@ def lab(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
 def hierogram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Run the command line in this process, in a separate folder and without a store in the environment."""
     monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
+    monkeypatch.setattr(typer.main, "get_command", build_command)
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> CommandResult:

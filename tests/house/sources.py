@@ -42,16 +42,24 @@ def dotted(path: Path) -> str:
     return name.removesuffix(".__init__")
 
 
+def statements(block: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the statements of a block and of all blocks inside it, without their expressions."""
+    for statement in block:
+        yield statement
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            yield from statements(getattr(statement, name, ()))
+
+
 def imports(syntax: ast.Module) -> Iterator[Import]:
     """Yield all imports of a module, including imports inside functions and for types only."""
+    nodes = list(statements(syntax.body))
     for_types = {
         inner
-        for node in ast.walk(syntax)
+        for node in nodes
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
-        for statement in node.body
-        for inner in ast.walk(statement)
+        for inner in statements(node.body)
     }
-    for node in ast.walk(syntax):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -28,6 +28,7 @@ class Metropolis:
     span_limit: int = NO_LIMIT
     mutant: str | None = None
     known: dict[Variables, float] = field(default_factory=dict, compare=False)
+    proposed: dict[Variables, float] = field(default_factory=dict, compare=False)
 
     def log_target(self, variables: Variables) -> float:
         """ln P(derivation | other pairs), its rules scored in preorder."""
@@ -37,10 +38,12 @@ class Metropolis:
 
     def log_proposal(self, variables: Variables) -> float:
         """ln Q(derivation): each edge is uniform, each free cut a fair coin."""
-        return -sum(
-            log(self.forest.nodes[v].degree) + (log(2) if cut_is_free(self.forest, v, self.span_limit) else 0.0)
-            for v in preorder(self.forest, variables)
-        )
+        if variables not in self.proposed:
+            self.proposed[variables] = -sum(
+                log(self.forest.nodes[v].degree) + (log(2) if cut_is_free(self.forest, v, self.span_limit) else 0.0)
+                for v in preorder(self.forest, variables)
+            )
+        return self.proposed[variables]
 
     def acceptance(self, old: Variables, new: Variables) -> float:
         """min(1, P(t') Q(t) / (P(t) Q(t')))."""

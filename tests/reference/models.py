@@ -39,7 +39,7 @@ class RuleCounts:
             self.counts[rule] = new
             self.rules_of_count[length][new] += 1
         else:
-            del self.counts[rule]
+            self.counts.pop(rule, None)
         self.tokens += by
         self.tokens_of_length[length] += by
 

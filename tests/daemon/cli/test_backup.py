@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import CopyStore
-from tests.daemon.conftest import Run, teach, written
+from tests.daemon.conftest import Run, teacher
 from tests.daemon.learning.stores import contents, fill, some_pairs
 
 from hierogram.daemon.learning.learning import learn
@@ -18,12 +18,10 @@ from hierogram.storage.store import Store, open_store
 
 
 @pytest.fixture
-def file(tmp_path: Path, copy_store: CopyStore) -> Path:
+def file(tmp_path: Path, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An SQLite store learned from the small corpus."""
     path = tmp_path / "store.db"
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    teach(f"sqlite:///{path}", written(folder))
+    copy_store("learned", f"sqlite:///{path}", teacher(tmp_path_factory))
     return path
 
 

@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from sacremoses import MosesDetokenizer, MosesTokenizer
 from starlette.testclient import TestClient
 from tests.daemon.conftest import Run
 from tests.daemon.documents.raw_text import write_files
@@ -58,6 +57,8 @@ def last_output(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_ten_commands_translate_text_and_all_interfaces_agree(
     hierogram: Run, last_output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from sacremoses import MosesDetokenizer, MosesTokenizer
+
     assert last_output == "The man looks for a white house.\n"
     assert_python_http_and_the_page_agree(last_output, tmp_path, capsys)
     text = bleu(hierogram, "test.out", "-r", "test.en")

@@ -23,13 +23,25 @@ COUNTS = ("count", "target_count")
 Rows = list[tuple[str, str, float]]
 
 
+@pytest.fixture(scope="module")
+def exports() -> dict[str, tuple[Path, Rows]]:
+    """Results of `exported` by database, for the tests of this module."""
+    return {}
+
+
 @pytest.fixture
-def exported(learned: Store, tmp_path: Path) -> tuple[Path, Rows]:
+def exported(
+    learned: Store, exports: dict[str, tuple[Path, Rows]], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Rows]:
     """A folder with the rules in all formats for analysis, and the rules of the store with their counts."""
-    for name in ("g.parquet", "g.tsv.zst", "g.jsonl.zst"):
-        export(learned, tmp_path / name, ExportOptions(max_scope=None, current_sample=True, features=COUNTS))
-    rules = learned.find_rules(limit=10_000, current_sample=True)
-    return tmp_path, sorted((rule.source, rule.target, float(rule.count)) for rule in rules)
+    database = learned.engine.dialect.name
+    if database not in exports:
+        folder = tmp_path_factory.mktemp("exported")
+        for name in ("g.parquet", "g.tsv.zst", "g.jsonl.zst"):
+            export(learned, folder / name, ExportOptions(max_scope=None, current_sample=True, features=COUNTS))
+        rules = learned.find_rules(limit=10_000, current_sample=True)
+        exports[database] = folder, sorted((rule.source, rule.target, float(rule.count)) for rule in rules)
+    return exports[database]
 
 
 def test_dataframes_have_the_rules_of_the_store(exported: tuple[Path, Rows]) -> None:

@@ -324,6 +324,7 @@ def test_versions_in_a_folder_are_numbered_and_linked(learned: Store, tmp_path: 
     assert {made.manifest.sha256 for made in more} == {first.manifest.sha256}
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize("counts", [{}, {"posterior_mean": True, "smoothing": 0.5}, {"current_sample": True}])
 def test_a_filtered_export_has_the_matching_lines_of_the_whole_export(
     learned: Store, tmp_path: Path, counts: dict[str, Any]

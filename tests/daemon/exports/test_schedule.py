@@ -1,6 +1,7 @@
 """Scheduled exports: missed runs happen once, in order, and each run is recorded."""
 
 import json
+import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +31,7 @@ from hierogram.daemon.exports.schedule import (
 )
 from hierogram.daemon.serving.scheduling import configured_jobs
 from hierogram.storage.browsing.cookbook import cookbook
+from hierogram.storage.database.leases import process_identity
 from hierogram.storage.exports.exports import JobRow
 from hierogram.storage.options import OptionError, as_plain, from_plain
 from hierogram.storage.store import Store, open_store
@@ -256,11 +258,11 @@ def test_a_crashed_run_is_closed(store: Store, store_url: str) -> None:
 
 def dead_process() -> str:
     """Return the store's name for a process of this machine that has ended."""
-    import subprocess
-    import sys
-
-    script = "from hierogram.storage.database.leases import process_identity; print(process_identity())"
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    with subprocess.Popen(["sleep", "60"]) as process, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("os.getpid", lambda: process.pid)
+        name = process_identity()
+        process.kill()
+    return name
 
 
 def test_jobs_of_the_configuration_run(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
@@ -448,6 +450,7 @@ def test_the_documented_query_shows_the_events_between_two_exports(
     assert rules == [("rule-added", "often")]
 
 
+@pytest.mark.database("sqlite")
 def test_a_dry_run_reports_files_to_write_and_delete(store: Store, tmp_path: Path) -> None:
     kept = job(tmp_path, keep=1)
     first = dry_run_job(store, kept)

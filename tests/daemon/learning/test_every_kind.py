@@ -77,6 +77,7 @@ def test_counts_equal_a_recount_after_every_run(filled: Store, case: Case, burn_
     assert status.last_log_likelihood == pytest.approx(again.log_likelihood_after)
 
 
+@pytest.mark.database("sqlite")
 def test_new_pairs_are_sampled_against_the_others(filled: Store, case: Case, burn_in: int) -> None:
     learn(filled, sweeps=2)
     before = derivations(filled)

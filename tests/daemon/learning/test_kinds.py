@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.conftest import CopyStore
 from tests.daemon.conftest import LINES, Run, written
 from tests.daemon.serving.turns import SHORT, ManualTurns
 from tests.storage.rows import rule_rows
@@ -100,13 +101,17 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def url(store_url: str, hierogram: Run, tmp_path: Path) -> str:
+def url(store_url: str, copy_store: CopyStore, hierogram: Run, tmp_path: Path) -> str:
     """URL of a store of the kind that has learned, once on each database."""
-    with open_store(store_url, create=True, settings=Settings(grammar=NAME, span_limit=0)):
-        pass
-    for command in (["ingest", str(written(tmp_path))], ["learn", "--sweeps", "4"]):
-        ran = hierogram("--store", store_url, *command)
-        assert ran.code == 0, ran.err
+
+    def make(url: str) -> None:
+        with open_store(url, create=True, settings=Settings(grammar=NAME, span_limit=0)):
+            pass
+        for command in (["ingest", str(written(tmp_path))], ["learn", "--sweeps", "4"]):
+            ran = hierogram("--store", url, *command)
+            assert ran.code == 0, ran.err
+
+    copy_store("whole pairs", store_url, make)
     return store_url
 
 
@@ -116,6 +121,7 @@ def rules(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
         return {(rule.source, rule.target): (rule.count, rule.expected_uses) for rule in found if rule.count}
 
 
+@pytest.mark.database("sqlite")
 def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:
     texts = [tuple(line.split(" ||| ")[:2]) for line in LINES]
     with open_store(url) as store:
@@ -127,6 +133,7 @@ def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:
     assert (sound.code, "no problems found" in sound.out) == (0, True)
 
 
+@pytest.mark.database("sqlite")
 def test_it_is_exported_in_formats_without_requirements(url: str, hierogram: Run, tmp_path: Path) -> None:
     assert hierogram("--store", url, "export", "-o", "g.jsonl", "--format", "jsonl", "--posterior-mean").code == 0
     exported = [json.loads(line) for line in (tmp_path / "g.jsonl").read_text().splitlines()]
@@ -141,6 +148,7 @@ def test_it_is_exported_in_formats_without_requirements(url: str, hierogram: Run
     assert "a store of whole pairs cannot be exported as moses" in refused.err
 
 
+@pytest.mark.database("sqlite")
 def test_it_is_withdrawn_and_served(url: str, hierogram: Run) -> None:
     assert hierogram("--store", url, "withdraw", "1", "2").code == 0
     with open_store(url) as store:

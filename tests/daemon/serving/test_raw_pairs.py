@@ -33,6 +33,7 @@ def test_new_pairs_settle_and_all_are_resampled(raw: Store) -> None:
     assert verify(raw).problems == []
 
 
+@pytest.mark.database("sqlite")
 def test_the_daemon_and_learn_give_the_same_dictionary(raw: Store, tmp_path: Path) -> None:
     with ManualTurns(raw, **SHORT) as turns:
         turns.settle()

@@ -44,6 +44,7 @@ def test_new_trees_are_annealed_and_all_are_resampled(treebank: Store) -> None:
     assert verify(treebank).problems == []
 
 
+@pytest.mark.database("sqlite")
 def test_the_daemon_and_learn_give_the_same_trees(treebank: Store, tmp_path: Path) -> None:
     with ManualTurns(treebank, **SHORT) as turns:
         turns.settle()

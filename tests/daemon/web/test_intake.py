@@ -182,32 +182,30 @@ def test_few_unused_members_are_named_and_all_are_counted(client: TestClient) ->
     assert found["more_unused_fields"] == 12
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        (b"", "the body is empty: send JSON lines"),
-        (b"\xef\xbb\xbf", "the body is empty"),
-        (b"[]", "the body is a JSON array: send JSON lines"),
-        (b' [{"source": "a", "target": "b"}]', "the body is a JSON array"),
-        (b'[\n{"source": "a", "target": "b"},\n{"source": "c", "target": "d"}\n]\n', "the body is a JSON array"),
-    ],
-)
-def test_a_body_without_lines_of_json_is_refused(
-    client: TestClient, store: Store, store_url: str, body: bytes, says: str
-) -> None:
-    for key in (None, "k1", "k1"):
-        answer = post(client, body, key)
-        assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
+def test_a_body_without_lines_of_json_is_refused(client: TestClient, store: Store, store_url: str) -> None:
+    bodies = {
+        b"": "the body is empty: send JSON lines",
+        b"\xef\xbb\xbf": "the body is empty",
+        b"[]": "the body is a JSON array: send JSON lines",
+        b' [{"source": "a", "target": "b"}]': "the body is a JSON array",
+        b'[\n{"source": "a", "target": "b"},\n{"source": "c", "target": "d"}\n]\n': "the body is a JSON array",
+    }
+    keys = [f"k{number}" for number in range(len(bodies))]
+    for own_key, (body, says) in zip(keys, bodies.items(), strict=True):
+        for key in (None, own_key, own_key):
+            answer = post(client, body, key)
+            assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
     assert store.count_pairs() == 0
     assert query(store_url, "SELECT count(*) FROM ingest_batches") == [(0,)]
-    assert post(client, BODY, "k1").json()["accepted"] == len(LINES)
+    accepted = [post(client, BODY, key).json()["accepted"] for key in keys]
+    assert accepted == [len(LINES), 0, 0, 0, 0]
 
 
 @pytest.mark.database("sqlite")
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "multipart/form-data"])
-def test_requests_that_any_web_page_could_send_are_refused(client: TestClient, store: Store, kind: str) -> None:
-    answer = client.post("/v1/pairs", content=BODY, headers={"Content-Type": kind})
-    assert answer.status_code == 415
+def test_requests_that_any_web_page_could_send_are_refused(client: TestClient, store: Store) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "", "multipart/form-data"):
+        answer = client.post("/v1/pairs", content=BODY, headers={"Content-Type": kind})
+        assert answer.status_code == 415, kind
     assert store.count_pairs() == 0
 
 
@@ -244,22 +242,19 @@ def test_a_repeated_request_gets_the_same_response(client: TestClient, store: St
     assert store.status().rejected_lines == 1
 
 
-@pytest.mark.parametrize(
-    ("body", "path"),
-    [
+def test_a_key_identifies_one_content(client: TestClient, store: Store) -> None:
+    post(client, BODY, "k1")
+    for body, path in (
         (BODY.replace(b"blanche", b"noire"), "/v1/pairs"),
         (BODY + b"more\n", "/v1/pairs"),
         (BODY[: BODY.index(b"\n") + 1], "/v1/pairs"),
         (b"", "/v1/pairs"),
         (BODY, "/v1/pairs?corpus=other"),
-    ],
-)
-def test_a_key_identifies_one_content(client: TestClient, store: Store, body: bytes, path: str) -> None:
-    post(client, BODY, "k1")
-    answer = post(client, body, "k1", path)
-    assert answer.status_code == 422
-    assert "was used for another request" in answer.json()["detail"]
-    assert texts(store) == LINES
+    ):
+        answer = post(client, body, "k1", path)
+        assert answer.status_code == 422, body
+        assert "was used for another request" in answer.json()["detail"]
+        assert texts(store) == LINES
 
 
 class Breaking:

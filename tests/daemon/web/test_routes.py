@@ -123,6 +123,7 @@ ROUTES = [
 ]
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_unknown_parameters_are_refused(empty_client: TestClient, method: str, path: str) -> None:
     body = b'{"source": "a", "target": "b", "alignment": "0-0"}' if method == "POST" else None

@@ -106,6 +106,7 @@ def test_consecutive_batches_reuse_the_tables_of_workers(
     assert sum(whole) < len(whole) / 2 if not share else sum(whole) < len(whole)
 
 
+@pytest.mark.database("sqlite")
 def test_remaining_workers_take_over(by_threads: object, store_url: str) -> None:
     cluster = FakeCluster(3, room=3)
     works: list[int] = []
@@ -135,6 +136,7 @@ def test_new_workers_are_given_shards(by_threads: object, store_url: str) -> Non
     assert cluster.started == 3
 
 
+@pytest.mark.database("sqlite")
 def test_data_kept_for_lost_workers_is_bounded(
     by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

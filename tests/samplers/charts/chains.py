@@ -1,9 +1,8 @@
 """Small charts for the tests of randomized pruning, with all derivations enumerated."""
 
 import pickle
-from collections.abc import Callable
-from functools import cache
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 from tests.reference.charts import bitexts
@@ -12,17 +11,32 @@ from tests.samplers.charts.pairs import ITG, MIXED, all_links, compiled, random_
 from hierogram.samplers.charts.pruning.systems import PairSystem
 
 
-class Known(NamedTuple):
-    """A chart with its enumeration.
-
-    Its system; its classes, each with the values of all variables, bool[V], and its summed weight; and the expected
-    features of given classes.
-    """
+@dataclass(frozen=True)
+class Known:
+    """A chart with its enumeration, which takes up to a second and is made when first used."""
 
     system: PairSystem
-    values: np.ndarray
-    weights: np.ndarray
-    expected: Callable[[np.ndarray], np.ndarray]
+    pair: bitexts.Pair
+    links: np.ndarray
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """Values of all variables in each class of derivations, bool[classes, V]."""
+        found = [[(i, x) in emitted for i, x in self.links.tolist()] for emitted, _ in self._classes]
+        return np.array(found, bool).reshape(len(found), len(self.links))
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Summed weight of each class."""
+        return np.array([one.weight for _, one in self._classes])
+
+    def expected(self, kept: np.ndarray) -> np.ndarray:
+        """Return the expected features of the given classes."""
+        return bitexts.expectations(self.pair, dict(self._classes[k] for k in kept))
+
+    @property
+    def _classes(self) -> list[tuple[bitexts.Links, bitexts.Class]]:
+        return _enumerated(pickle.dumps(self.pair))
 
 
 @cache
@@ -45,14 +59,7 @@ def known_pair(
     """Return a pair with these variables; by default all word pairs."""
     links = all_links(pair) if links is None else links
     rules, words = compiled(pair)
-    found = _enumerated(pickle.dumps(pair))
-    values = np.array([[(i, x) in emitted for i, x in links.tolist()] for emitted, _ in found], bool)
-    return Known(
-        system(rules, words, links.astype(np.int32), pair.empty_sides),
-        values.reshape(len(found), len(links)),
-        np.array([one.weight for _, one in found]),
-        lambda kept: bitexts.expectations(pair, dict(found[k] for k in kept)),
-    )
+    return Known(system(rules, words, links.astype(np.int32), pair.empty_sides), pair, links)
 
 
 def small_charts() -> list[Known]:

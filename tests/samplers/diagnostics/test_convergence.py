@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from arviz_stats.base import array_stats
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -51,6 +50,9 @@ CASES: dict[str, Draws] = {
 
 
 def compare(draws: Draws) -> None:
+    # Imported here because it takes a second to load.
+    from arviz_stats.base import array_stats
+
     found = summarize(draws)
     for k, chains in enumerate(draws):
         expected = (

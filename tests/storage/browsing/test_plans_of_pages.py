@@ -1,6 +1,8 @@
 """The queries of pages use indexes in a store of any size."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 from tests.conftest import LastingStore
@@ -30,17 +32,24 @@ GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", 
 """Tables that grow with the store, and the aliases that statements use for them."""
 
 
+@pytest.fixture(scope="module")
+def reader_of() -> Iterator[Callable[[str], Reader]]:
+    """Function that opens a reader of each store once: opening takes longer than most tests."""
+    with ExitStack() as stack:
+        yield cache(lambda url: stack.enter_context(Reader(url)))
+
+
 @pytest.fixture
-def unanalyzed(lasting_store: LastingStore) -> Iterator[ReadTransaction]:
+def unanalyzed(lasting_store: LastingStore, reader_of: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
     """The same store without table statistics, so that Postgres estimates the sizes of its tables."""
-    with Reader(lasting_store("unanalyzed pages", make_unanalyzed)) as reader, reader.read() as looking:
+    with reader_of(lasting_store("unanalyzed pages", make_unanalyzed)).read() as looking:
         yield looking
 
 
 @pytest.fixture
-def transaction(lasting_store: LastingStore) -> Iterator[ReadTransaction]:
+def transaction(lasting_store: LastingStore, reader_of: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
     """A store that is large enough for the planners to prefer indexes."""
-    with Reader(lasting_store("large", make)) as reader, reader.read() as looking:
+    with reader_of(lasting_store("large", make)).read() as looking:
         yield looking
 
 

@@ -7,6 +7,7 @@ from math import isclose
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import CopyStore
 from tests.storage.building import commit, delta, ingest, pair, query
 
 from hierogram.samplers.grammar.rules import parse_side
@@ -25,7 +26,7 @@ from hierogram.storage.browsing.search import (
 )
 from hierogram.storage.pairs.vocabulary import MAX_FOLDED_LENGTH, MAX_READINGS, fold, readings, similar_words
 from hierogram.storage.records.grammar import RuleRow
-from hierogram.storage.store import Store
+from hierogram.storage.store import Store, open_store
 
 RULES = [
     ("maison", "house", 5), ("maison", "home", 2), ("la maison", "the house", 4), ("la maison", "home", 1),
@@ -37,16 +38,22 @@ RULES = [
 
 
 @pytest.fixture
-def transaction(store: Store, store_url: str) -> Iterator[ReadTransaction]:
-    """Read access to a store with the rules above; every word occurs in a pair."""
+def transaction(store_url: str, copy_store: CopyStore) -> Iterator[ReadTransaction]:
+    """Read access to a store with the rules above."""
+    copy_store("search", store_url, make)
+    with Reader(store_url) as reader, reader.read() as looking:
+        yield looking
+
+
+def make(url: str) -> None:
+    """Create a store with the rules above; every word occurs in a pair."""
     words = {side: [] for side in ("source", "target")}
     for source, target, _ in RULES:
         for side, text in (("source", source), ("target", target)):
             words[side] += [symbol for symbol in parse_side(text) if isinstance(symbol, str)]
-    ingest(store, [pair(" ".join(words["source"]), " ".join(words["target"]))])
-    commit(store, [], [delta(source, target, 1 + count % 2, count) for source, target, count in RULES])
-    with Reader(store_url) as reader, reader.read() as looking:
-        yield looking
+    with open_store(url, create=True) as store:
+        ingest(store, [pair(" ".join(words["source"]), " ".join(words["target"]))])
+        commit(store, [], [delta(source, target, 1 + count % 2, count) for source, target, count in RULES])
 
 
 def sides(rules: list[RuleRow]) -> list[tuple[str, str]]:
@@ -218,13 +225,18 @@ SPELLED = [
 
 
 @pytest.fixture
-def spelled(store: Store, store_url: str) -> Iterator[ReadTransaction]:
+def spelled(store_url: str, copy_store: CopyStore) -> Iterator[ReadTransaction]:
     """Read access to a store whose words differ in accents, capital letters and normal forms."""
-    sources, targets = zip(*((source, target) for source, target, _ in SPELLED), strict=True)
-    ingest(store, [pair(" ".join(sources), " ".join(targets)), pair("λόγος λόγῳ", "word words")])
-    commit(store, [], [delta(source, target, 1, count) for source, target, count in SPELLED])
+    copy_store("spelled", store_url, make_spelled)
     with Reader(store_url) as reader, reader.read() as looking:
         yield looking
+
+
+def make_spelled(url: str) -> None:
+    sources, targets = zip(*((source, target) for source, target, _ in SPELLED), strict=True)
+    with open_store(url, create=True) as store:
+        ingest(store, [pair(" ".join(sources), " ".join(targets)), pair("λόγος λόγῳ", "word words")])
+        commit(store, [], [delta(source, target, 1, count) for source, target, count in SPELLED])
 
 
 @pytest.mark.parametrize("typed", ["λογος", "ΛΟΓΟΣ", "λόγος", unicodedata.normalize("NFD", "λόγος")])

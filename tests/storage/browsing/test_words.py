@@ -1,31 +1,31 @@
 """Occurrences of a word: counted in a small store, estimated in a large one."""
 
 import pytest
+from tests.conftest import LastingStore
 from tests.storage.building import ingest, pair
 
 from hierogram.storage.browsing import words
 from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.store import Store
+from hierogram.storage.store import open_store
 
 PAIRS = 130
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
-    """A store of two corpora; every second pair contains `common` on both sides."""
-    for corpus, number in (("one", 100), ("two", 30)):
-        kinds = ("rare", "common") * number
-        ingest(store, (pair(f"s{n} {kinds[n]}", f"t{n} {kinds[n]}") for n in range(number)), corpus)
-    return store
+def make(url: str) -> None:
+    """Create a store of two corpora; every second pair contains `common` on both sides."""
+    with open_store(url, create=True) as store:
+        for corpus, number in (("one", 100), ("two", 30)):
+            kinds = ("rare", "common") * number
+            ingest(store, (pair(f"s{n} {kinds[n]}", f"t{n} {kinds[n]}") for n in range(number)), corpus)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("sampled", [PAIRS, PAIRS - 1, 53, 10])
 def test_counts_by_corpus_match_the_store(
-    filled: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, side: str, sampled: int
+    lasting_store: LastingStore, monkeypatch: pytest.MonkeyPatch, side: str, sampled: int
 ) -> None:
     monkeypatch.setattr(words, "SAMPLED_PAIRS", sampled)
-    with Reader(store_url) as reader, reader.read() as transaction:
+    with Reader(lasting_store("two corpora", make)) as reader, reader.read() as transaction:
         found = words.find_distribution(transaction, side, "common")
         missing = words.find_distribution(transaction, side, "nowhere")
     assert (found.pairs_read, found.complete) == (sampled, sampled == PAIRS)

@@ -1,69 +1,73 @@
 """If the log of an open SQLite store is deleted and its process is killed, all commits are in the file."""
 
+import multiprocessing
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+from tests.conftest import make_new
 from tests.storage.building import ingest, pair, query
 
 from hierogram.storage.database import checkpoints
 from hierogram.storage.database.checkpoints import Checkpoints
-from hierogram.storage.store import open_store
-
-COMMITTER = """
-import sys
-from tests.storage.building import ingest, pair
-from hierogram.storage.database import checkpoints
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
-checkpoints._SOON_SECONDS = float(sys.argv[2])
-store = open_store(sys.argv[1], create=True)
-number = 0
-for line in sys.stdin:
-    try:
-        if line == "commit\\n":
-            ingest(store, [pair(f"un chat {number + k}", f"a cat {number + k}", "0-0 1-1") for k in range(20)])
-            number += 20
-        else:
-            store.count_pairs()
-        print("done", flush=True)
-    except StoreUnavailableError as error:
-        print(error, flush=True)
-"""
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
 NEVER = 1_000.0
+
+
+def commit_on_request(path: str, soon: float, requests: Connection) -> None:
+    """Write into a store on command and send the results; runs in a process of its own."""
+    checkpoints._SOON_SECONDS = soon
+    store = open_store(path)
+    number = 0
+    while True:
+        request = requests.recv()
+        try:
+            if request == "commit":
+                ingest(store, [pair(f"un chat {number + k}", f"a cat {number + k}", "0-0 1-1") for k in range(20)])
+                number += 20
+            else:
+                store.count_pairs()
+            requests.send("done")
+        except StoreUnavailableError as error:
+            requests.send(str(error))
 
 
 class Committer:
     """A process that writes into a store on command and reports the result."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
+    def __init__(self, path: Path, soon: float) -> None:
+        self._requests, theirs = FORKS.Pipe()
+        self._process = FORKS.Process(target=commit_on_request, args=(str(path), soon, theirs))
+        self._process.start()
+        theirs.close()
 
     def __call__(self, what: str) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(what, file=self._process.stdin, flush=True)
-        return self._process.stdout.readline()
+        self._requests.send(what)
+        result: str = self._requests.recv()
+        return result
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.join()
+        self._requests.close()
 
 
 @contextmanager
 def committing(path: Path, soon: float) -> Iterator[Committer]:
-    command = [sys.executable, "-c", COMMITTER, str(path), str(soon)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    make_new(str(path))
+    committer = Committer(path, soon)
     try:
-        yield Committer(process)
+        yield committer
     finally:
-        process.kill()
-        process.communicate()
+        committer.kill()
 
 
 def delete_log(path: Path) -> None:
@@ -89,7 +93,7 @@ def delete_log_and_look(path: Path) -> None:
 def test_a_deleted_log_that_is_noticed_loses_nothing(tmp_path: Path, delete: Callable[[Path], None], then: str) -> None:
     path = tmp_path / "s.db"
     with committing(path, NEVER) as committer:
-        assert [committer("commit"), committer("commit")] == ["done\n"] * 2
+        assert [committer("commit"), committer("commit")] == ["done"] * 2
         delete(path)
         output = committer(then)
         assert "start again (the commits in the log were copied into" in output
@@ -106,7 +110,7 @@ def test_a_log_that_is_deleted_a_moment_after_a_commit_loses_nothing(tmp_path: P
     """Holds even if no process uses the store until its process is killed."""
     path = tmp_path / "s.db"
     with committing(path, 0.05) as committer:
-        assert committer("commit") == "done\n"
+        assert committer("commit") == "done"
         time.sleep(1)
         delete_log(path)
         committer.kill()
@@ -116,7 +120,7 @@ def test_a_log_that_is_deleted_a_moment_after_a_commit_loses_nothing(tmp_path: P
 def test_a_log_into_which_another_program_has_written_is_not_mixed_with_the_deleted_one(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     with committing(path, NEVER) as committer:
-        assert committer("commit") == "done\n"
+        assert committer("commit") == "done"
         delete_log_and_index(path)
         with closing(sqlite3.connect(path)) as other:
             other.execute("PRAGMA wal_autocheckpoint=0")

@@ -124,33 +124,32 @@ def test_regions_of_languages_are_ignored(api_client: TestClient) -> None:
     assert api_client.post("/translate", json=body).json()["translatedText"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status", "error"),
-    [
-        ("/translate", {"source": "fr", "target": "en"}, 400, "Invalid request: missing q parameter"),
-        ("/translate", {"q": "la", "target": "en"}, 400, "Invalid request: missing source parameter"),
-        ("/translate", {"q": "la", "source": "fr"}, 400, "Invalid request: missing target parameter"),
-        ("/translate", {"q": "la", "source": "zz", "target": "en"}, 400, "zz is not supported"),
-        ("/translate", {"q": "la", "source": "en", "target": "fr"}, 400, "French (fr) is not available as a target"),
-        ("/translate", {"q": "la", **FR_EN, "format": "pdf"}, 400, "pdf format is not supported"),
-        ("/translate", {"q": "la", **FR_EN, "alternatives": "many"}, 400, "alternatives parameter is not a number"),
-        ("/translate", {"q": "la", **FR_EN, "alternatives": 10**6}, 400, "must be <="),
-        ("/translate", {"q": "x" * (MAX_TEXT_LENGTH + 1), **FR_EN}, 400, "exceeds text limit"),
-        ("/translate", {"q": ["la"] * (MAX_TEXTS + 1), **FR_EN}, 400, "exceeds text limit"),
-        ("/translate", {"q": [1], **FR_EN}, 400, "q parameter is not a text"),
-        ("/translate", {"q": "a\0b", **FR_EN}, 400, "q parameter is not a text"),
-        ("/translate", [], 400, "Invalid JSON format"),
-        ("/detect", {}, 400, "Invalid request: missing q parameter"),
-        ("/suggest", {"q": "la", **FR_EN}, 400, "Invalid request: missing s parameter"),
-        ("/suggest", {"q": "la " * 1_000, "s": "the", **FR_EN}, 400, "cannot be stored"),
-    ],
-)
-def test_invalid_input_gets_the_errors_of_libretranslate(
-    api_client: TestClient, path: str, body: Any, status: int, error: str
-) -> None:
-    answer = api_client.post(path, json=body)
-    assert (answer.status_code, list(answer.json())) == (status, ["error"])
-    assert error in answer.json()["error"]
+INVALID: list[tuple[str, Any, str]] = [
+    ("/translate", {"source": "fr", "target": "en"}, "Invalid request: missing q parameter"),
+    ("/translate", {"q": "la", "target": "en"}, "Invalid request: missing source parameter"),
+    ("/translate", {"q": "la", "source": "fr"}, "Invalid request: missing target parameter"),
+    ("/translate", {"q": "la", "source": "zz", "target": "en"}, "zz is not supported"),
+    ("/translate", {"q": "la", "source": "en", "target": "fr"}, "French (fr) is not available as a target"),
+    ("/translate", {"q": "la", **FR_EN, "format": "pdf"}, "pdf format is not supported"),
+    ("/translate", {"q": "la", **FR_EN, "alternatives": "many"}, "alternatives parameter is not a number"),
+    ("/translate", {"q": "la", **FR_EN, "alternatives": 10**6}, "must be <="),
+    ("/translate", {"q": "x" * (MAX_TEXT_LENGTH + 1), **FR_EN}, "exceeds text limit"),
+    ("/translate", {"q": ["la"] * (MAX_TEXTS + 1), **FR_EN}, "exceeds text limit"),
+    ("/translate", {"q": [1], **FR_EN}, "q parameter is not a text"),
+    ("/translate", {"q": "a\0b", **FR_EN}, "q parameter is not a text"),
+    ("/translate", [], "Invalid JSON format"),
+    ("/detect", {}, "Invalid request: missing q parameter"),
+    ("/suggest", {"q": "la", **FR_EN}, "Invalid request: missing s parameter"),
+    ("/suggest", {"q": "la " * 1_000, "s": "the", **FR_EN}, "cannot be stored"),
+]
+"""Paths, invalid bodies, and part of the error message."""
+
+
+def test_invalid_input_gets_the_errors_of_libretranslate(api_client: TestClient) -> None:
+    for path, body, error in INVALID:
+        answer = api_client.post(path, json=body)
+        assert (answer.status_code, list(answer.json())) == (400, ["error"]), error
+        assert error in answer.json()["error"]
 
 
 def test_invalid_json_is_reported(api_client: TestClient) -> None:
@@ -226,19 +225,14 @@ def test_a_correction_precedes_other_translations(api_client: TestClient, correc
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
 
 
-@pytest.mark.parametrize(
-    ("text", "translation", "said"),
-    [
+def test_a_correction_starts_in_the_case_of_the_text(correct: Callable[[str, str], str]) -> None:
+    for text, translation, said in (
         ("La maison verte.", "the greenhouse.", "The greenhouse."),
         ("3 Maisons.", "3 houses.", "3 houses."),
         ("les maisons", "houses", "houses"),
         ("«La maison»", "“house”", "“House”"),
-    ],
-)
-def test_a_correction_starts_in_the_case_of_the_text(
-    correct: Callable[[str, str], str], text: str, translation: str, said: str
-) -> None:
-    assert correct(text, translation) == said
+    ):
+        assert correct(text, translation) == said
 
 
 def test_a_correction_in_html_capitalizes_its_first_word_and_no_tag(api_client: TestClient) -> None:

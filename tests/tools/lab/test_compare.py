@@ -176,6 +176,7 @@ def test_a_bitext_without_links_is_aligned_first(run: Compare, tmp_path: Path) -
     assert all(row["rules"] > 10 for row in figures["grammars"])
 
 
+@pytest.mark.database("sqlite")
 def test_a_store_is_compared_by_its_learned_rules(run: Compare, store_url: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.bars"
     corpus.write_text("".join(line.rpartition(" ||| ")[0] + "\n" for line in LINES))

@@ -50,6 +50,7 @@ def test_a_pair_does_not_support_itself(learned: Store, known: LearnedCounts) ->
         assert own.unseen >= as_text.unseen - 1e-9
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
 def test_a_store_without_the_pair_gives_the_same_numbers(
     learned: Store, model: str, monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,7 @@ def assert_basic_2(path: str) -> None:
     assert (tree.getroot().tag, tree.getroot().get("type")) == ("martif", "TBX-Basic")
 
 
+@pytest.mark.database("sqlite")
 def test_every_format_reports_the_same_terms(hierogram: Run, learned_url: str) -> None:
     command = ("--store", learned_url, "terms", "--min-count", "2")
     table = hierogram(*command)
@@ -122,6 +123,7 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
     assert [item["pair"] for item in as_json["departures"]] == [int(row["pair"]) for row in rows]
 
 
+@pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.conftest import CopyStore
 from tests.daemon.conftest import QUICK
 from tests.daemon.learning.alignment.languages import invented
 from tests.storage.building import NewPair, pairs_of, query
@@ -43,13 +44,18 @@ def put(store: Store, first: int, last: int) -> None:
 
 
 @pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
+def store(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
     """Learned store. Pairs 1 to 20 were ingested with an alignment, later pairs were aligned."""
-    with open_store(store_url, create=True, settings=QUICK) as opened:
+    copy_store("correcting", store_url, make)
+    with open_store(store_url) as opened:
+        yield opened
+
+
+def make(url: str) -> None:
+    with open_store(url, create=True, settings=QUICK) as opened:
         put(opened, 0, PAIRS)
         align_pending(opened, threads=1)
         learn(opened, sweeps=2)
-        yield opened
 
 
 def links(store: Store, pair: int) -> set[tuple[int, int]]:

@@ -92,6 +92,7 @@ def test_human_links_are_respected(store: Store) -> None:
     assert verify(store).problems == []
 
 
+@pytest.mark.database("sqlite")
 def test_a_single_pair_is_answered_by_the_other_aligner_with_the_same_counts(store: Store) -> None:
     put(store, 0, 100)
     align_pending(store)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.conftest import CopyStore
 from tests.daemon.conftest import Run
 from tests.daemon.learning.treebanks import QUICK, TREES, put
 
@@ -16,12 +17,16 @@ from hierogram.storage.store import open_store
 
 
 @pytest.fixture
-def url(store_url: str) -> str:
+def url(store_url: str, copy_store: CopyStore) -> str:
     """A store that has learned a small treebank with words that look like notation, once on each database."""
-    with open_store(store_url, create=True, settings=QUICK) as store:
+    copy_store("notation in trees", store_url, make)
+    return store_url
+
+
+def make(url: str) -> None:
+    with open_store(url, create=True, settings=QUICK) as store:
         put(store, [*TREES, "(S (NP (SYM |)) (VP (VBD [X,1]) (NP \\\\back [NN] #1)))"])
         learn(store, sweeps=6)
-    return store_url
 
 
 def uses(hierogram: Run, url: str) -> dict[str, int]:
@@ -40,6 +45,7 @@ def test_the_default_export_has_fragments(url: str, hierogram: Run) -> None:
     assert Path("grammar.fragments.zst").read_bytes().startswith(b"\x28\xb5\x2f\xfd")
 
 
+@pytest.mark.database("sqlite")
 def test_fragments_with_counts_and_probabilities(url: str, hierogram: Run) -> None:
     counts = uses(hierogram, url)
     assert hierogram("--store", url, "export", "-f", "fragments", "-o", "g.txt").code == 0
@@ -53,6 +59,7 @@ def test_fragments_with_counts_and_probabilities(url: str, hierogram: Run) -> No
     assert list(of_label.values()) == pytest.approx([1.0] * len(of_label), abs=1e-4)
 
 
+@pytest.mark.database("sqlite")
 def test_rules_of_a_context_free_grammar(url: str, hierogram: Run) -> None:
     assert hierogram("--store", url, "export", "-f", "pcfg", "-o", "g.txt").code == 0
     lines = Path("g.txt").read_text().splitlines()

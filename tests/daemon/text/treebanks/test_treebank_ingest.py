@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.conftest import CopyStore
 from tests.daemon.conftest import Run
 from tests.daemon.text.treebanks.ingesting import ingest_trees
 from tests.storage.rows import rule_rows
@@ -118,14 +119,18 @@ AMBIGUOUS = """\
 
 
 @pytest.fixture
-def uniform(hierogram: Run, store_url: str, tmp_path: Path) -> str:
+def uniform(hierogram: Run, store_url: str, copy_store: CopyStore, tmp_path: Path) -> str:
     """A store trained under P_M, once on each database, next to a sentence."""
     (tmp_path / "trees").write_text(AMBIGUOUS)
     (tmp_path / "text").write_text("ears saw stars with stars with ears\n")
-    chosen = ("--store", store_url)
-    assert hierogram(*chosen, "init", "--kind", "trees", "--base", "uniform").code == 0
-    assert hierogram(*chosen, "ingest", "--trees", "trees", "--rare", "0").code == 0
-    assert hierogram(*chosen, "learn", "--sweeps", "10").code == 0
+
+    def make(url: str) -> None:
+        chosen = ("--store", url)
+        assert hierogram(*chosen, "init", "--kind", "trees", "--base", "uniform").code == 0
+        assert hierogram(*chosen, "ingest", "--trees", "trees", "--rare", "0").code == 0
+        assert hierogram(*chosen, "learn", "--sweeps", "10").code == 0
+
+    copy_store("uniform base", store_url, make)
     return store_url
 
 
@@ -179,6 +184,7 @@ def test_each_kind_of_store_names_the_input_it_accepts(hierogram: Run, tmp_path:
             assert store.status().corpora == {}
 
 
+@pytest.mark.database("sqlite")
 def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
     """On request it parses with its last draw, a grammar that also has all productions of the treebank."""
     with open_store(uniform) as store, store.snapshot() as snapshot:
@@ -202,6 +208,7 @@ def test_a_production_without_a_mean_is_still_used_for_parsing() -> None:
     assert str(Parser(known, draws=0).parse(["y"], 0).trees["mer"]) == "(TOP (A y))"
 
 
+@pytest.mark.database("sqlite")
 def test_the_last_draw_is_available_only_for_stores(hierogram: Run, uniform: str) -> None:
     assert hierogram("parse", uniform, "text", "--current-sample").code == 0
     assert hierogram("--store", uniform, "export", "--format", "fragments", "-o", "grammar.txt").code == 0

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import nltk
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +46,9 @@ def test_a_tree_survives_a_round_trip(tree: Tree) -> None:
 
 @given(TREES)
 def test_trees_are_read_as_nltk_reads_them(tree: Tree) -> None:
+    # Imported here because it takes a second to load.
+    import nltk
+
     def same(ours: Tree | str, theirs: object) -> bool:
         if isinstance(ours, str):
             return ours == theirs

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 from starlette.testclient import TestClient
-from tests.conftest import sql_role_url_of
+from tests.conftest import CopyStore, sql_role_url_of
 from tests.daemon.learning.treebanks import put
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import pair, pairs_of, query
@@ -363,15 +363,20 @@ TREEBANK = [
 
 
 @pytest.fixture
-def tree_client(store_url: str, connect: Connect) -> Iterator[TestClient]:
+def tree_client(store_url: str, copy_store: CopyStore, connect: Connect) -> Iterator[TestClient]:
     """A client of a tree store, once on each database."""
+    copy_store("tree pages", store_url, make_trees)
+    with open_store(store_url) as store:
+        yield connect(FakeService(store))
+
+
+def make_trees(url: str) -> None:
     from hierogram.daemon.learning.learning import learn
     from hierogram.storage.records.settings import Settings
 
-    with open_store(store_url, create=True, settings=Settings(grammar="trees", annealing=4)) as store:
+    with open_store(url, create=True, settings=Settings(grammar="trees", annealing=4)) as store:
         put(store, TREEBANK)
         learn(store, sweeps=4)
-        yield connect(FakeService(store))
 
 
 def test_labels_of_trees_are_searched(tree_client: TestClient) -> None:
@@ -391,6 +396,7 @@ def test_labels_of_trees_are_searched(tree_client: TestClient) -> None:
     assert tree_client.get("/index.json").json()["known_labels"][:2] == ["DT", "NN"]
 
 
+@pytest.mark.database("sqlite")
 def test_trees_are_called_trees(tree_client: TestClient) -> None:
     rule = tree_client.get("/search.json?q=NP").json()["rules"][0]
     sides = f"source={quote(rule['source'])}&target={quote(rule['target'])}"

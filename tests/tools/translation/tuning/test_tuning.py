@@ -50,9 +50,9 @@ def test_planted_weights_are_found(seed: int, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    decode = ListDecoder(PLANTED, sentences=20, candidates=60, seed=1, noise=0.3)
+    decode = ListDecoder(PLANTED, sentences=10, candidates=30, seed=1, noise=0.3)
     one, other, third = (
-        tune(decode, decode.references, np.ones(5), TuningOptions(iterations=3, seed=seed)) for seed in (4, 4, 5)
+        tune(decode, decode.references, np.ones(5), TuningOptions(iterations=2, seed=seed)) for seed in (4, 4, 5)
     )
     assert np.array_equal(one.weights, other.weights)
     assert not np.array_equal(one.history[-1].weights, third.history[-1].weights)
@@ -263,10 +263,10 @@ def test_no_round_is_far_below_the_start(start: tuple[float, ...], seed: int) ->
     assert bool(early) or start != (3.0, 0.5, -0.5)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_no_round_is_far_below_a_start_that_is_already_good(seed: int) -> None:
-    decode = ListDecoder(PLANTED, sentences=60, candidates=120, seed=seed, noise=1.0)
-    tuned = tune(decode, decode.references, np.array(PLANTED), TuningOptions(iterations=10, seed=seed))
+    decode = ListDecoder(PLANTED, sentences=60, candidates=60, seed=seed, noise=1.0)
+    tuned = tune(decode, decode.references, np.array(PLANTED), TuningOptions(iterations=6, seed=seed))
     scores = [iteration.bleu.score for iteration in tuned.history]
     assert min(scores) > scores[0] - 2, scores
     assert tuned.history[tuned.best].bleu.score == max(scores)
