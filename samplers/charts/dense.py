@@ -915,7 +915,8 @@ def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
                     total = zero_eight()
                     for block in range((p + 1) // _BLOCK * _BLOCK, high[t + 1] + 1, _BLOCK):
                         numbers = load_eight(back, next_offset + block)
-                        accumulate_eight(work.outside, row + block, add_eight(zero_eight(), value, numbers), p + 1 - block)
+                        outside = add_eight(zero_eight(), value, numbers)
+                        accumulate_eight(work.outside, row + block, outside, p + 1 - block)
                         total = add_products(total, load_eight(work.inside, row + block), numbers)
                     if t > 0:
                         back[row_offset + p] = sum_eight(total)
