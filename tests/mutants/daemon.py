@@ -287,8 +287,8 @@ DAEMON_FAULTS = (
     Fault(
         "a rule has the links of its rarest form",
         "daemon/exports/loading.py",
-        "PARTITION BY source, target ORDER BY uses DESC, coalesce",
-        "PARTITION BY source, target ORDER BY uses, coalesce",
+        "PARTITION BY source, target ORDER BY sum(uses) DESC",
+        "PARTITION BY source, target ORDER BY sum(uses)",
         _LINKS_OF_RULES,
     ),
     Fault(
