@@ -294,8 +294,8 @@ DAEMON_FAULTS = (
     Fault(
         "uses of one form in several blocks are compared one by one",
         "daemon/exports/loading.py",
-        "alignment, sum(uses) AS uses",
-        "alignment, max(uses) AS uses",
+        "ORDER BY sum(uses) DESC, alignment",
+        "ORDER BY max(uses) DESC, alignment",
         _LINKS_OF_RULES,
     ),
     Fault(
