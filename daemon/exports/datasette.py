@@ -15,11 +15,11 @@ _PARAMETERS = {
     "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",
     "pair_id = 1": "pair_id = :pair",
 }  # fmt: skip
-"""Query parameter for each example value in the queries."""
+"""Query parameters that replace the example values in the queries of the cookbook."""
 
 
 def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
-    """Return the file of an SQLite store and its Datasette configuration."""
+    """Return the file of an SQLite store and the Datasette configuration. Raises `UsageError` for other stores."""
     parsed = parse_url(url)
     file = sqlite_file(parsed)
     if file is None:

@@ -26,7 +26,7 @@ Exported = tuple[Path, dict[str, Any]]
 
 
 def find_export(path: Path) -> Exported:
-    """Return the export at a path, a file of rules or the folder of a version. Raises `ExportError`."""
+    """Return the export at a path, which is a file of rules or the folder of a version. Raises `ExportError`."""
     if path.is_dir():
         manifest = read_manifest(path / MANIFEST)
         return path / str(manifest["file"]), manifest
@@ -97,7 +97,7 @@ class Difference:
 
 
 def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
-    """Compare two exports of the same format, and list up to `limit` rules of each kind.
+    """Compare two exports of the same format, and list up to `limit` added, removed and changed rules.
 
     A path is a file of rules or the folder of a version. Raises `ExportError`.
     """
@@ -150,10 +150,10 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
 
 
 def _is_significant(variance_before: float | None, variance_after: float | None) -> str:
-    """Return an SQL condition: the count changed by more than twice its standard error."""
+    """Return SQL that checks if a count changed by more than twice the standard error of the change."""
     if variance_before is None or variance_after is None:
         return "false"
-    # Expected uses below the step are rounded to 0 or to the step, so a missing rule may have up to one step.
+    # Expected uses below `STEP` are rounded to 0 or to `STEP`, so a missing rule may have been used up to `STEP` times.
     rounding_step = STEP / ONE_USE
     before, after = (
         f"coalesce(a.count, least(b.count, {rounding_step}))",
@@ -179,7 +179,7 @@ def _blocks(exported: Exported, format: Format, features: FeatureSet) -> Blocks:
             except (IndexError, ValueError, KeyError) as error:
                 raise ExportError(f"{path}, line {number}: not a line of a {format.name} export") from error
         sources, targets, counts = zip(*rules, strict=True)
-        # A missing count becomes NaN.
+        # Convert missing counts to NaN, which the sums of counts exclude.
         yield number, ["\n".join(sources), "\n".join(targets), np.array(counts, np.float64)]
 
 

@@ -68,7 +68,7 @@ class ExportPlan:
     """Id of the corpus whose pairs are counted, or None for all pairs."""
     units_per_use: int = 1
     seen: str | None = None
-    """SQL of the seen uses of a rule, in units. The default is its count, up to one use (see `format`)."""
+    """SQL of the column `seen` (see `format`), or None to limit `uses` to one use."""
     nonempty_sides: bool = False
     """Omit rules with an empty side."""
 
@@ -101,7 +101,7 @@ class ExportPlan:
 def score_rules(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Phases = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
-    """Create the view `scored` of rules that pass the filters. Returns filter counts and the rule count."""
+    """Load, filter and score rules into the view `scored`. Returns the filter counts and the number of rules."""
     settings, options = snapshot.settings(), plan.options
     test_set = _read_test_set(snapshot, options)
     states = snapshot.state().pairs()
@@ -142,7 +142,7 @@ class ReadState(NamedTuple):
     rule: int
     """Id of the newest rule."""
     seen: float
-    """Sum of the seen uses of all rules, for discounts."""
+    """Sum of the column `seen` (see `format`) of all rules."""
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
@@ -187,7 +187,7 @@ def _filter_and_score(
 def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
     """Create the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    If the view `rules` has only some rules of the store, `min_seen` is the sum of the seen uses of all rules.
+    If the view `rules` has only some rules of the store, `min_seen` is the sum of `seen` over all rules of the store.
     """
     scratch.run(NUMBER_MACRO)
     features, units, lexical = plan.features, plan.units_per_use, plan.lexical
@@ -270,7 +270,7 @@ def _write_rule_lines(scratch: Scratch, plan: ExportPlan, path: Path, progress: 
 
 def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: Path) -> tuple[int, ExportedFile]:
     query = f"SELECT {', '.join(columns(features))} FROM scored ORDER BY {format.order}"
-    # Use one thread: with several, the row groups and their dictionaries differ from run to run.
+    # Use one thread, because with several threads the row groups and their dictionaries differ from run to run.
     scratch.run("SET threads = 1")
     scratch.run(
         f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
@@ -476,7 +476,7 @@ def dry_run_publish(
 
 
 def _unchanged_version(store: Store, versions: Versions, options: ExportOptions, job: str) -> Published | None:
-    """Return the last version of a job, if it is still `latest` and a new version would equal it."""
+    """Return the last version of a job if it is still `latest` and a new version would equal it, else None."""
     path_text, stored = store.last_version(job) or ("", None)
     if stored is None:
         return None
@@ -513,7 +513,10 @@ def _test_set_digest(options: ExportOptions) -> str | None:
 
 @contextmanager
 def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
-    """Record an export as done if the yielded callback is called, else as failed. Skips read-only stores."""
+    """Record an export, and its failure after an exception. The yielded callback records its success.
+
+    Exports of read-only stores are not recorded.
+    """
     started = time.monotonic()
     export_id = None if store.read_only else store.record_export(name, str(path), format, job)
 

@@ -19,10 +19,10 @@ from hierogram.samplers.grammar.rules import (
 )
 
 _MAX_INDEXED_WORDS = 3
-"""Maximum length of indexed word runs. Longer runs are found by their first words, then compared."""
+"""Maximum length of indexed word runs. Longer runs are found by their first words, then compared with the sentence."""
 
 _MAX_NONTERMINAL = 99
-"""Highest nonterminal in the early check of `has_match`. Sides with more symbols skip this check."""
+"""Highest nonterminal in the quick check of `has_match`. A longer side may have higher ones, so it skips the check."""
 
 _NONTERMINAL_PREFIX = "[X,"
 _GAPS = re.compile(rf"((?:(?:^| ){NONTERMINAL}(?= |$))+)")
@@ -62,7 +62,7 @@ class SentenceIndex:
     def matches(self, side: str) -> Iterator[int]:
         """Yield the numbers of the sentences that contain a match of a source side, in ascending order.
 
-        Only sentences that contain the rarest run of the side are examined.
+        Only sentences that contain the rarest word run of the side are examined.
         """
         runs, gaps = _split_runs(side)
         if not runs:
@@ -80,7 +80,7 @@ class SentenceIndex:
                 yield number
 
     def _find(self, run: Run) -> Starts:
-        """Return the start positions of a word run by sentence, ascending. Results for short runs are cached."""
+        """Return the ascending start positions of a word run in each sentence. Results for short runs are cached."""
         if run in self._cached:
             return self._cached[run]
         starts: Starts = {}
@@ -116,7 +116,7 @@ def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[i
 
 
 HIERO_MAX_SPAN = 10
-"""Maximum words of an initial phrase on either side [Chiang 2007]."""
+"""Maximum number of words on each side of an initial phrase [Chiang 2007]."""
 UNICODE_SPACES = r"[\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 """Regular expression of the characters, other than the space, at which `str.split` splits text."""
 
@@ -139,9 +139,9 @@ def rule_filters(
     nonempty_sides: bool = False,
     no_unicode_spaces: bool = False,
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the name, the SQL condition, and the shape columns of each filter of single rules.
+    """Yield the filters that test one rule at a time: name, SQL condition, and the shape columns in the condition.
 
-    If no rule has links (not `linked`), rules with words on both sides pass the filter of aligned words.
+    `linked` is False if no rule has links. Then the filter of aligned words only requires words on both sides.
     """
     if no_unicode_spaces:
         yield "no Unicode spaces in words", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')", ()
@@ -176,9 +176,9 @@ def apply_filters(
     nonempty_sides: bool = False,
     no_unicode_spaces: bool = False,
 ) -> list[FilterCount]:
-    """Create the view `kept` of the rules that pass all filters. Returns the counts of each filter.
+    """Create the view `kept` of the rows of `rules` that pass all filters. Returns the counts of each filter.
 
-    The first filter keeps the rules that match a sentence of the test set.
+    If a test set is given, the first filter keeps only rules that match one of its sentences.
     """
     counts_by_filter, candidates = [], "rules"
     if test_set is not None:

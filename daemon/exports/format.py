@@ -7,7 +7,7 @@ The expressions use these columns of a rule:
 - the shape columns of the format, such as `scope`, and the features `FEATURES`
 - `uses`: the count as an integer, in units of 1/`ExportPlan.units_per_use`
 - `source_uses`, `target_uses`: the sums of `uses` over the rules with the same source or target side
-- `seen`: the uses from which discounts are subtracted: one use, or the expected uses if there are fewer
+- `seen`: the part of `uses` that smoothing discounts: at most one use
 - `source_seen`, `target_seen`, `all_seen`: the sums of `seen` over the rules with the same side, and over all rules
 """
 
@@ -21,7 +21,7 @@ from hierogram.samplers.grammar.rules import NONTERMINAL
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Feature of a rule. `value` is SQL. Decoders use the logarithm of a `logarithmic` feature."""
+    """Feature of a rule. `value` is an SQL expression. Decoders use the logarithm of a `logarithmic` feature."""
 
     name: str
     value: str
@@ -32,7 +32,7 @@ class Feature:
 
 
 def _probability(name: str, event: str, condition: str, weight: float) -> Feature:
-    """Return a smoothed probability, as in docs/model.md [Foster, Kuhn & Johnson 2006]."""
+    """Return the feature of a smoothed probability, as in docs/model.md [Foster, Kuhn & Johnson 2006]."""
     value = f"(uses - smoothing * seen + smoothing * {condition}_seen * ({event}_seen / all_seen)) / {condition}_uses"
     return Feature(name, value, weight, logarithmic=True)
 
@@ -148,7 +148,7 @@ class Format:
         return self.needs is None or self.needs in notation.capabilities
 
     def grammar_features(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Return the features to write (None for all). Raises `ValueError` if the kind lacks a feature."""
+        """Return the features to write (None for all). Raises `ValueError` if the grammar lacks a feature."""
         if LINKS in notation.capabilities or self.fixed:
             return None if names is None else tuple(names)
         if names is None:
@@ -170,7 +170,7 @@ def concat_with_spaces(*parts: str) -> str:
 
 
 def is_nonterminal(symbol: str) -> str:
-    """Return an SQL condition: the symbol is a nonterminal in the store's notation."""
+    """Return SQL that checks if a symbol is a nonterminal in the store's notation."""
     return f"(starts_with({symbol}, '[X,') AND regexp_full_match({symbol}, '{NONTERMINAL}'))"
 
 
@@ -185,7 +185,7 @@ def symbols(side: str) -> str:
 
 
 def needs_no_escape(side: str, characters: str) -> str:
-    """Return an SQL condition: apart from nonterminals, the side has no brackets and no `characters`."""
+    """Return SQL that checks if a side has no `characters`, and no brackets except in nonterminals."""
     brackets = " AND ".join(
         f"strlen({side}) - strlen(replace({side}, '{bracket}', '')) = nonterminals" for bracket in "[]"
     )

@@ -2,7 +2,7 @@
 
 `cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. cdec reads any word in brackets
 as a nonterminal, and `|||` as the end of a field. Both are escaped with a backslash, as in the store's own notation.
-Values of 0 are omitted, unless they are logarithms, because absent features are 0.
+Features of value 0 are omitted, because cdec takes absent features as 0. Logarithms are always written.
 
 `moses`: the hierarchical rule table, sorted as Moses' tools require, and a glue grammar. The first four scores are
 p(f|e) lex(f|e) p(e|f) lex(e|f). Moses takes the logarithm of every score, so values x other than probabilities and
@@ -172,7 +172,7 @@ def _moses_line(features: FeatureSet) -> str:
 def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
     left, right = source.split(" ")[:-1], target.split(" ")[:-1]
-    # Keep one link per symbol: only nonterminals are looked up, and each has one link.
+    # Keep one link per symbol, because only nonterminals are looked up, and each nonterminal has one link.
     linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
     gaps = [position for position, symbol in enumerate(left) if symbol == _GAP]
     for number, position in enumerate(gaps, 1):
@@ -353,7 +353,7 @@ _word_format = partial(_phrase_format, word_pairs=True)
 
 
 def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format:
-    """Return a format whose lines are a word, the word that it is conditioned on, and its probability."""
+    """Return a format with lines of a word, its conditioning word, and its probability."""
     words = ("target", "source") if probability == _BY_SOURCE else ("source", "target")
     return _word_format(
         name=name,
@@ -399,7 +399,7 @@ FORMATS: dict[str, Format] = {
         *(BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE),
     )
 }
-"""All formats by name. The default of a kind of grammar is the first one that can write it."""
+"""All formats by name. The default of a kind of grammar is the first format that supports it."""
 
 
 def find_format(name: str) -> Format:

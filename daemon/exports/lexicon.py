@@ -13,7 +13,7 @@ from hierogram.daemon.exports.scratch import Blocks, Scratch
 from hierogram.samplers.kernel import Report
 
 FLOOR = 1e-7
-"""Weight of a word pair that the lexicon lacks, as rules may outlive their last pair by a commit."""
+"""Weight of a word pair that is not in the lexicon, if a rule is still stored after its last pair was removed."""
 
 _RULES_PER_QUERY = 250_000
 """Number of rules per query of lexical weights, which limits the memory."""
@@ -152,6 +152,6 @@ def _units(weight: str) -> str:
 
 
 def _log(units: str, n: str) -> str:
-    """Return SQL for the logarithm of the mean of n weights, from their sum in units."""
+    """Return SQL for the logarithm (units 2^-32) of the mean of n weights, given their sum (units 2^-50)."""
     mean = f"CAST({units} AS DOUBLE) / {n} / 1125899906842624"
     return f"CAST(round(ln(greatest({mean}, 1e-12)) * 4294967296) AS BIGINT)"

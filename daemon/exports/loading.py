@@ -1,4 +1,4 @@
-"""Load rules, links and compositions from the derivations of pairs into the scratch database.
+"""Load rules, links and compositions (see `samplers.forests.compositions`) of pairs into the scratch database.
 
 Import this module only when an export reads derivations, because it loads the compiled samplers.
 """
@@ -32,9 +32,9 @@ from hierogram.storage.records.grammar import CountKind
 
 _PAIRS_PER_READ = 2_000
 _AGGREGATES = {"minimal_uses": "sum"}
-"""SQL aggregates of the shape columns that differ between the parts of a rule."""
+"""SQL aggregates that merge the shape columns of equal rules. The default is `min`."""
 LINKED_COLUMNS = SIDE_COLUMNS | {"alignment": "VARCHAR"} | USES_COLUMN | {"composed": "BIGINT"}
-"""Columns of rule uses by alignment: `uses` in derivations, and `composed` uses in compositions."""
+"""Columns of the table `inner_uses`: uses of a rule with an alignment in derivations (`uses`) and in compositions."""
 
 
 def load_corpus_rules(
@@ -80,8 +80,8 @@ def load_pair_uses(
 
     A composition is added if it occurs at least twice, or if it has more than `MAX_SHORT_SOURCE` source symbols and its
     source side is expected at least `min_uses` times in new text. A rule used less than twice is removed if its source
-    side is expected less often, unless it is a composition or a rule of minimal derivations. `shape` must contain
-    `minimal_uses`.
+    side is expected less than `min_uses` times. Compositions and rules of minimal derivations are kept. `shape` must
+    contain `minimal_uses`.
     """
     text = None if min_uses is None else _TextStatistics(snapshot, corpus, min_uses)
     text_shape = () if text is None else shape
@@ -127,14 +127,14 @@ def load_new_rules(
 
 _TWICE = 2
 _BUCKETS = 1 << 25
-"""Number of hash buckets. A collision is rare, and only adds a composition that occurs once."""
+"""Number of hash buckets. A collision is rare, and can only add a composition that occurs once."""
 
 
 class _TextStatistics:
     """Counts of the n-grams and compositions of all pairs. Compositions are counted in hash buckets."""
 
     def __init__(self, snapshot: Snapshot, corpus: int | None, min_uses: float) -> None:
-        """Read all pairs. `min_uses` is the minimum of expected occurrences of a source side in new text."""
+        """Read all pairs. `min_uses` is the minimum number of expected occurrences of a source side in new text."""
         self._min_uses, self._settings = min_uses, snapshot.settings()
         self._bucket_counts = np.zeros(_BUCKETS, np.uint8)
         self._ngrams = empty_ngrams()
@@ -148,13 +148,16 @@ class _TextStatistics:
             self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
     def compositions(self, batch: Batch) -> Fragments:
-        """Return compositions that occur twice, or whose source side is expected at least `min_uses` times."""
+        """Return compositions that occur at least twice or whose source side is expected `min_uses` times."""
         found = compositions(batch, ONE_COMPOSITION, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
         return found.select(twice | (found.expected >= self._min_uses))
 
     def delete_rare(self, scratch: Scratch, table: str, rows: str) -> None:
-        """Delete rows whose source side is expected less than `min_uses` times. `rows` is the FROM clause."""
+        """Delete rows whose source side is expected less than `min_uses` times.
+
+        `rows` is the FROM clause of the rows to check.
+        """
         scratch.run("CREATE TABLE rare_rows (row BIGINT)")
         for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, source FROM {rows}"):
             expected = expected_occurrences(
@@ -172,7 +175,7 @@ class _TextStatistics:
 
 
 def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) -> None:
-    """Add compositions to the table `loaded`, and delete rules that are unlikely to occur in new text.
+    """Add compositions of `inner_uses` to the table `loaded`, and delete rules that are unlikely to occur in new text.
 
     The table `composed` contains the added compositions.
     """
@@ -199,8 +202,8 @@ def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) ->
 def link_rules(scratch: Scratch, composed: bool = False) -> None:
     """Set the alignment of each rule in `rules` to its most frequent alignment in `inner_uses`.
 
-    If `composed`, uses in the compositions of the table `composed` are counted too. Of equally frequent alignments, the
-    first in sort order is taken.
+    If `composed`, uses in the compositions of the table `composed` are also counted. If several alignments are equally
+    frequent, the first in sort order is used.
     """
     compositions = """
             UNION ALL
@@ -228,10 +231,10 @@ def _pair_uses(
     snapshot: Snapshot, corpus: int | None, count_kind: CountKind | None, text: _TextStatistics | None,
     shape: Collection[str], after: int = 0,
 ) -> Blocks:  # fmt: skip
-    """Yield `LINKED_COLUMNS` and `shape` of the rules of pairs with ids above `after`.
+    """Yield blocks of `LINKED_COLUMNS` and `shape` for the rules of pairs with ids above `after`.
 
-    Includes rules of derivations unless `count_kind` is None, and compositions if `text` is given. Damaged pairs are
-    omitted.
+    Uses in derivations are counted unless `count_kind` is None. Uses in compositions are counted if `text` is given.
+    Damaged pairs are omitted.
     """
     settings = snapshot.settings()
     pairs = 0

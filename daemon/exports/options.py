@@ -43,9 +43,9 @@ def read_zone(name: str) -> ZoneInfo:
 def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
     """Yield the times after `after` at which a cron expression runs, in `zone`.
 
-    The times never end, unless no day matches. When clocks go forward, a run in the skipped hour happens once, at its
-    end. When clocks go back, a run in the repeated hour happens once, the first time. Expressions whose minute or hour
-    begins with `*` do not run in the skipped hour, and run in both repeated hours. Raises `ValueError` if the
+    The iterator is infinite unless no day matches. When clocks go forward, a run in the skipped hour happens once, at
+    its end. When clocks go back, a run in the repeated hour happens once, the first time. Expressions whose minute or
+    hour begins with `*` do not run in the skipped hour, and run in both repeated hours. Raises `ValueError` if the
     expression is invalid.
     """
     # Import here, so that commands without a schedule start faster.
@@ -60,7 +60,7 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     except CronSimError as error:
         reason = str(error)[:1].lower() + str(error)[1:]
         raise ValueError(f"invalid cron expression {expression!r}: {reason}: expected {CRON_HELP}") from error
-    # For a fixed time in a repeated hour, CronSim returns the first pass, which is skipped if it is over.
+    # For a fixed time in a repeated hour, CronSim returns the first occurrence, so skip it if it is not after `after`.
     return (time.astimezone(UTC).astimezone(zone) for time in schedule if time.astimezone(UTC) > after)
 
 
@@ -283,7 +283,7 @@ class ExportJob(ExportOptions):
         return read_zone(self.timezone or DEFAULT_ZONE)
 
     def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:
-        """Yield the times of the job after `now`, in its time zone. `every` counts from the time `due`."""
+        """Yield the times of the job after `now`, in its time zone. Intervals count from `due`."""
         if self.cron is not None:
             yield from cron_runs(self.cron, self.zone, now)
             return

@@ -106,7 +106,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions with the prefix `name` in a folder. Versions beyond `keep` or older than `max_age` expire."""
+    """Versions with the prefix `name` in a folder. All but the newest `keep` and those older than `max_age` expire."""
 
     folder: Path
     name: str
@@ -141,13 +141,13 @@ def _storage(path: Path) -> tuple[Any, str]:
 
 
 def canonical_folder(to: str | Path) -> str:
-    """Return the path of a folder without symbolic links, or its URL, for comparisons of folders."""
+    """Return the path of a folder without symbolic links, or its URL, to compare folders."""
     return str(to).rstrip("/") if "://" in str(to) else os.path.realpath(to)
 
 
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Create a hidden folder and delete it on exit. Also deletes such folders of killed processes."""
+    """Create a hidden working folder, and delete it on exit. Also deletes working folders of killed processes."""
     if is_object_storage(folder):
         folder = Path(tempfile.gettempdir())
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
@@ -171,7 +171,7 @@ def _is_abandoned(folder: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        # Its process may not have locked a new folder yet, so only an old folder counts as abandoned.
+        # The process may not have locked a new folder yet, so only an old folder counts as abandoned.
         with suppress(OSError):
             return time.time() - folder.stat().st_mtime > _MAX_UNLOCKED_SECONDS
         return False
@@ -196,7 +196,7 @@ def lock_name(folder: Path, name: str) -> Iterator[None]:
 
 
 def publish_files(files: list[tuple[Path, Path]]) -> None:
-    """Rename complete files to their final names, in order. The manifest is last: it marks completion."""
+    """Rename complete files to their final names, in order. The manifest must be last, because it marks completion."""
     for written, _ in files:
         flush_to_disk(written)
     for written, final in files:
@@ -228,7 +228,10 @@ def publish_folder(written: Path, final: Path) -> None:
 
 
 def version_name(folder: Path, name: str, moment: datetime) -> str:
-    """Return the name of a new version: name, UTC time, and a number unless the newest version is older."""
+    """Return the name of a new version: prefix and UTC time.
+
+    If the newest version has the same or a later time, its time is used again, with the next number.
+    """
     stamp, number = moment.astimezone(UTC).strftime(_TIME_FORMAT), 1
     for newest, last, _ in _find_versions(folder, name)[-1:]:
         if stamp <= newest:
@@ -270,7 +273,10 @@ def latest_version(folder: Path) -> str | None:
 
 
 def find_expired(versions: Versions, now: datetime, added: int = 0) -> list[Path]:
-    """Return the versions that expire after `added` new versions, newest first, but never `latest`."""
+    """Return the versions that expire after `added` more versions are written, newest first.
+
+    The version to which `latest` points then never expires.
+    """
     expired = []
     latest = None if added else latest_version(versions.folder)
     for age, path in enumerate(reversed(list_versions(versions.folder, versions.name)), added):
@@ -285,7 +291,7 @@ def _written_at(name: str, version: Path) -> datetime:
 
 
 def prune_versions(versions: Versions, now: datetime) -> list[Path]:
-    """Delete and return the expired versions. Readers never see a part of a version.
+    """Delete and return the expired versions. Readers never see a partly deleted version.
 
     In object storage, incomplete uploads older than a day are also deleted.
     """

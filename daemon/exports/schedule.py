@@ -2,8 +2,8 @@
 
 The daemon calls `run_due` every second. `run_due` runs one job after the other, and stores the next run of a job before
 it runs the job. A job that was due several times while the daemon was stopped, or during its own run, runs once. Each
-run that writes a version or fails is a row of `exports`. A run that finds nothing new is only recorded in the job's
-row.
+run that writes a version or fails adds a row to the table `exports`. A run that finds nothing new only updates the row
+of the job.
 """
 
 import json
@@ -143,7 +143,7 @@ def run_due(
 
 
 def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
-    """Recompute next runs that were set while the clock was ahead. Returns the names of the jobs."""
+    """Recompute next runs that were set while the clock was ahead. Returns the names of the corrected jobs."""
     now = now or datetime.now(UTC)
     corrected = []
     for row in store.jobs():
@@ -164,7 +164,7 @@ def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
         if canonical_folder(other.to) == canonical_folder(job.to):
             raise OptionError(
                 "to",
-                f"{job.to}: job {other.name!r} writes to the same folder, whose link `latest` can follow only one "
+                f"{job.to}: job {other.name!r} writes to the same folder, whose link `latest` supports only one "
                 "job: use another folder",
             )
     try:
@@ -176,7 +176,7 @@ def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
 
 
 def check_configured_jobs(store: Store, jobs: Sequence[ExportJob]) -> None:
-    """Raise `UsageError` with the configuration key if `check_job` rejects a configured job."""
+    """Raise `UsageError` that names the configuration key if a configured job is invalid."""
     added = [job for row in store.jobs() if not row.configured and (job := _read_job(row))]
     for number, job in enumerate(jobs):
         try:

@@ -1,4 +1,4 @@
-"""Temporary DuckDB database for one export or comparison. Data beyond its memory limit spill to files.
+"""Temporary DuckDB database for one export or comparison. Data beyond its memory limit are spilled to files.
 
 Results do not depend on the number of threads: sums are integers, and output is sorted by unique keys.
 """
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 Blocks = Iterator["tuple[int, Sequence[str | Texts | NDArray[Any]]]"]
-"""Blocks of rows, each with the number of rows or pairs up to its end, and its columns. A text has a value per line."""
+"""Iterator of row blocks: `(rows or pairs read so far, columns)`. A string is a column with one value per line."""
 
 MEMORY, _MAX_MEMORY = 256_000_000, 1_000_000_000
-"""Memory limits of the database in bytes: minimum, for a small store, and maximum, for a large store."""
+"""Lowest and highest memory limit of the database, in bytes. The limit grows with the number of rules."""
 _MEMORY_PER_RULE = 1_000
 
 _MEMORY_PER_LOADED_BYTE = 8.0
@@ -69,7 +69,7 @@ class Scratch:
         cursor.close()
 
     def numbers(self, table: str, names: Sequence[str]) -> "NDArray[np.float64]":
-        """Return numeric columns of an ordered table as float64[rows, names]."""
+        """Return numeric columns of a table or subquery as float64[rows, columns]."""
         import numpy as np
 
         columns = ", ".join(f"CAST({name} AS DOUBLE) AS {name}" for name in names)
@@ -77,10 +77,9 @@ class Scratch:
         return np.stack([np.asarray(arrays[name], np.float64) for name in names], axis=1)
 
     def stage(self, name: str, query: str, *inputs: str) -> None:
-        """Create a named intermediate result between the rules and the output.
+        """Create an intermediate result as a view, or as a table if the loaded rows are large.
 
-        It is a view if memory suffices for all intermediate results. Otherwise it is a table, and the `inputs` are
-        dropped, so that only one such table exists at a time.
+        After a table is created, the tables `inputs` are dropped, so that the rows are not stored twice.
         """
         if self._loaded * _MEMORY_PER_LOADED_BYTE <= self._memory:
             self.run(f"CREATE VIEW {name} AS {query}")
@@ -112,7 +111,7 @@ class Scratch:
     def load(self, table: str, columns: dict[str, str], blocks: Blocks, progress: Report | None = None) -> None:
         """Append blocks to a table. If the table is missing, create it with `columns` (name to type).
 
-        The next part is read from the store while the database loads this one.
+        A thread reads the next part from the store while the database loads the current part.
         """
         definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self.run(f"CREATE TABLE IF NOT EXISTS {table} ({definitions})")
@@ -132,7 +131,7 @@ class Scratch:
 
 
 def _parts(blocks: Blocks, kinds: dict[str, str]) -> "Iterator[tuple[int, int, ArrowTable]]":
-    """Yield the blocks in parts of a few megabytes: the rows read so far, the size in bytes, and the table."""
+    """Merge blocks into tables of a few megabytes. Yields the rows read so far, the size in bytes, and the table."""
     import numpy as np
 
     from hierogram.daemon.arrow import ArrowTable, column_from_lines
@@ -163,7 +162,7 @@ def memory_for(rules: int) -> int:
 
 @contextmanager
 def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
-    """Open a database that stores its files in a folder, and close it on exit."""
+    """Open an in-memory database that spills to a folder, and close it on exit."""
     import duckdb
 
     spill = folder / "spill"
@@ -192,14 +191,14 @@ USES_COLUMN = {"uses": "BIGINT"}
 def load_rules(
     scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], progress: Report | None = None
 ) -> None:
-    """Create the view `rules` with the columns id, source, target, alignment (empty), `shape` and uses."""
+    """Load all rules of a store into the view `rules` (id, source, target, empty alignment, `shape`, uses)."""
     kinds = SIDE_COLUMNS | dict.fromkeys(shape, "INTEGER") | USES_COLUMN
     scratch.load("loaded", kinds, snapshot.rule_blocks((*SIDE_COLUMNS, *shape), count_kind), progress)
     view_loaded(scratch, shape)
 
 
 def view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
-    """Create the view `rules` from the table `loaded`."""
+    """Create the view `rules`, which adds ids and empty alignments to the table `loaded`."""
     shape_columns = "".join(f"{name}, " for name in shape)
     scratch.run(f"""
         CREATE VIEW rules AS

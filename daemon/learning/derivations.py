@@ -37,7 +37,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
 
 
 def terminal_positions(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
-    """Return the positions of the rule's own terminals on one side."""
+    """Return the positions of a rule's terminals on one side, without the spans of its children."""
     start, end = _span(use, side)
     inside = {position for child in use.children for position in range(*_span(uses[child], side))}
     return [position for position in range(start, end) if position not in inside]

@@ -78,7 +78,7 @@ LIKELIHOOD_EVERY = 10
 
 @dataclass(frozen=True, slots=True)
 class LearnProgress:
-    """Progress of learning: `done` of `total` sweeps of single pairs, stage, and last known figures."""
+    """Progress of learning. `done` and `total` count sweeps of single pairs. Other figures are the latest values."""
 
     phase: str
     sweep: int
@@ -99,7 +99,7 @@ class LearnOptions:
     """Number of threads, or None for one per core."""
     report: Callable[[LearnProgress], None] | None = None
     likelihood_every: int = LIKELIHOOD_EVERY
-    """Number of sweeps after which the log-likelihood is computed. Its cost is proportional to the store."""
+    """Number of sweeps between computations of the log-likelihood. Their cost is proportional to the store."""
     likelihood_seconds: float = 0.0
     """Minimum time in seconds between two computations of the log-likelihood."""
     stop: Callable[[], bool] = field(default=lambda: False)
@@ -160,7 +160,7 @@ class Learner(AbstractContextManager["Learner"]):
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Load pairs into memory and count their derivations. Some kinds need all pairs in one batch."""
+        """Load pairs into memory and count their derivations. Some kinds of grammar need all pairs in one batch."""
         batch = ResidentBatch.from_rows(rows, self.settings)
         self.chain.add_pairs(batch.loaded, batch.state, batch.committed)
         return batch
@@ -182,9 +182,9 @@ class Learner(AbstractContextManager["Learner"]):
         """Sweep over a batch until each pair has `target_sweeps` sweeps. Commits at intervals and at the end.
 
         `should_stop` is called after each sweep. If it returns True, finished sweeps are committed and the method
-        returns. `run_progress` returns the progress of the run, given the number of sweeps over this batch. It is
-        committed with the sweeps. With `leave_open`, the last commit is left to the next sweeps over the same batch,
-        unless it is due.
+        returns. `run_progress` returns the progress of the run, given the number of sweeps over this batch. The
+        progress is committed with the sweeps. With `leave_open`, the last commit is left to the next sweeps over the
+        same batch, unless it is due.
         """
         first_sweep = self.sweeps
         should_stop = should_stop or self.options.stop

@@ -76,14 +76,14 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
     run = store.unfinished_run()
     if run is None or sweeps not in (None, run.sweeps):
         return None
-    # A complete run is over if pairs arrived after it. A run of 0 sweeps is complete before its own burn-in, so pending
-    # pairs do not show that it is over.
+    # A complete run is over if pairs are pending, because they arrived after it. A run of 0 sweeps is complete before
+    # its burn-in, so its own pairs may be pending.
     is_over = run.sweeps and run.is_complete and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
     return None if is_over else run
 
 
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
-    """Return the interrupted run, or start one (default: `Kind.sweeps`). Raises `StoreHeldError`."""
+    """Return the interrupted run, or start one (default `Kind.sweeps` sweeps). Raises `StoreHeldError`."""
     run = find_interrupted_run(store, sweeps)
     if run is None:
         run = store.begin_run(find_kind(store.settings()).sweeps if sweeps is None else sweeps)
@@ -248,7 +248,7 @@ def index_occurrences(
 
 
 class IncrementalIndexer:
-    """Indexer of pairs by their rules. Turns continue in id order, and start again after the last pair."""
+    """Indexer of pairs by their rules. Each call continues in id order, and restarts after the last pair."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -272,7 +272,7 @@ class IncrementalIndexer:
 
 
 def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs with ids above `after`. Returns the last id and the number, or None."""
+    """Index up to `limit` pairs with ids above `after`. Returns the last id and the number of pairs, or None."""
     position, rows = store.unindexed_pairs(after, limit)
     if not rows:
         return None

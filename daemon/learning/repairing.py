@@ -50,7 +50,7 @@ class RepairReport:
 
 
 def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> RepairReport:
-    """Recompute all derived data of a store in one transaction, which is rolled back without `keep`."""
+    """Recompute all derived data of a store in one transaction. Without `keep`, it is rolled back."""
     repaired = RepairReport()
     with store.snapshot() as snapshot:
         repaired.remaining_problems = snapshot.file_damage()

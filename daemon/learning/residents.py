@@ -111,12 +111,12 @@ class ResidentBatch:
 
 
 def read_batches(
-    store: Store, states: list[str] | None = None, after_id: int = 0, sound: bool = False
+    store: Store, states: list[str] | None = None, after_id: int = 0, undamaged: bool = False
 ) -> Iterator[list[PairRow]]:
     """Yield batches of stored pairs with ids above `after_id` in id order, with limited numbers of words.
 
-    If the kind of grammar needs all pairs together, yields one batch of all pairs in any state. With `sound`, pairs
-    that are set aside are excluded.
+    If the kind of grammar needs all pairs together, yields one batch of all pairs in any state. With `undamaged`, pairs
+    that are set aside as damaged are excluded.
     """
     all_together = find_kind(store.settings()).needs_all_pairs
     batch: list[PairRow] = []
@@ -124,7 +124,7 @@ def read_batches(
     after = 0 if all_together else after_id
     while True:
         rows = store.pairs(
-            after_id=after, limit=_PAIRS_PER_READ, states=None if all_together else states, undamaged=sound
+            after_id=after, limit=_PAIRS_PER_READ, states=None if all_together else states, undamaged=undamaged
         )
         for row in rows:
             size = row.source.count(" ") + row.target.count(" ") + 2
@@ -149,7 +149,7 @@ class RealignedPairs:
 
     @classmethod
     def from_rows(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
-        """Load pairs, all with derivations, and their new alignments by id."""
+        """Load pairs with derivations, with their old and their new alignments. `alignments` are by pair id."""
         restarted_rows = [
             row._replace(
                 alignment=alignments[row.id],

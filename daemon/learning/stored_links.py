@@ -77,7 +77,7 @@ class NamedCounts:
             self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
 
     def select(self, names: Iterable[Names], vocabulary: tuple[int, int]) -> LearnedCounts:
-        """Return the counts of the named words and stems by number. `vocabulary` is the size of both sides."""
+        """Return the counts of the named words and stems by number. `vocabulary` has both sizes."""
         return [self._select_unit(unit, vocabulary) for unit in names]
 
     def _select_unit(self, names: Names, vocabulary: tuple[int, int]) -> list[PriorCounts]:
@@ -135,7 +135,7 @@ def add_link_counts(change: AlignerChange, learned: LearnedCounts, units: Units)
     """Add the counts of words and stems, in both directions, to a change of the store."""
     for both, names in zip(learned, unit_names(units), strict=True):
         _add_unit_counts(change, both, names)
-    # Words and stems have the same links, and so the same jumps.
+    # Add the jumps of words only, because stems have the same links.
     for direction, direction_counts in zip(DIRECTIONS, learned[0], strict=True):
         events = np.flatnonzero(direction_counts.jumps)
         change.jumps += [
@@ -168,7 +168,7 @@ def _rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:
 _LINK_DTYPE = np.dtype("<i2")
 
 Links = tuple[NDArray[np.int16], NDArray[np.int16]]
-"""Forward and backward links."""
+"""Forward and backward links: position of the conditioning word of each emitted word, or -1."""
 
 
 class LinkedTexts(NamedTuple):
@@ -273,7 +273,7 @@ def _alignments_fit(rows: Sequence[LinkRow | PairRow]) -> bool:
 
 
 def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
-    """Return the change of the aligner's counts for the deletion of pairs in the same transaction."""
+    """Return the change of the aligner's counts to store in the transaction that deletes the pairs."""
     rows = store.links_by_id(ids)
     change = count_links(rows, -1)
     change.withdrawn = [row.id for row in rows]
@@ -281,7 +281,7 @@ def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
 
 
 def count_links(rows: Sequence[LinkRow], weight: int = 1) -> AlignerChange:
-    """Return a change that adds the link counts of pairs, times `weight`. A key may occur several times."""
+    """Return a change that adds the link counts of pairs, times `weight`."""
     texts, change = LinkedTexts.from_rows(rows), AlignerChange()
     add_link_counts(change, texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64)), texts.units)
     return change

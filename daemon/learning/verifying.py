@@ -72,15 +72,15 @@ _RULE_DTYPE = np.dtype(
         ("expected_uses_variance", np.float64), ("minimal_uses", np.int64),
     ]
 )  # fmt: skip
-"""Spilled rule: its id, or its index among all recounted rules, and its columns except the sides."""
+"""Rule in a temporary file, without its sides. `number` is its id, or its index among all recounted rules."""
 _COLUMNS = [name for name in _RULE_DTYPE.names or () if name != "number"]
 WORD_COUNT_COLUMNS = WordCounts._fields[2:]
 _COUNTS_DTYPE = np.dtype([("stored", np.bool_), ("counts", np.int64, len(WORD_COUNT_COLUMNS))])
-"""Spilled row of an aligner table, stored or recounted. The row's key is its text."""
+"""Row of an aligner table in a temporary file, stored or recounted. Its key is stored as a text beside it."""
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
 
 SpilledRules = tuple[NDArray[np.int64], NDArray[Any], Blobs, Blobs]
-"""Rules in the form of `Spill`: slices, rows, source and target sides."""
+"""Arguments of `Spill.add`: slices of the keys, rows, source sides and target sides of rules."""
 
 
 def _to_spilled(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SpilledRules:

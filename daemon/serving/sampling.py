@@ -125,7 +125,7 @@ class FullResidency:
     def restart(self, ids: Sequence[int] = ()) -> None:
         """Reload all pairs."""
         self.drop()
-        rows = next(read_batches(self._learner.store, sound=True), [])
+        rows = next(read_batches(self._learner.store, undamaged=True), [])
         self._batch = open_undamaged(self._learner, rows, self._log)
 
     def drop(self, ids: Collection[int] = ()) -> None:

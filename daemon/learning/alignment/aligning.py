@@ -81,7 +81,7 @@ class AlignedCorpus:
                 yield list(islice(links, number))
 
     def to_words(self, sources: Iterable[str], targets: Iterable[str]) -> "AlignedCorpus":
-        """Return links between words, given the lines of parts. A link has the best probability of its parts."""
+        """Return links between words, given the lines of word parts. A link has the best probability of its parts."""
         links: list[tuple[int, int]] = []
         posterior: list[float] = []
         offset = [0]
@@ -269,7 +269,7 @@ def align(
         samples = _sample_jointly(sides[0], sides[1], options, request.threads, report)
         return replace(AlignedCorpus(*decode_links(samples, *sides, implied=False)), skipped=skipped)
     prior = read_prior(*sides) if read_prior is not None else None
-    # This raises an error if the sides have different numbers of lines.
+    # Build a direction only to raise an error if the sides have different numbers of lines.
     make_direction(*sides)
     aligned = _align_robustly(sides, request, report, prior)
     return replace(aligned, skipped=skipped)
@@ -485,7 +485,7 @@ def _sample(
     report: Steps | None,
 ) -> list[Marginals]:
     """Run all chains in parallel lanes. A lane runs chains one after another and adds up their samples."""
-    # The lanes limit the memory. Their number must not depend on `threads`, because it can change the result.
+    # The lanes limit the memory. Their number must not depend on `threads`, because more lanes can change the result.
     words = sum(len(task.direction.sides.emitted) for task in tasks)
     lanes = min(options.chains, max(1, _MAX_LANE_WORDS // max(words, 1)))
     jobs = [(task, lane) for lane in range(lanes) for task in tasks]

@@ -141,7 +141,7 @@ class IncrementalAligner:
     def realign_stale(
         self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1
     ) -> list[RealignReport]:
-        """Re-align up to `limit` pairs, least aligned first. A learner must apply `rebuilt` to its counts."""
+        """Re-align up to `limit` pairs, least aligned first. A learner must apply `RealignReport.rebuilt`."""
         pairs = self._store.stalest_links(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
         batches = _make_batches(pairs, linked, max_batches, realign=True) if pairs else []
@@ -176,7 +176,8 @@ def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, real
     """Split the first pairs into up to `max_batches` batches. Returns the ids of each batch.
 
     The cells of a batch are limited, because they take memory. A round of several batches must not have more pairs than
-    there are linked pairs outside the round. `linked` pairs are in the store, including pairs to `realign`.
+    there are linked pairs outside the round. `linked` is the number of linked pairs in the store, including pairs
+    to `realign`.
     """
     ends = np.cumsum([pair.cells for pair in pairs])
     batches: list[list[int]] = []
@@ -206,7 +207,7 @@ def _spool_results(results: Iterable[list[AlignerChange]]) -> Iterator[list[Alig
 def align_new_batch(
     store: Store, ids: Sequence[int], threads: int | None = None, report: Steps | None = None
 ) -> list[AlignerChange]:
-    """Align unaligned pairs given the counts of other pairs. Returns a change per few thousand pairs."""
+    """Align unaligned pairs given the counts of other pairs. Returns one change for every few thousand pairs."""
     rows = store.pairs_by_id(ids)
     texts = LinkedTexts.from_rows(rows)
     prior = load_counts(store, texts.units)
@@ -238,7 +239,10 @@ def realign_batch(
     *,
     corrected: bool = False,
 ) -> list[AlignerChange]:
-    """Re-align pairs. Returns material changes, or all alignments if users have `corrected` links."""
+    """Re-align pairs. Returns a change with the links, and with the alignments that changed materially.
+
+    If users have `corrected` links, the change has all alignments.
+    """
     by_id = {row.id: row for row in store.links_by_id(ids)}
     rows = [by_id[pair_id] for pair_id in ids if pair_id in by_id]
     if not rows:
@@ -358,7 +362,7 @@ MAX_CORRECTIONS = 200
 def apply_corrections(
     store: Store, pending: Sequence[LinkCorrection], threads: int | None = None
 ) -> list[RealignedPairs]:
-    """Restore or re-align pairs by their human links. A learner must apply the results to its counts."""
+    """Apply human links to input or new alignments. A learner must apply the results to its counts."""
     results = []
     with_input = [correction for correction in pending if correction.input_alignment is not None]
     others = [correction for correction in pending if correction.input_alignment is None]

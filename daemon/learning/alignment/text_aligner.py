@@ -229,7 +229,7 @@ def warm_up() -> None:
 
 
 def as_plain(pair: AlignedPair, min_probability: float | None = None) -> dict[str, object]:
-    """Return a pair as values for JSON. `min_probability` lists all links of at least this probability."""
+    """Return a pair as values for JSON. With `min_probability`, list all links of at least this probability."""
     posterior = pair.posterior
     links = pair.links
     if min_probability is not None:

@@ -78,7 +78,7 @@ class LoadedRawPairs:
         return train_model1(self.batch)
 
     def encode(self, state: Derivations) -> Blobs:
-        """Return the derivation of each pair as bytes, one per rule."""
+        """Return the derivation of each pair as bytes, with one byte per rule."""
         return encode(state)
 
     def decode(self, blobs: Blobs) -> Derivations:
@@ -118,7 +118,7 @@ class LoadedRawPairs:
         if samples.chosen is not None:
             chosen[~samples.chosen] = _EXCLUDED
         averaged = list_record_uses(self.batch, samples.records, first)
-        # A chain stays in a mode, so its averages are not more precise than a single draw.
+        # A chain stays in one mode of the posterior, so its averages are not more precise than a single draw.
         averaged = averaged._replace(variances=averaged.variances + draw_variances(averaged.sampled))
         all_uses = [list_tree_uses(self.batch, samples.trees, chosen, first), averaged]
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in all_uses]

@@ -20,7 +20,7 @@ _TIMEOUT = 300.0
 
 
 class BackgroundCompilation:
-    """Compilation of the sweep kernel in a second `process`, which is None if it would not save time."""
+    """Compilation of the sweep kernel in a second process. `process` is None if this would not save time."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -65,7 +65,7 @@ def is_cache_writable() -> bool:
 
 
 def end_with_parent() -> None:
-    """Exit this process when standard input ends, because the parent has closed it or has ended."""
+    """Exit this process when the parent closes standard input or ends."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)

@@ -236,7 +236,7 @@ def is_hiero(
     source_terminals: NDArray[np.int32],
     target_terminals: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
-    """Return a mask of rules that satisfy [Chiang 2007]. `adjacent` counts adjacent nonterminals."""
+    """Return a mask of rules that satisfy the limits of [Chiang 2007]. `adjacent` counts adjacent nonterminals."""
     admissible: NDArray[np.bool_] = (
         (nonterminals <= HIERO_MAX_NONTERMINALS)
         & (adjacent == 0)

@@ -55,7 +55,7 @@ class LoadedTrees(ForestPairs):
     key_salt: int
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Convert the chosen count deltas to columns for the store. A rule's length counts expansions."""
+        """Convert the chosen count deltas to columns for the store. A rule's length is its number of expansions."""
         labels, fragments, expansions = render_fragments(deltas, chosen, self.labels, self.words)
         sides = zip(labels, fragments, strict=True)
         zeros = np.zeros(len(chosen), np.int32)
