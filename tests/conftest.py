@@ -89,15 +89,22 @@ def _is_suite(config: pytest.Config, *suites: str) -> bool:
     return not chosen and config.option.markexpr in suites
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests on databases that their mark does not name, and slow tests of the quick suite."""
+    """Deselect tests on databases that their mark does not name, and slow tests of the quick suite.
+
+    Tests on Postgres are slow. They are marked before pytest selects tests by their marks.
+    """
     worker_input = getattr(config, "workerinput", None)
     quick = _is_suite(config, WHOLE_SUITE) if worker_input is None else worker_input["quick"]
 
     def wanted(item: pytest.Item) -> bool:
         mark = item.get_closest_marker("database")
-        backend = item.callspec.params.get("store_url") if mark and hasattr(item, "callspec") else None
-        return backend is None or backend in mark.args
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        backends = {params[name] for name in ("store_url", "lasting_store") if name in params}
+        if "postgres" in backends or "postgres_server" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+        return mark is None or not backends or not backends.isdisjoint(mark.args)
 
     items[:] = [item for item in items if wanted(item)]
     if quick:

@@ -96,7 +96,7 @@ def test_given_translations_are_tokenized_like_sentences() -> None:
         SentencePart((",", "là", ".")),
     ]  # fmt: skip
     entries = {("l'eau",): (("the", "man's"), ("water",))}
-    [part] = Glossary(entries).through(BOTH).apply([SentencePart(("l'", "eau"))])
+    [part] = Glossary(entries).tokenized_by(BOTH).apply([SentencePart(("l'", "eau"))])
     assert part == SentencePart(("l'", "eau"), (("the", "man", "'s"), ("water",)))
 
 

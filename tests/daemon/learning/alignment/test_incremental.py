@@ -165,7 +165,7 @@ def test_verify_recounts_the_aligner_s_counts(quick_store: Store, store_url: str
     assert "aligner: the count of 'jump' 'forward' 1 is" in found
     assert "'fertility_1' is 0, but should be" in found
     query(store_url, "DELETE FROM pair_links WHERE pair_id = 5")
-    assert any("aligned without links: 5" in problem for problem in verify(store).problems)
+    assert any("no row in the table pair_links: 5" in problem for problem in verify(store).problems)
 
 
 def test_a_difference_of_ten_percent_is_significant() -> None:
