@@ -6,7 +6,7 @@ from typing import Annotated
 from hierogram.storage.options import Option
 
 AsJson = Annotated[bool, Option("Print JSON.", flags=("--json",))]
-CORPUS = Option("Corpus of the pairs.", metavar="NAME")
+CORPUS = Option("Name of the corpus that contains the pairs.", metavar="NAME")
 Corpus = Annotated[str | None, CORPUS]
 CurrentSample = Annotated[
     bool,

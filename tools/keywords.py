@@ -107,7 +107,7 @@ class TermKeywords(TypedDict, total=False):
     """Minimum share of a term's pairs with its usual rendering (default: 0.5)."""
 
     corpus: str | None
-    """Corpus of the pairs (default: none)."""
+    """Name of the corpus that contains the pairs (default: none)."""
 
 
 class TranslateKeywords(TypedDict, total=False):

@@ -50,10 +50,10 @@ def align(
 ) -> None:
     """Align the words of sentence pairs. Writes Pharaoh lines such as `0-0 1-2`, one per pair.
 
-    Text is split at spaces unless --tokenize or the store sets a tokenizer. Links count tokens from 0. A pair with an
-    empty side gets an empty line. With --store, the aligner starts from the counts of the store and does not change
-    the store. If --output ends in .jsonl or .naacl, JSON lines or NAACL lines are written, with the probability of
-    each link. Two .tsv files with a .json output are read and written as Scripture Burrito.
+    Text is split at spaces unless --tokenize or the store sets a tokenizer. Tokens in links are numbered from 0. A pair
+    with an empty side gets an empty line. With --store, the aligner starts from the counts of the store and does not
+    change the store. If --output ends in .jsonl or .naacl, JSON lines or NAACL lines are written, with the probability
+    of each link. Two .tsv files with a .json output are read and written as Scripture Burrito.
     """
     from hierogram.daemon.library.aligning import align as align_texts
     from hierogram.daemon.library.aligning import resolve_text_pipeline

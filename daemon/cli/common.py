@@ -58,7 +58,7 @@ def grammar_and_sentences(
     *,
     needs_file: bool = False,
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar and the file of sentences that the arguments name. `stack` closes a store."""
+    """Return the grammar and the file of sentences that the arguments name. `stack` closes the store, if any."""
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.lines import check_readable
 

@@ -79,7 +79,7 @@ def learn(
                 sys.stdout.flush()
                 learning.finish()
     if not learned.finished:
-        print_note("hierogram: interrupted: completed sweeps are kept: run the command again to continue")
+        print_note("hierogram: interrupted, completed sweeps are kept: run the command again to continue")
         # Shells use the same exit codes: 130 after SIGINT, 143 after SIGTERM.
         raise typer.Exit(128 + stop.number)
 

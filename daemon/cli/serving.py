@@ -21,7 +21,7 @@ def serve(
     host: Annotated[str | None, HOST] = None,
     port: Annotated[int | None, PORT] = None,
 ) -> None:
-    """Run the daemon. Ingests files as they arrive, samples new pairs first and settled pairs when idle.
+    """Run the daemon: ingest files as they arrive, and sample new pairs before settled pairs.
 
     Every key of the configuration can be set in the environment, such as HIEROGRAM_SPOOL__FOLDER for folder in [spool].
     SIGTERM and Ctrl-C stop the daemon after it has committed its current work; a second signal stops it at once. SIGHUP

@@ -127,7 +127,7 @@ def _write_parquet(result: "SpooledResult", file: BinaryIO) -> None:
             rows.write(json.dumps(dict.fromkeys(result.columns)) + "\n")
             for row in _dictionaries(result):
                 rows.write(json.dumps(row, ensure_ascii=False) + "\n")
-        # Derive the column types from all rows, because values of other types may come late.
+        # Derive the column types from all rows, because a later row may contain a value of another type.
         content = f"read_json('{lines}', format = 'newline_delimited', sample_size = -1)"
         connection.sql(f"SELECT {columns} FROM {content} OFFSET 1").write_parquet(str(parquet), compression="zstd")
         with parquet.open("rb") as source:

@@ -34,8 +34,8 @@ def align(
     `source` and `target` are sentences, or files with one sentence per line. With `priors`, the aligner starts from the
     counts of a store, and text is tokenized like the text of the store. `tokenize`, such as `("fr", "en")`, selects the
     tokenizers of two languages. With `tokenized`, text is split at spaces only. Options are the fields of
-    `AlignOptions`. Links count tokens from 0. The same input and seed give the same links for any number of threads.
-    Raises `UsageError`, `InputError`, `AlignmentInputError`.
+    `AlignOptions`. Tokens in links are numbered from 0. The same input and seed give the same links for any number of
+    threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
     from hierogram.daemon.learning.alignment.aligning import align
     from hierogram.daemon.learning.alignment.requests import AlignOptions

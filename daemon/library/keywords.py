@@ -10,8 +10,8 @@ class AlignKeywords(TypedDict, total=False):
 
     model: str
     """Model: bhmm-f (HMM with fertilities), bhmm (HMM [SA16]), bhmm-z (HMM with collocations [SA16]), itg
-    (inversion transduction grammar, both directions jointly), itg-pruned (ITG by randomized pruning [BPK09]; each
-    sweep is a mask) (default: bhmm-f)."""
+    (inversion transduction grammar, both directions jointly), itg-pruned (ITG by randomized pruning [BPK09]; one
+    random mask per sweep) (default: bhmm-f)."""
 
     direction: str
     """Direction: both (both directions, symmetrized), forward (one source word for each target word), backward (one
@@ -69,7 +69,7 @@ class ExportKeywords(TypedDict, total=False):
     than this in new text of the store's length (default: 0.1)."""
 
     corpus: str | None
-    """Corpus of the pairs (default: none)."""
+    """Name of the corpus that contains the pairs (default: none)."""
 
     min_count: float
     """Omit rules with a lower count (default: 0.0)."""
@@ -112,10 +112,10 @@ class SettingsKeywords(TypedDict, total=False):
     1) (default: stratified)."""
 
     burn_in: int
-    """Sweeps at T = 1 until a new pair is settled. Not for the schedule `paper` and for trees (default: 10)."""
+    """Sweeps at T = 1 until a new pair is settled. Not used by the schedule `paper` or by trees (default: 10)."""
 
     type_moves: int
-    """Type-based moves after each sweep at T = 1, for a Dirichlet process (default: 0)."""
+    """Number of type-based moves after each sweep at T = 1. Requires the model dirichlet (default: 0)."""
 
     max_tokens: int
     """Maximum number of tokens per side. Longer pairs are rejected (default: 200)."""

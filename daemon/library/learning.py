@@ -22,9 +22,9 @@ class Learning:
     """Learning run. Iterate over it to perform one sweep at a time, or call `run` to perform all sweeps.
 
     The run first aligns pairs without links. It resumes an interrupted run with the same number of `sweeps`, or any
-    interrupted run if `sweeps` is None; the result is the result of an uninterrupted run. A `break` or Ctrl-C ends the
-    run after the current sweep, which is committed. A notebook may keep the loop alive after an exception; the run then
-    ends when the store learns again or closes. Between two iterations, nothing is sampled or written.
+    interrupted run if `sweeps` is None; the result is the same as without the interruption. A `break` or Ctrl-C ends
+    the run after the current sweep, which is committed. A notebook may keep the loop alive after an exception; the run
+    then ends when the store learns again or closes. Between two iterations, nothing is sampled or written.
 
     `report` is set at the end of the run, and `aligned` before the first sweep. Iteration raises the errors of the run.
     Iteration and `run` call `align`, `sample` and `finish` in a thread. Programs with their own signal handlers call

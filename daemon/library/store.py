@@ -93,7 +93,7 @@ def make_settings(values: Mapping[str, object]) -> Settings:
     """Return the settings of a new store, with defaults for missing values. Raises `UsageError`."""
     settings = make_options(Settings, values)
     if settings.model == DIRICHLET:
-        # Chains that start at a low temperature seldom change their first rules.
+        # Anneal by default, because chains that start at a low temperature seldom change their first rules.
         defaults: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
         settings = replace(settings, **{name: value for name, value in defaults.items() if name not in values})
     check_settings(settings)
@@ -461,8 +461,8 @@ class GrammarStore:
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Lease | None:
         """Fix and forbid links, given by pair id. `KnownLinks()` removes all corrections of a pair.
 
-        If another process writes the grammar, it realigns the pairs, and its lease is returned; otherwise this call
-        realigns them. Raises `InputError`, and `WrongKindError` if the store's grammar does not use links. If an error
+        If another process writes the grammar, it re-aligns the pairs, and its lease is returned; otherwise this call
+        re-aligns them. Raises `InputError`, and `WrongKindError` if the store's grammar does not use links. If an error
         is raised, nothing is stored.
         """
         from hierogram.daemon.learning.alignment.incremental import apply_pending_corrections

@@ -32,8 +32,8 @@ COLUMNS = tuple(field.name for field in fields(RuleRow))
 class RuleTable:
     """Immutable table of rules, stored in columns and usable as a sequence of `RuleRow`.
 
-    The table has Arrow's `__arrow_c_stream__`: `polars.DataFrame(table)`, `pyarrow.table(table)`,
-    `pandas.DataFrame.from_arrow(table)` and DuckDB's `FROM table` read it. Texts are UTF-8, expected uses float64,
+    The table implements Arrow's `__arrow_c_stream__`, so `polars.DataFrame(table)`, `pyarrow.table(table)`,
+    `pandas.DataFrame.from_arrow(table)` and DuckDB's `FROM table` can read it. Texts are UTF-8, expected uses float64,
     counts in the current derivations int64. Several threads may read it.
     """
 
@@ -78,13 +78,13 @@ class RuleTable:
         return ArrowTable(columns).__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Return the table as a pandas data frame. Needs pandas, not pyarrow."""
+        """Return the table as a pandas data frame. Requires pandas, but not pyarrow."""
         import pandas
 
         return pandas.DataFrame({name: self.column(name) for name in COLUMNS})
 
     def to_polars(self) -> "polars.DataFrame":
-        """Return the table as a polars data frame. Needs polars."""
+        """Return the table as a polars data frame. Requires polars."""
         import polars
 
         return polars.DataFrame(self)
@@ -115,7 +115,7 @@ _TEXTS = ("source", "target")
 _DTYPES = dict.fromkeys(COLUMNS, "float64") | {
     "id": "int64", "length": "int32", "scope": "int32", "nonterminals": "int32", "hiero": "bool", "count": "int64",
 }  # fmt: skip
-"""Types of the columns of numbers."""
+"""Dtypes of the numeric columns."""
 
 
 def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
@@ -174,7 +174,10 @@ _READ_EXPRESSIONS = (
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read all rules in use. Probabilities are relative frequencies of expected (or current) uses."""
+    """Read all rules in use. Probabilities are relative frequencies of their uses.
+
+    With `current_sample`, uses are counted in the current derivations, otherwise they are expected uses.
+    """
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"
     sides: tuple[list[bytes], list[bytes]] = [], []
     numbers: list[NDArray[np.int64]] = []

@@ -13,7 +13,10 @@ _RATE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LoopHealth:
-    """State of a loop. `running` is True if the last heartbeat is at most `timeout_seconds` old."""
+    """State of a loop. `age_seconds` is the age of its last heartbeat.
+
+    `running` is True if this age is within `timeout_seconds`. `error` is the message of the last failure, or None.
+    """
 
     name: str
     age_seconds: float
@@ -28,8 +31,8 @@ class Lag:
     """Sampling backlog.
 
     `pairs` is the number of pairs that have not finished the schedule, and `oldest_seconds` the age of the oldest (None
-    without such pairs). `sweeps_per_second` is the rate of pair sweeps over the last minute. `states` counts the pairs
-    by state.
+    without such pairs). `sweeps_per_second` is the rate of pair sweeps over the last minute. `states` counts these
+    pairs by state.
     """
 
     pairs: int = 0
@@ -42,8 +45,8 @@ class Lag:
 class SpoolStatus:
     """State of the spool.
 
-    `done` and `failed` count the inputs ingested and rejected since the start, and `waiting` counts waiting files.
-    `incomplete` lists files that wait for other files of their input or cannot be moved.
+    `done` and `failed` count the inputs ingested and rejected since the start. `waiting` counts inputs that are ready,
+    and files that wait for other files of their input or cannot be moved. `incomplete` has messages about such files.
     """
 
     done: int = 0
@@ -106,7 +109,8 @@ class HealthRegistry:
             row, since = self._lag_row, now - _RATE_SECONDS
             oldest = row.oldest_seconds
             if oldest is not None:
-                # A pair that restarts after a correction has not waited since its arrival.
+                # Limit the age to the time since the backlog was last empty, because a pair that restarts after a
+                # correction has not waited since its arrival.
                 oldest = min(oldest + now - self._recorded_at, now - self._settled_at)
             swept = sum(pair_sweeps for recorded_at, pair_sweeps in self._sweep_log if recorded_at >= since)
             return Lag(row.pairs, oldest, swept / _RATE_SECONDS, row.states)

@@ -74,7 +74,7 @@ class IncrementalResidency:
             self._last_resumed = rows[-1].id if rows else self._last_resumed
             open_ids = {row.id for batch in self.queue for row in batch.rows}
             rows = [row for row in rows if row.id not in open_ids]
-        # This cannot read pairs in memory again, because their first commit changed their state from WAITING.
+        # These pairs are not in memory yet, because the first commit of a batch changes the state of its pairs.
         rows += store.pairs(limit=room - len(rows), states=(WAITING,), undamaged=True)
         return open_undamaged(self._learner, rows, self._log)
 
@@ -144,11 +144,11 @@ _INITIAL_RATE = 1_000.0
 _INDEX_SHARE = 0.25
 """Share of a turn of settled pairs that is spent on indexing pairs by their rules."""
 _IDLE_SECONDS = 1.0
-"""Length of a turn of settled pairs while no new pairs wait. Pairs that arrive wait for its end."""
+"""Seconds per turn of settled pairs while no new pairs wait. Arriving pairs wait for the end of the turn."""
 
 
 class SamplingLoop(StoreLoop):
-    """Loop that keeps the grammar current."""
+    """Loop that aligns and samples the pairs of the store."""
 
     name = "resample"
     sections = frozenset({"sampling", "alignment", "workers"})
@@ -196,7 +196,7 @@ class SamplingLoop(StoreLoop):
 
 
 class SamplingTurns:
-    """Scheduler of turns. A turn aligns pairs, and then samples new pairs or, without work, settled pairs."""
+    """Scheduler of turns. A turn aligns pairs, and then samples new pairs and, in the remaining time, settled pairs."""
 
     def __init__(
         self,
@@ -292,7 +292,7 @@ class SamplingTurns:
             return True
         self._owed = 0.0
         if restarted := self.realign_stale():
-            # No request waits for these pairs, so sample them in later turns.
+            # No client waits for these pairs, so sample them in later turns.
             self._residency.restart(restarted)
             return True
         idle = self._section.idle_share

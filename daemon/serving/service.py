@@ -78,7 +78,7 @@ class Daemon:
 
     @property
     def store(self) -> Store:
-        """Database of the store."""
+        """The underlying `Store` of `opened`."""
         return self.opened.store
 
     def _record_failure(self, name: str, error: BaseException, pause: float | None) -> None:
@@ -122,7 +122,10 @@ class Daemon:
         return requested
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Replace the human links of a pair. Returns True once it is re-aligned, None if it does not exist."""
+        """Replace the human links of a pair, and wait up to a time limit for its re-alignment.
+
+        Returns True if the pair was re-aligned, False if the wait ended first, and None if the pair does not exist.
+        """
         store = self.store
         if not store.set_human_links(pair_id, links, origin):
             return None
@@ -136,7 +139,7 @@ class Daemon:
         return result
 
     def stopping(self) -> bool:
-        """Check if the daemon is shutting down, so that long requests must end."""
+        """Check if the daemon is shutting down. Long requests must then end."""
         return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:

@@ -139,7 +139,7 @@ class _SupervisedLoop:
             return False
         max_pause = self.section.max_pause_seconds
         if retryable:
-            # The daemon should be ready soon after the store is available.
+            # Pause less, so that the daemon is ready soon after the store is available again.
             max_pause = min(max_pause, _MAX_RETRYABLE_PAUSE_SECONDS)
         pause = min(self.section.pause_seconds * 2 ** min(heartbeat.failures - 1, 16), max_pause)
         self.on_failure(self.loop.name, error, pause)

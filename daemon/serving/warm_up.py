@@ -36,7 +36,7 @@ def warm_up_daemon() -> None:
             turns.take()
             while any(opened.status().behind.values()):
                 turns.take()
-            # Take another turn, because settled pairs are sampled only while no pairs are behind.
+            # Take another turn, which samples settled pairs because no new pairs wait.
             turns.take()
         for extension in extensions():
             if extension.warm_up_loops is not None:

@@ -72,7 +72,7 @@ def redact_credentials(message: str, url: str) -> str:
 
 
 class WebhookLoop(StoreLoop):
-    """Loop that sends the configured events."""
+    """Loop that sends events of the configured kinds to the webhook."""
 
     name = "webhooks"
     sections = frozenset({"webhooks"})

@@ -154,7 +154,7 @@ class ClusterChain(PhraseChain):
         return run_sweep
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Return the variables that the workers have sampled."""
+        """Return the state, updated in place, and the averages that the workers have sampled."""
         if self.pool is None:
             return state, averages
         edge, cut, records = self.pool.variables()

@@ -57,7 +57,7 @@ _TOO_MANY_LOSSES = (
 _MAX_KEPT_BYTES = 256 << 20
 """Maximum size of kept changes in bytes. Above it, the pool collects the variables and drops the changes."""
 _MAX_PASSED_CHANGES = 16
-"""Maximum number of results that workers fetch from each other, because each argument of a call takes time."""
+"""Maximum number of results that workers fetch from each other. More results are passed as one object."""
 
 
 class WorkerPool:
@@ -201,7 +201,7 @@ class WorkerPool:
         return self._variables
 
     def _call_all(self, method: str, *arguments: object, merge: bool = False) -> tuple[dict[int, Any], list[Call]]:
-        """Call each worker once. Returns the results by shard, and the calls unless a worker was lost."""
+        """Call each worker once. Returns the results by shard, and the calls (empty if a worker was lost)."""
         unsent, self._unsent = self._unsent, []
         merging, self._merging = self._merging, []
         calls = [

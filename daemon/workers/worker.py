@@ -98,7 +98,7 @@ Changes = NDArray[np.uint64]
 """Changes of the table in a round: uint64[n, 4], see `hierogram.samplers.synchronous.sweeps.merge_changes`."""
 
 RoundRequest = tuple[int, dict[int, SweepRequest]]
-"""Number of the round in its sweep, and in the first round the sweep requests by shard."""
+"""Number of the round in its sweep, and sweep requests by shard (empty after the first round)."""
 
 
 class ShardResult(NamedTuple):

@@ -43,7 +43,7 @@ SideNames = tuple[Collection[str], Collection[str]]
 """Names of source words and of target words, or of their stems. The name of the null word is empty."""
 
 JumpRows = list[tuple[str, int, int]]
-"""Rows of direction, width and count."""
+"""Jump counts of the aligner, as (direction, width, count)."""
 
 
 class Alignments(Leases):
@@ -182,7 +182,7 @@ def add_aligner_counts(transaction: WriteTransaction, change: AlignerChange) -> 
         ).one_or_none()
         if wrong is not None:
             raise StoreError(
-                f"{table} would get the inconsistent row {tuple(wrong)}: its counts do not match the links: run "
+                f"the row {tuple(wrong)} of {table} would have a negative count, which does not match the links: run "
                 "`hierogram verify`"
             )
         empty = " AND ".join(f"{count} = 0" for count in counts)

@@ -116,7 +116,7 @@ def known_links(connection: Connection, ids: Collection[int]) -> dict[int, Known
 
 
 def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:
-    """Return the human links of stored pairs with these texts. The first of several equal pairs counts."""
+    """Return the human links of stored pairs with these texts. The first of several equal pairs is used."""
     if not texts:
         return {}
     digests = {text_digest(*pair): pair for pair in texts}

@@ -92,7 +92,7 @@ class ReadTransaction:
         return [dict(row) for row in self.connection.execute(text(statement), values).mappings()]
 
     def state(self) -> StoreState:
-        """Return the positions and the totals of the store."""
+        """Return the positions, last ids and totals of the store."""
         return read_state(self.connection)
 
     def settings(self) -> Settings:

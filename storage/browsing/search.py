@@ -181,8 +181,9 @@ def _find_spellings(transaction: ReadTransaction, side: str, words: Sequence[str
 def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: PagePosition | None = None) -> RulePage:
     """Return a page of rules that contain the phrase on the side of the query and satisfy its filters.
 
-    In a store of trees, a phrase may contain labels. The first is the root label of the fragments. Other labels occur
-    anywhere in the fragments. `(NP` is always a label. `NP` is a label if no pair contains it as a word.
+    In a store of trees, a phrase may contain labels. The first label must be the root label of the fragments. Other
+    labels may occur anywhere in the fragments. `(NP` is always a label. `NP` is a label if no pair contains it as a
+    word.
     """
     state = _Search(transaction, phrase, query)
     rows: list[dict[str, Any]] = []

@@ -163,7 +163,7 @@ class SqlRunner:
                         ) from error
                     check_time()
                 else:
-                    raise AssertionError("a result ends with its counts")
+                    raise AssertionError("the query process sent no counts after the rows")
             # Leave the file open for the caller.
             opened.pop_all()
             return SpooledResult(columns, has_more, truncated, output)

@@ -343,7 +343,7 @@ def _word_differences(
     words: RuleWords, stored: StoredRules, word_entries: NDArray[np.int64]
 ) -> tuple[list[int], list[int]]:
     """Return the ids of missing rules with word entries, and of rules with wrong word entries, ascending."""
-    # Also check rules that have entries without need: a rule keeps its entries when its expected uses decrease.
+    # Also check rules that no longer need entries: a rule keeps its entries when its expected uses decrease.
     by_words = is_indexed_by_words(stored.rules.count, stored.rules.expected_uses)
     checked = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(word_entries)))
     sides = {SOURCE: stored.rules.source.at(checked), TARGET: stored.rules.target.at(checked)}

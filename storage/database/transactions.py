@@ -103,7 +103,7 @@ staged_scores = _staged("staged_scores", **{column.name: column.type for column 
 
 
 class Loader:
-    """Loader of many rows into tables of SQLite, within the transaction of a connection."""
+    """Bulk loader for SQLite tables. Inserts rows within the transaction of a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -146,7 +146,7 @@ class Loader:
 
 
 class PostgresLoader(Loader):
-    """Loader that uses COPY."""
+    """Bulk loader for Postgres tables, which uses COPY."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)

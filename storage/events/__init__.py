@@ -1,1 +1,1 @@
-"""Events: a feed that clients read by position, and webhook deliveries."""
+"""Events: a feed that clients read by event id, and webhook deliveries."""

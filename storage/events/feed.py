@@ -1,4 +1,4 @@
-"""Event feed: events are appended within the transaction that causes them, and are read by position.
+"""Event feed: events are appended within the transaction that causes them, and are read in order of id.
 
 The store also records each webhook's deliveries, and the last event for which deliveries were queued.
 """
@@ -26,7 +26,7 @@ _MAX_DUE = 20
 
 
 class Events(StoreAccess):
-    """Events in order, and their deliveries."""
+    """Event feed, and the deliveries of events to webhooks."""
 
     def events(self, after: int | None = None, limit: int = 100, kinds: Collection[str] = ()) -> EventPage:
         """Return events after an event id, or from the oldest event. `kinds` selects kinds of events."""
@@ -46,7 +46,10 @@ class Events(StoreAccess):
             transaction.connection.execute(delete(events).where(events.c.id <= last - number))
 
     def queue_deliveries(self, webhook: Webhook, kinds: Collection[str]) -> int:
-        """Queue events for a webhook, from now on if it is new. Returns the number of new deliveries."""
+        """Queue events for a webhook. Returns the number of new deliveries.
+
+        A new webhook gets only events that are recorded after this call.
+        """
         position_of = select(webhooks.c.last_event_id).where(webhooks.c.name == webhook.name)
         with self._reading() as connection:
             position = connection.scalar(position_of)

@@ -63,7 +63,7 @@ class Snapshot:
         self._connection = connection
 
     def state(self) -> StoreState:
-        """Return the positions and the totals of the store."""
+        """Return the positions, last ids and totals of the store."""
         return read_state(self._connection)
 
     def last_event_id(self) -> int:

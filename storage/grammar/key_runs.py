@@ -109,7 +109,7 @@ def _runs(transaction: WriteTransaction) -> dict[int, KeyRun]:
 def find_candidates(
     transaction: WriteTransaction, keys: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return key indices and ids of all rules with one of the keys int64[n, 2], and of some other rules."""
+    """Return key indices and ids of all rules with one of the keys int64[n, 2], and of some false matches."""
     fingerprints = key_fingerprints(keys)
     # Search in ascending order, because successive searches then hit the processor's cache.
     ascending = _stable_argsort(fingerprints)

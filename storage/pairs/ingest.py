@@ -42,7 +42,7 @@ from hierogram.storage.schema.tables import (
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
 MAX_TOKEN_BYTES = 1024
-"""Maximum length of a token or external id in bytes of UTF-8. Postgres cannot index all longer texts."""
+"""Maximum length of a token or external id in bytes of UTF-8. Postgres cannot index some longer texts."""
 _MAX_SHORT_TEXT = MAX_TOKEN_BYTES // 4
 
 _PAIR_COLUMNS = (
@@ -54,7 +54,7 @@ MAX_KEY_LENGTH = 255
 _REQUEST_COLUMNS: Sequence[str] = ("key", "corpus", "lines", "digest", "done", "response")
 
 Receipt = tuple[RequestRow, int | None]
-"""State of a request to record, and its last recorded number of lines, or None for a new request."""
+"""Request to record, and its previously recorded number of lines (None if the request is new)."""
 
 
 class Ingest(StoreAccess):
@@ -212,7 +212,7 @@ def save_rejected(
 def _save_runs(
     transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
-    """Store runs. Returns the parts of runs after lines of earlier batches, and the stored runs with sizes."""
+    """Store runs of lines. Returns the parts not stored by earlier batches, and the stored runs with their sizes."""
     offered: dict[bytes, RejectedLine] = {}
     for line in lines:
         head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line.first_line}:"

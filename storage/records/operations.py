@@ -39,7 +39,7 @@ class StoreStatus:
 
     @property
     def behind(self) -> dict[str, int]:
-        """Numbers of pairs in the states `UNSETTLED`."""
+        """Number of pairs in each unsettled state."""
         return {state: self.pairs.get(state, 0) for state in UNSETTLED}
 
 

@@ -197,7 +197,7 @@ class PairOrigin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairRecord:
-    """Stored pair. `link_probabilities` has a number for each link, or is None if the links are not the aligner's."""
+    """Stored pair. `link_probabilities` are numbers separated by spaces, or None if the links are from the input."""
 
     id: int
     corpus: str

@@ -67,12 +67,12 @@ class Settings:
     sweeps_per_level: int = 10
     levels: int = 7
     burn_in: Annotated[
-        int, Option("Sweeps at T = 1 until a new pair is settled. Not for the schedule `paper` and for trees.", min=1)
+        int, Option("Sweeps at T = 1 until a new pair is settled. Not used by the schedule `paper` or by trees.", min=1)
     ] = 10
     type_moves: Annotated[
         int,
         Option(
-            "Type-based moves after each sweep at T = 1, for a Dirichlet process.",
+            "Number of type-based moves after each sweep at T = 1. Requires the model dirichlet.",
             min=0,
             max=MAX_TYPE_MOVES,
         ),

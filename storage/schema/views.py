@@ -13,7 +13,7 @@ from hierogram.storage.records.uncertainty import squared_error_sql, standard_er
 
 @dataclass(frozen=True)
 class Relation:
-    """Description of a table or view. An `internal` one may change with any version."""
+    """Description of a table or view. An `internal` relation may change with any version."""
 
     name: str
     about: str

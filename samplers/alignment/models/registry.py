@@ -136,7 +136,7 @@ JOINT_MODELS = {
         ),
         AlignerModel(
             "itg-pruned",
-            "ITG by randomized pruning [BPK09]; each sweep is a mask",
+            "ITG by randomized pruning [BPK09]; one random mask per sweep",
             _masks_options,
             _kernels("itg_pruned", "PrunedItgAligner"),
         ),
