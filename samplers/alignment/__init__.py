@@ -1,1 +1,1 @@
-"""Word alignment: Bayesian HMM models, their chains, and symmetrization [SA16]."""
+"""Word alignment: Bayesian HMM models [SA16] and ITG models, their chains, and symmetrization."""

@@ -196,7 +196,8 @@ class AlignmentScratch(NamedTuple):
     fertility: NDArray[np.int32]
     # Indexed by emitted position: conditioning position of the next link.
     after: NDArray[np.int16]
-    # Indexed by conditioning position: weight by the conditioning word alone, and hash of the word.
+    # Indexed by conditioning position: factor of a link's weight that depends only on the
+    # conditioning word, and hash of the word.
     factor: NDArray[np.float64]
     hashed: NDArray[np.uint64]
     # Positions whose word pairs may have a row.

@@ -26,7 +26,7 @@ def _conditioning_word(sides, pair, k, empty_word):
 
 @njit
 def _add_pairs(first, sides, lowest, empty_word, rows, shift, rows_used):
-    """Add a row for each co-occurring word pair. Returns the pair where `rows` is full, or the end."""
+    """Add a row for each co-occurring word pair. Returns the pair at which `rows` is full, or the number of pairs."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):

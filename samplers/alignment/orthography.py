@@ -87,7 +87,7 @@ def similarities(
 
 @njit
 def _add_similar(first, sides, emitted, others, strength, pairs, conditioning):
-    """Add the similar word pairs from pair `first`. Returns the pair where the table is full, or the end."""
+    """Add similar word pairs from pair `first` on. Returns the pair that needs a larger table, or the pair count."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         j_start, j_stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         i_start, i_stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]

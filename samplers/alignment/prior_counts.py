@@ -147,7 +147,7 @@ def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
 
 
 def split_directions(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """Return the links of both directions, int16[N]: a word keeps its link nearest to the diagonal, or -1."""
+    """Return one link per word in each direction, int16[N]: its link nearest to the diagonal, or -1 without links."""
     pair = np.repeat(np.arange(len(links.offset) - 1), np.diff(links.offset))
     s, t = links.source.astype(np.int64), links.target.astype(np.int64)
     # Scale relative positions by both lengths, so that distances are exact integers.

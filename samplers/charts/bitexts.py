@@ -166,7 +166,7 @@ class Emissions(NamedTuple):
 
 
 class PairBuilder:
-    """Builder of hypergraphs of pairs, up to `max_edges` edges. Each one overwrites the previous one."""
+    """Builder of hypergraphs of pairs, up to `max_edges` edges. Each hypergraph overwrites the previous one."""
 
     def __init__(self, max_edges: int | None = None) -> None:
         self._most = max_edges
@@ -360,7 +360,7 @@ def _write_edge(item, number, weight, segments, graph):
 
 @njit
 def _next_item(span, start, end, room, last, cells, graph):
-    """Return the next end and item of a nonterminal that has a derivation, (-1, -1) after the last."""
+    """Return the next end and item of a nonterminal that has a derivation, or (-1, -1) after the last."""
     low, high = np.int64(cells.low[span, start]), min(np.int64(cells.high[span, start]), room)
     if last:
         if end >= 0 or room < low or room > high:
@@ -433,7 +433,7 @@ def _match_target(item, number, task, cells, segments, graph):
 
 @njit
 def write_edges(task, cells, segments, graph):
-    """Write the edges of all items. Returns `_SEGMENTS` or `_EDGES` if too small, otherwise `_NOTHING`."""
+    """Write the edges of all items. Returns the array that is too small (`_SEGMENTS` or `_EDGES`), or `_NOTHING`."""
     n, m = task.fixed.shape
     kept = task.kept
     graph.size[EDGES] = 0

@@ -121,7 +121,7 @@ class DenseScratch(NamedTuple):
     rights: NDArray[np.int64]
     limits: NDArray[np.int64]
     # int64[F, 4]: kind of a frame, number of words before and after. The last column lists the frames of the current
-    # row. float64: weights of the words of a frame at each position. bool[size]: rows where front frames begin.
+    # row. float64: weights of the words of a frame at each position. bool[size]: rows at which front frames begin.
     frame: NDArray[np.int64]
     begins: NDArray[np.float64]
     ends: NDArray[np.float64]
@@ -242,7 +242,7 @@ def _add_products(left, right, work, number, out, offset, size, kind, front):
 
 @njit
 def _find_earliest_ends(c, sides, target, piece, work):
-    """Fill `earliest_end` for a chosen rule. Returns True if the target side can match anywhere."""
+    """Fill `earliest_end` for a chosen rule. Returns True if the target side can match at some position."""
     m = piece.y - piece.x
     size = m + 1
     can_match = False
@@ -279,7 +279,7 @@ def _shape(rule, sides):
 
 @njit
 def _is_join(rule, sides):
-    """Return 1 for a rule of two straight nonterminals, -1 for inverted ones, 0 for other rules."""
+    """Return 1 for a rule of two straight nonterminals, -1 for two inverted ones, or 0 for other rules."""
     arity, source, target = _shape(rule, sides)
     if arity != 2 or source != 2 or target != 2:
         return 0
@@ -324,7 +324,7 @@ def _frame_kind(rule, sides):
 
 @njit
 def _weigh_words(first, number, x, sides, words, piece):
-    """Return the weight of words at target position x, 0 if they do not match."""
+    """Return the weight of words at target position x, or 0 if they do not match."""
     if x < 0 or x + number > piece.y - piece.x:
         return 0.0
     product = 1.0
@@ -727,16 +727,16 @@ _CONTRIBUTIONS = (
     (_FRONT, _LEFT_PART, _PLAIN, _PLAIN, _UPPER_LOWER),
     (_FRONT_INVERTED, _RIGHT_PART, _PLAIN, _PLAIN, _UPPER_LOWER),
 )
-"""Contributions of larger spans to outside sums.
+"""Kinds of contributions of larger spans to the outside sums of a span.
 
-Each has a section, the part of the larger span that the span may be, sections of a right and a left sibling, and shapes
-of the factors.
+A kind has five items: the section of the outside sums, the part of the larger span that the span must be, the section
+of a right sibling, the section of a left sibling, and the shapes of the factors.
 """
 
 
 @njit
 def _list_heads(i, j, n, contribution, section, matrix, work):
-    """List products of outside sums of larger spans with siblings of [i, j). Returns their number."""
+    """List the factors (larger span, sibling) of one kind of contribution to [i, j). Returns their number."""
     _, part, right, left, kind = contribution
     number = 0
     for k in range(j + 1, n + 1):
@@ -750,7 +750,7 @@ def _list_heads(i, j, n, contribution, section, matrix, work):
 
 @njit
 def _list_head(number, head, sibling, kind, matrix, work):
-    """List a product with the outside sums of a span, unless they are negligible. Returns the next number."""
+    """List the factors `head` and `sibling`, unless the sums of `head` are negligible. Returns the next number."""
     bounds = work.bounds[head]
     if bounds[0] > bounds[1]:
         return number

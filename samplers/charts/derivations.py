@@ -369,7 +369,7 @@ def _find_stack_item(graph, row):
 
 @njit
 def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
-    """Draw the samples from index `first`. Returns the index where memory was too small, or the end."""
+    """Draw the samples from index `first` on. Returns the sample that needs more memory, or the number of samples."""
     items = graph.items
     stack, fragment_uses, label_uses, sample_fragments = scratch
     for draw in range(first, len(drawn.tree)):
@@ -415,7 +415,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
 
 @njit
 def walk(key, draw, best, graph, edges, stack):
-    """Write the edges of a sampled or best derivation. Returns their number, -1 if memory is too small."""
+    """Write the edges of a sampled or best derivation. Returns their number, or -1 if memory is too small."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
     stack[0, 0] = graph.root

@@ -83,7 +83,7 @@ def score(graph: Hypergraph) -> Scores:
 
 
 def total_weight(graph: Hypergraph) -> float:
-    """Return the total weight of all derivations, 0 for a hypergraph without derivations."""
+    """Return the total weight of all derivations, or 0 for a hypergraph without derivations."""
     inside = np.empty(int(graph.size[ITEMS]))
     sum_inside(graph, inside)
     return float(inside[-1]) if len(inside) else 0.0

@@ -468,7 +468,7 @@ def _bound_symbols(batch, fragments, first, last):
 
 @njit
 def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
-    """Add the rules of fragments first..last. Returns like `_add_trees`."""
+    """Add the rules of fragments first..last. Returns as `_add_trees` does."""
     for k in range(first, last):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)

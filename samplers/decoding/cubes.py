@@ -134,10 +134,11 @@ def _compute_state(task, chart, rule, tails):
 
 
 MARGIN, NEAR_MARGIN = 3.0, 0.75
-"""Allowed gain per nonterminal (natural log) from words that fit their neighbors better.
+"""Margins per nonterminal that are added to the estimate of a candidate (natural log, times the model's weight).
 
-A candidate is joined only if it could be kept with this gain. MARGIN is for a rule with the best items of its cells.
-NEAR_MARGIN is smaller, since the gain of a predecessor is known.
+The score with all language-model probabilities may be better than the estimate. A candidate is pruned only if its
+estimate with the margin is too low. MARGIN is for a rule with the best items of its cells. Other candidates have
+NEAR_MARGIN, which is smaller because their estimate includes the gain of a predecessor.
 """
 INHERITED = 0.75
 """Share of the gain of a joined candidate that is added to the estimates of its successors."""

@@ -126,7 +126,7 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Packe
     usable = is_usable(columns)
     order = np.flatnonzero(usable if chosen is None else chosen)
     if not usable[order].all():
-        raise GrammarError("the source side of a rule is empty or a single nonterminal: remove this rule")
+        raise GrammarError("a rule has a source side that is empty or a single nonterminal: remove such rules")
     first, sizes = columns.source_start[:-1][order], np.diff(columns.source_start)[order]
     symbols = np.maximum(columns.source, GAP)
     node = np.zeros(len(order), np.int64)

@@ -248,7 +248,7 @@ def _add_variant(task, chart, lists, entry, tail, with_entry):
 
 @njit
 def extend(task, chart, lists, item):
-    """Create the next entry of an item. Returns 1, 0 at the end of the list, -1 if memory is too small."""
+    """Create the next entry of an item. Returns 1, 0 at the end of the list, or -1 if memory is too small."""
     depth = 0
     lists.stack[0] = item
     while depth >= 0:

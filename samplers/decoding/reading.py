@@ -176,7 +176,7 @@ def _next_token(text, position, end):
 
 @njit
 def _read_side(text, field, vocabulary, size, symbols, first_symbol, labeled):
-    """Read the symbols of a side. Returns their number, -1 if `symbols` is full, -2 for the vocabulary."""
+    """Read the symbols of a side. Returns their number, -1 if `symbols` is full, or -2 if the vocabulary is full."""
     count = 0
     position = field[0]
     while True:
@@ -210,7 +210,7 @@ def _parse_position(text, start, end):
 
 @njit
 def _read_links(text, field, rules, first_link):
-    """Read links `i-j`. Returns their number, -1 if memory is too small, -2 for an invalid link."""
+    """Read links `i-j`. Returns their number, -1 if memory is too small, or -2 for an invalid link."""
     count = 0
     position = field[0]
     while True:

@@ -175,7 +175,7 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
 
 
 LONGEST = 10
-"""Maximum words of a phrase on either side [Chiang 2007]."""
+"""Maximum number of words of a phrase on either side [Chiang 2007]."""
 _BYTES_PER_NODE = 3
 
 

@@ -22,7 +22,7 @@ _COIN = 0.5
 
 
 class State(NamedTuple):
-    """Variables of each node of a batch: `edge` uint16[N], an incoming edge; `cut` uint8[N], 1 at a rule boundary."""
+    """Variables of each node: `edge` uint16[N], the chosen incoming edge; `cut` uint8[N], 1 at a rule boundary."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -225,7 +225,7 @@ class Trees(NamedTuple):
 
 
 def select_trees(blobs: Blobs, chosen: NDArray[np.bool_] | None = None, first: int = 0) -> Trees:
-    """Return the trees of `chosen` pairs bool[P] (None for all). `blobs` are of `encode_trees`, from pair `first`."""
+    """Return the trees of `chosen` pairs bool[P] (None for all). `blobs` are encoded trees from pair `first` on."""
     rows = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
     return Trees(blobs.content, first + rows, blobs.offsets[rows], blobs.offsets[rows + 1])
 

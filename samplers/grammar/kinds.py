@@ -53,7 +53,7 @@ class Notation:
     capabilities: frozenset[str]
     # True if a pair must have word links before it is learned.
     needs_links: bool = True
-    # Maximum words of a side.
+    # Maximum number of words of a side.
     max_side_words: int = MAX_SIDE_LENGTH
 
     def words_of_rule(self, source: str, target: str) -> Iterator[tuple[str, str]]:

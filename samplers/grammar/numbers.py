@@ -6,21 +6,21 @@ a label is enclosed in two symbols: OPEN_LABEL - 2 * label opens it, OPEN_LABEL 
 """
 
 MAX_NODES = 0xFFFF
-"""Maximum nodes of a pair."""
+"""Maximum number of nodes of a pair."""
 MAX_LABEL = 0x3FFF
 """Largest label. Symbols of fragments with larger labels would collide."""
 MAX_EDGES = 0xFFFF
-"""Maximum incoming edges of a node."""
+"""Maximum number of incoming edges of a node."""
 MAX_TREE = 0x7FFF
-"""Maximum nodes of a single tree in a forest, and maximum words of the sentence."""
+"""Maximum number of nodes of a single tree in a forest, and of words of the sentence."""
 MAX_TYPE_MOVES = 1 << 20
-"""Maximum type-based moves after a sweep. Each has its own random stream."""
+"""Maximum number of type-based moves after a sweep. Each has its own random stream."""
 MAX_SIDE_LENGTH = 361
-"""Maximum words of a side: the n(n+1)/2 phrases of a monotone pair must fit 16-bit node numbers."""
+"""Maximum number of words of a side: the n(n+1)/2 phrases of a monotone pair must fit 16-bit node numbers."""
 MAX_ITG_SIDE_LENGTH = 250
-"""Maximum words of a side of an ITG, because charts and word-pair types grow with the product of both sides."""
+"""Maximum number of words of a side of an ITG: charts and word-pair types grow with the product of both sides."""
 MAX_ITG_PHRASE_LENGTH = 5
-"""Maximum words of a side of an ITG phrase, because one byte of a derivation encodes both word counts."""
+"""Maximum number of words of a side of an ITG phrase: one byte of a derivation encodes both word counts."""
 
 
 OPEN_LABEL = -(1 << 30)
@@ -42,7 +42,7 @@ SHARED_STEP = ONE_USE // 32
 DRAWS = 128
 """Number of equally likely draws that decide which way expected uses are rounded."""
 MAX_SWEEPS = 2048
-"""Maximum sweeps of an average. At this number, sums and sweeps are halved, so that old sweeps lose weight."""
+"""Maximum number of sweeps of an average. Then sums and sweeps are halved, so that old sweeps lose weight."""
 SHARED_SWEEPS = 128
 """Period in sweeps. A rule counts as shared until one to two periods after the last use by another pair."""
 VARIANCE_PER_DRAW = 1

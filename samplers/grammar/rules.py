@@ -27,7 +27,7 @@ Span = tuple[int, int]
 HIERO_MAX_NONTERMINALS = 2
 HIERO_MAX_SOURCE_SYMBOLS = 5
 MAX_SHORT_SOURCE = 3
-"""Maximum symbols of a short source side. Compositions with short sides must occur at least twice."""
+"""Maximum number of symbols of a short source side. Compositions with short sides must occur at least twice."""
 
 
 def nonterminal(number: int) -> str:

@@ -133,7 +133,7 @@ def phrase_type(batch, pair, i, x, height, width):
 
 
 def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """Return the phrase number of each first word and length, int64[N, longest], -1 past a sentence."""
+    """Return the phrase number of each first word and length, int64[N, longest]; -1 past the end of a sentence."""
     numbers = np.full((len(words), longest), -1, np.int64)
     numbers[:, 0] = words
     words_left = np.repeat(offset[1:], np.diff(offset)) - np.arange(len(words))

@@ -252,7 +252,7 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Count (change 1) or remove (-1) the sampled rules one by one. Returns a ratio like `_add_old`."""
+    """Count (change 1) or remove (-1) the sampled rules one by one. Returns their ratio as in `_add_old`."""
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):
@@ -329,7 +329,7 @@ def _replace(local, rules, length, at, sampled_length):
 
 @njit
 def _move(batch, pair, base, counts, local, at, side, random):
-    """Resample below a node. Returns the length of the new derivation, 0 if rejected, and stream state."""
+    """Resample below a node. Returns the length of the new derivation (0 if rejected) and the stream state."""
     _select_pieces(local, at, side)
     _list_items(local)
     number = _list_rules(local, at)

@@ -201,7 +201,7 @@ def _products(n, m):
 
 @njit
 def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
-    """Resample a range of pairs. Returns the pair where the chart is too small, or the end of the range.
+    """Resample a range of pairs. Returns the pair that needs a larger chart, or the end of the range.
 
     `methods` is an index into `METHODS`, a for short and for long pairs, and maximum number of products of short pairs.
     """
@@ -240,7 +240,7 @@ class ItgInfo(NamedTuple):
 
     # Number of resampled pairs.
     resampled: int
-    # Number of proposals that differ from the current derivation, and of accepted ones. Moves for the local sampler.
+    # Number of proposals that differ from the current derivation, and of accepted ones. The local sampler counts moves.
     proposed: int
     accepted: int
     # Number of charts that were given up.
@@ -276,7 +276,7 @@ class ItgKernel:
             if not 0 < shape <= 1:
                 raise AlignmentInputError(f"the shape of slices must be > 0 and <= 1, got {shape}")
         if method == SLICE and shapes[0] != shapes[1]:
-            raise AlignmentInputError("another shape for long pairs requires flat slices")
+            raise AlignmentInputError("long_shape must equal slice_shape unless slices are flat")
         n, m, phrase = batch.longest_source, batch.longest_target, batch.phrases.longest
         self.batch = batch
         self.settings = settings
@@ -324,7 +324,7 @@ class ItgKernel:
         that get a derivation, or None for all pairs.
         """
         if start not in STARTS or (start == LINKS and links is None):
-            raise AlignmentInputError(f"unknown start {start!r}: expected {', '.join(STARTS)}; the last requires links")
+            raise AlignmentInputError(f"unknown start {start!r} or no links for {LINKS}: expected {', '.join(STARTS)}")
         derivations = empty_derivations(self.batch)
         chosen = np.zeros(1, np.int32) if links is None else links.astype(np.int32)
         chosen_pairs = np.ones(self.batch.size, np.bool_) if due is None else due

@@ -127,7 +127,7 @@ def mark_current(own, nodes, length, present):
 
 @njit_inline
 def _own_probability(slices, i, j, x, y):
-    """Return the probability of the current rule of a cell, 0 outside the derivation."""
+    """Return the probability of the current rule of a cell, or 0 outside the derivation."""
     at = slices.own.first[span_index(i, j)]
     while at > 0:
         node = slices.own.nodes[at - 1]
@@ -141,7 +141,7 @@ def _own_probability(slices, i, j, x, y):
 
 @njit_inline
 def rule_weights(slices, i, j, x, y):
-    """Return the weights of the straight and the inverted rule in a cell, 0 for a pruned rule."""
+    """Return the weights of the straight and the inverted rule in a cell, or 0 for a pruned rule."""
     if i == j or x == y or slices.shape == UNSLICED:
         return slices.straight, slices.inverted
     unit = cell_uniform(slices.key, i, j, x, y)
@@ -182,7 +182,7 @@ def _weigh_own_emissions(to, slices, weights, length):
 
 @njit_inline
 def _weight_outside(slices, unit, p):
-    """Return the weight of an emission of probability p outside the derivation, 0 if it is pruned."""
+    """Return the weight of an emission of probability p outside the derivation, or 0 if it is pruned."""
     shape = slices.shape
     if not may_survive(unit, p, shape):
         return 0.0
@@ -218,7 +218,7 @@ def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
 
 @njit_inline
 def _flat_weight(shape, unit, p):
-    """Return the weight of an emission of probability p with a flat slice variable, 0 if it is pruned."""
+    """Return the weight of an emission of probability p with a flat slice variable, or 0 if it is pruned."""
     if not may_survive(unit, p, shape):
         return 0.0
     survives = p**shape
@@ -343,7 +343,7 @@ class SparseChart(NamedTuple):
     inside: NDArray[np.float64]
     # int32[spans, m + 1, 2]: range of cells with a source span and target start x, sorted by target end.
     rows: NDArray[np.int32]
-    # uint64[spans, words]: bit x is set if the range is not empty.
+    # uint64[spans, words]: bit x is set if cells with the source span and target start x exist.
     has_row: NDArray[np.uint64]
     # int16[capacity, 2]: source and target start of each cell.
     begin: NDArray[np.int16]
@@ -371,7 +371,7 @@ class SparseChart(NamedTuple):
     own: CurrentCells
     # Powers for the weights of cells.
     powers: Powers
-    # uint8 and int32[…, 4]: the new derivation.
+    # uint8: rules of the new derivation. int32[…, 4]: stack of its cells that have no rule yet.
     rules: NDArray[np.uint8]
     stack: NDArray[np.int32]
     # int64[3]: see `CELLS`.
@@ -442,7 +442,7 @@ def bitset_bit(x):
 
 @njit_inline
 def cell_range(chart, span, x):
-    """Return the range of cells with a source span and target start x, (0, 0) without cells."""
+    """Return the range of cells with a source span and target start x, or (0, 0) without cells."""
     if chart.has_row[span, bitset_word(x)] & bitset_bit(x):
         return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
     return 0, 0
@@ -541,7 +541,7 @@ def _join_nulls(chart, i, x, y, value, size):
 
 @njit_inline
 def _emission(chart, i, j, x, y):
-    """Return the weight of the emission in a cell with source words, 0 for other cells."""
+    """Return the weight of the emission in a cell with source words, or 0 for other cells."""
     if j - i != 1 or y - x > 1:
         if is_phrase(chart.emissions.size[2], j - i, y - x):
             return phrase_weight(chart.emissions, i, x, j - i, y - x)
@@ -755,7 +755,7 @@ def _draw(chart, slices):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation of surviving emissions. Returns like `draw_by_slices`, but 0 without derivations."""
+    """Draw a derivation of surviving emissions. Returns as `draw_by_slices` does, or 0 if there is no derivation."""
     n, m = slices.height, slices.width
     find_required(chart.viability, chart.emissions, n, m)
     _center_emissions(chart.emissions, n, m, chart.scale)
@@ -803,6 +803,6 @@ def _parse_whole(chart, weights, n, m, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw a derivation of emissions with weight > 0. Returns the same as `draw_by_slices`, 0 for none."""
+    """Draw a derivation of emissions with weight > 0. Returns as `_parse` does."""
     copy_emissions(weights, chart.emissions, n, m)
     return _parse_whole(chart, weights, n, m, key)

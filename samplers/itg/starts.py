@@ -198,7 +198,7 @@ def one_to_one(
 
 @njit_allocating
 def start_pairs(first, batch, base, derivations, chart, weights, start, links, due, key):
-    """Write initial derivations from pair `first`. Returns the pair where `chart` is too small, or P.
+    """Write initial derivations from pair `first` on. Returns the pair that needs a larger `chart`, or P.
 
     `start` is an index into `STARTS`. `links` int32[N] are target positions for M4 or -1. `due` bool[P] are the pairs
     that get a derivation. `weights` is scratch memory for M1.

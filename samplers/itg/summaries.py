@@ -38,7 +38,7 @@ class LinkSums(NamedTuple):
 
     # float32[C]: words emitted as a word pair or within a phrase pair.
     pairs: NDArray[np.float32]
-    # float32[C]: unlinked words, with the only word on the other side of their chunk.
+    # float32[C]: links of the unlinked words of a chunk to the only word on its other side.
     chunks: NDArray[np.float32]
     # int64[1]: number of all samples.
     samples: NDArray[np.int64]
@@ -261,7 +261,7 @@ def _count_entries(batch, pair, content, position, last):
 
 @njit
 def _check(batch, records, first, wrong):
-    """Return the number of entries in records of pairs from `first`. Marks invalid records in `wrong`."""
+    """Count the entries of records of consecutive pairs, beginning with `first`. Marks invalid records in `wrong`."""
     number = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -287,7 +287,7 @@ def _read(batch, records, averages):
 
 
 def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
-    """Return the number of entries in records of pairs from `first`. Raises `DerivationError`."""
+    """Count the entries of records of consecutive pairs, beginning with `first`. Raises `DerivationError`."""
     wrong = np.zeros(records.size, np.bool_)
     number = int(_check(batch, records, first, wrong))
     if wrong.any():
@@ -397,7 +397,7 @@ def _allocate_uses(size: int) -> RuleUses:
 
 
 def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
-    """Return the uses in encoded derivations of pairs from `first`.
+    """Return the rule uses in encoded derivations of consecutive pairs, beginning with `first`.
 
     `chosen` int8[p] is 0 to skip a pair, 1 to count current uses, and 2 to also count them as expected uses. Raises
     `DerivationError` if bytes do not derive the words of their pair.
@@ -412,7 +412,7 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
 
 
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
-    """Return the expected uses in records of pairs from `first`. Raises `DerivationError`."""
+    """Return the expected uses in records of consecutive pairs, beginning with `first`. Raises `DerivationError`."""
     uses = _allocate_uses(check_records(batch, records, first))
     count = _list_records(batch, records, first, (batch.source_words, batch.target_words), uses)
     return RuleUses(*(column[:count] for column in uses))

@@ -124,7 +124,7 @@ def _find_context(parts, words):
 
 @njit
 def _add(parts, words, log10, backoff, is_highest, row):
-    """Add n-grams from `row`. Returns `DONE`, `FULL` or a duplicate row, and the row where it stopped."""
+    """Add n-grams from `row` on. Returns (`DONE`, `FULL` or the duplicate row, row at which it stopped)."""
     length = words.shape[1]
     needed = length * length
     while row < len(words):

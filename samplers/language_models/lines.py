@@ -192,7 +192,7 @@ def read_lines(
     rows: NgramLines,
     is_highest: bool,
 ) -> int:
-    """Parse n-grams into rows from the cursor. Returns the outcome, and moves the cursor to its line.
+    """Parse n-grams from the cursor on. Returns the outcome. Moves the cursor to the first line that was not parsed.
 
     Unigrams are added to the vocabulary, which has `size` int64[1] words. Empty lines are skipped.
     """
@@ -316,8 +316,8 @@ def read_words(
 ) -> int:
     """Convert the words of complete lines to numbers, with END after each nonempty line.
 
-    Returns `MORE` after the last complete line, `ENOUGH` if `numbers` are full, `NO_ROOM` for a full vocabulary, or
-    `MARK`. Moves the cursor to that line.
+    Returns `MORE` after the last complete line. Stops before a line and returns `ENOUGH` if `numbers` is full,
+    `NO_ROOM` if the vocabulary is full, or `MARK`. Moves the cursor to the first line that was not converted.
     """
     while True:
         at = cursor[AT]

@@ -38,7 +38,7 @@ class Vocabulary(NamedTuple):
         return len(self.starts) - 1
 
     def numbers(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """Return the numbers of words, int32[n], UNKNOWN for unknown words."""
+        """Return the numbers of words, int32[n]; UNKNOWN for unknown words."""
         encoded = [word.encode("utf-8", "surrogateescape") for word in words]
         starts = np.zeros(len(words) + 1, np.int64)
         np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=starts[1:])
@@ -49,7 +49,7 @@ class Vocabulary(NamedTuple):
         return numbers
 
     def word(self, number: int) -> str:
-        """Return the word with a number."""
+        """Return the word with this number."""
         letters = self.letters[self.starts[number] : self.starts[number + 1]]
         return letters.tobytes().decode("utf-8", "surrogateescape")
 
@@ -73,7 +73,7 @@ def _ends_at(vocabulary, slot, word):
 def find(vocabulary, text, start, end):
     """Return the slot of the word text[start:end], text uint8[n], or the free slot for it."""
     mask = table_mask(vocabulary.slots)
-    # FNV-1a hash of the bytes. Mix it, because the slot is in its low bits.
+    # FNV-1a hash of the bytes. Mix its bits, because the low bits choose the slot.
     value = _BASIS
     for k in range(start, end):
         value = (value ^ np.uint64(text[k])) * _PRIME

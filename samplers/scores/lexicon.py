@@ -91,9 +91,9 @@ class PairFacts(NamedTuple):
     joint: NDArray[np.float64]
     # float64[2, n, 3]: log ratios given the neighbors.
     neighbors: NDArray[np.float64]
-    # int8[2, n]: 1 for own words that are linked.
+    # int8[2, n]: 1 for linked words of the pair itself.
     is_linked: NDArray[np.int8]
-    # int8[links]: 1 for own links between words that no other pair links.
+    # int8[links]: 1 for links of the pair itself between words that no other pair links.
     only_own: NDArray[np.int8]
     # float64[n]
     scratch: NDArray[np.float64]
@@ -187,7 +187,7 @@ def _own_links(own, source, target):
 
 @njit
 def mark_own_links(lexicon, own, facts):
-    """Mark own linked words, and own links that no other pair has. Marks only the first of several equal links."""
+    """Mark the pair's linked words, and its links between words that no other pair links (equal links once)."""
     facts.is_linked[0, : len(own.words[0])] = 0
     facts.is_linked[1, : len(own.words[1])] = 0
     for k in range(len(own.links[0])):
@@ -269,7 +269,7 @@ def _around(words, k, base):
 
 @njit
 def _fill_neighbors(side, words, own_words, counts, facts):
-    """Fill `neighbors`: ln P(word | previous word, next word, both) / P(word)."""
+    """Fill `neighbors`: ln P(word | context) / P(word), given the previous word, the next word, and both."""
     base = np.uint64(counts.base)
     for k in range(len(words)):
         left, middle, right = _around(words, k, counts.base)

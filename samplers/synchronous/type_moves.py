@@ -93,7 +93,7 @@ def _site_type(space):
 
 @njit
 def _find_sites(pair, last_node, batch, state, sites, space):
-    """Store the sites of a pair. Stops after node `last_node` (-1 for none), with its rules in `space`."""
+    """Store the sites of a pair, or only up to `last_node` if it is not -1. The last site's rules remain in `space`."""
     view = view_pair(batch, state, pair)
     work = space.walk
     first = batch.forests.node_offset[pair]

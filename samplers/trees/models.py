@@ -42,8 +42,8 @@ class TreeModel(NamedTuple):
     # int64[N+1], float64[E]: edge j of node v has natural log probability `log_expansion[edge_offset[v] + j]`.
     edge_offset: NDArray[np.int64]
     log_expansion: NDArray[np.float64]
-    # Values of a Dirichlet process for fields of `hierogram.samplers.counts.models.Model`. The tables of a label are
-    # its distinct fragments.
+    # The fields of `hierogram.samplers.counts.models.Model` that kernels read, for a Dirichlet process. The tables of a
+    # label are its distinct fragments.
     by_count: NDArray[np.void]
     discount: float
 
@@ -55,7 +55,7 @@ class Expansions(NamedTuple):
     symbols: Sequence[tuple[str, ...]]
     # int32[E]: production of each edge.
     number: NDArray[np.int32]
-    # float64[E]: 1 / degree of the edge's node.
+    # float64[E]: 1 / number of edges of the edge's node.
     weight: NDArray[np.float64]
     # int64[N+1]: start of each node's edges.
     edge_offset: NDArray[np.int64]
@@ -70,10 +70,10 @@ class TreeState(NamedTuple):
 
 
 def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
-    """Return the natural log probability float64 of each production under the base distribution.
+    """Return the natural log probability of each production under the base distribution, float64.
 
     P_M draws the number of children uniformly up to the maximum, and each child uniformly from all labels and words of
-    the treebank. P_C uses relative frequencies, where an edge of a node with d edges counts 1/d. Raises `ValueError` if
+    the treebank. P_C uses relative frequencies, with 1/d for each edge of a node with d edges. Raises `ValueError` if
     the base is unknown.
     """
     if base == UNIFORM:

@@ -101,9 +101,9 @@ class BenchOptions:
     threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
     postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest or pages.")] = None
-    small: Annotated[int, Option("Pairs of the small store in the absorbing section.", min=1)] = 5_000
-    large: Annotated[int, Option("Pairs of the large store in the absorbing section.", min=1)] = 150_000
-    rules: Annotated[int, Option("Rules of queries, exporting, translating and pages.", min=1)] = 1_000_000
+    small: Annotated[int, Option("Number of pairs in the small store of the absorbing section.", min=1)] = 5_000
+    large: Annotated[int, Option("Number of pairs in the large store of the absorbing section.", min=1)] = 150_000
+    rules: Annotated[int, Option("Rules in the sections queries, exporting, translating, pages.", min=1)] = 1_000_000
 
 
 @with_options

@@ -3,8 +3,8 @@
     python -m hierogram.tools.lab.reliability gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
 A link counts as correct if it is a sure manual link, or alternatively if it is a sure or possible manual link. The
-calibration error is the mean difference between probability and share of correct links, over bins of width 0.1 that are
-weighted by their links.
+calibration error is the mean absolute difference between probability and share of correct links, over bins of width 0.1
+that are weighted by their links.
 """
 
 from collections.abc import Iterable, Sequence
@@ -83,7 +83,8 @@ def main(
         bins = [make_bins(judged.probabilities, right) for right in (judged.possible, judged.sure)]
         possible, sure = map(calibration_error, bins)
         typer.echo(
-            f"{corpus.name}: {len(judged.sure):,} links, error {possible:.3f} by possible and {sure:.3f} by sure"
+            f"{corpus.name}: {len(judged.sure):,} links, "
+            f"calibration error {possible:.3f} (sure or possible), {sure:.3f} (sure)"
         )
         typer.echo("| links | mean probability | sure or possible | sure |")
         typer.echo("|---:|---:|---:|---:|")

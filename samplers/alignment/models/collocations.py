@@ -25,7 +25,7 @@ _KEY = -1
 
 @njit
 def strength_log_density(s, r, followers):
-    """Return the log density of s and r given all Z, up to a constant, -inf out of range [SA16 eq. 9]."""
+    """Return the log density of s and r given all Z, up to a constant, or -inf out of range [SA16 eq. 9]."""
     if not (s > 0.0 and r > 0.0 and s < math.inf and r < math.inf):
         return -math.inf
     total = -s - r
@@ -90,7 +90,7 @@ def _collocation_share(g, previous, word, key, chain, settings):
 
 @njit
 def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
-    """Resample the link, then Z, of each word. Returns the pair where `chain.pairs` is full, or the end."""
+    """Resample the link of each word, then its collocation indicator Z. Returns as `Steps.sweep` does."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -167,7 +167,7 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_collocations(first, sides, chain):
-    """Count links and collocations. Returns the pair where `chain.pairs` is full, or the end."""
+    """Count links and collocations from pair `first` on. Returns as `Steps.count` does."""
     jumps = chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]

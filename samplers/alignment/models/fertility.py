@@ -108,7 +108,7 @@ def _conditioning_factor(word, i, stage, chain, settings, scratch):
     fertility = scratch.fertility[i]
     if stage < FERTILITIES or fertility >= MAX_FERTILITY:
         return factor
-    # Multiply by the probability of one more link, divided by the probability of the present number.
+    # Multiply by the probability of one more link, divided by the probability of the current number.
     strength = settings["fertility"]
     now = chain.fertility[word, fertility] - 1 + strength * chain.fertility_prior[fertility]
     more = chain.fertility[word, fertility + 1] + strength * chain.fertility_prior[fertility + 1]
@@ -169,7 +169,7 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
 
 @njit_inline
 def _find_pairs(word, length, pairs, scratch):
-    """Find positions whose pairs with an emitted word may have a row, and prefetch the rows."""
+    """List positions whose word pair may have a row in `scratch.seen`, and prefetch the rows. Returns their number."""
     shift = pairs.registers[SHIFT]
     own = np.uint64(word) * GOLDEN
     found = 0
@@ -241,7 +241,7 @@ def _find_next_links(start, stop, length, links, scratch):
 
 @njit
 def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
-    """Resample all links from pair `first`. Returns the pair where `chain.pairs` is full, or the end."""
+    """Resample all links from pair `first` on. Returns as `Steps.sweep` does."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     empty_word = np.int64(len(chain.conditioning) - 1)
@@ -335,7 +335,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_fertility(first, sides, chain, scratch):
-    """Count all links from pair `first`. Returns the pair where `chain.pairs` is full, or the end."""
+    """Count all links from pair `first` on. Returns as `Steps.count` does."""
     jumps = chain.jumps
     empty_word = np.int64(len(chain.conditioning) - 1)
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -391,7 +391,7 @@ def _sweeps(sides, chain, key, plans, scratch, marginals):
 
 @njit
 def run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total):
-    """Run the chains from `number` in sequence. Returns the chain where `chain.pairs` is full, or the end."""
+    """Run the chains from `number` on, one after the other. Returns as `Steps.run_chains` does."""
     while number < len(runs.keys):
         _reset(blank, runs.links[number], chain)
         own.samples[0] = 0

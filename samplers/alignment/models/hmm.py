@@ -73,7 +73,7 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit
 def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
-    """Resample all links from pair `first`. Returns the pair where `chain.pairs` is full, or the end."""
+    """Resample all links from pair `first` on. Returns as `Steps.sweep` does."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -130,7 +130,7 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_hmm(first, sides, chain):
-    """Count all links from pair `first`. Returns the pair where `chain.pairs` is full, or the end."""
+    """Count all links from pair `first` on. Returns as `Steps.count` does."""
     jumps = chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
@@ -286,7 +286,7 @@ def _move_word(sides, chain, f, state):
 
 @njit
 def move_words(first, sides, chain, key, plan):
-    """Move the links of repeated words. Returns the word where `chain.pairs` is full, or the end."""
+    """Move the links of repeated words from word `first` on. Returns as `Steps.move` does."""
     tokens = chain.tokens
     words = len(tokens.offset) - 1
     for f in range(first, words):

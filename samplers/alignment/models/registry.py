@@ -123,7 +123,7 @@ MODELS = {
         AlignerModel("bhmm-z", "HMM with collocations [SA16]", _paper_options("bhmm-z"), _kernels("collocations")),
     )
 }
-"""Models of one direction by name. The first one is the default."""
+"""Models that align one direction at a time, by name. The first one is the default."""
 
 JOINT_MODELS = {
     model.name: model
@@ -142,7 +142,7 @@ JOINT_MODELS = {
         ),
     )
 }
-"""Models of both directions by name."""
+"""Models that align both directions jointly, by name."""
 
 
 ALL_MODELS = {**MODELS, **JOINT_MODELS}

@@ -56,16 +56,16 @@ class Steps:
 
     - `start` returns the initial links of a chain, int16[N].
     - `prepare` adds arrays to a chain that only this model uses.
-    - `count` counts the links of the pairs from `first`, `sweep` resamples them. Both return the pair where the table
-      of word pairs is full, or the number of pairs.
-    - `move` moves the links of each emitted word from `first` jointly after a sweep. It returns the word where the
-      table is full, or the number of words.
+    - `count` counts the links of pair `first` and all later pairs, `sweep` resamples them. Both stop before a pair if
+      the table of word pairs is too full, and return this pair, otherwise the number of pairs.
+    - `move` moves the links of emitted word `first` and all later words jointly after a sweep. It also stops if the
+      table is too full. It returns the next word, or the number of words.
     - `warm_up` sets the strengths of the priors for a sweep, in place.
     - `finish` draws the remaining variables after a sweep.
     - `decode` returns the most probable links.
-    - `run_chains` runs all sweeps of the chains from `number` in compiled code. Each chain starts as a copy of `blank`,
-      which has no links. `chain` and `own` are memory for one chain and its marginals, which are added to `total`. It
-      returns the chain where the table is full and which must run again, or the number of chains.
+    - `run_chains` runs all sweeps of chain `number` and all later chains in compiled code. Each chain starts as a copy
+      of `blank`, which has no links. `chain` and `own` are memory for one chain and its marginals, which are added to
+      `total`. If the table is full, it returns the chain that must run again, otherwise the number of chains.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]

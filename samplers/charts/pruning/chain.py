@@ -3,11 +3,11 @@
 Each step selects variables, fixes them at their values in the last sampled derivation, and sums over all derivations
 that agree. It adds their expectations (soft counts), and samples a derivation from the same chart. The mean of soft
 counts over many steps converges to the exact expectations. The results of a mask are cached, with several derivations
-sampled from its chart. When the mask recurs, the next derivation is used.
+sampled from its chart. When the mask recurs, the next unused derivation is taken.
 
 *Start.* The variables that the cheap model prefers may not all be positive together. If some are excluded, they are in
-doubt, as are variables that the cheap model doubts given the excluded variables. The start depends on the grammar and
-the cheap model, never on a sampled derivation.
+doubt. Variables that the cheap model doubts given the excluded variables are also in doubt. The start depends on the
+grammar and the cheap model, never on a sampled derivation.
 
 *Means.* Each mask yields the total weight of the derivations that it keeps. Masks of one selection keep disjoint sets,
 so their weights add up. The share of all derivations that they keep is estimated from derivations sampled under other
@@ -33,7 +33,7 @@ from hierogram.samplers.charts.pruning.selection import (
 from hierogram.samplers.charts.pruning.systems import PairSystem
 
 _UNUSED_PART = 4
-"""The first 1 / `_UNUSED_PART` of the steps do not estimate the share: they may depend on the start."""
+"""The first 1 / `_UNUSED_PART` of the steps do not count for the share, because they may depend on the start."""
 
 
 class Pruned(NamedTuple):
@@ -72,7 +72,7 @@ class Selection(NamedTuple):
 
 
 class Cover(NamedTuple):
-    """Weight of derivations under the masks of a selection: natural log, and estimated share of all."""
+    """Weight of derivations under the masks of a selection: natural log, and estimated share of the total weight."""
 
     log_total: float
     share: float
@@ -88,7 +88,7 @@ def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
 
 
 def cover(steps: Sequence[Pruned]) -> Cover:
-    """Return the weight kept by the selection that keeps most.
+    """Return the weight that the masks of one selection keep, for the selection that keeps most.
 
     The share is estimated as the fraction kept among derivations sampled under other selections, with 1/2 added to the
     kept derivations and 1/2 to the rest. Without other selections, each step counts as one kept derivation.
@@ -122,7 +122,7 @@ def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
 
 
 class ChainStart(NamedTuple):
-    """Positive variables bool[V] of the start of each chain, doubts float64[V] or None, edges built."""
+    """Positive variables bool[V] at the start of each chain, doubts float64[V] or None, and number of edges built."""
 
     positive: list[NDArray[np.bool_]]
     doubts: NDArray[np.float64] | None
@@ -145,7 +145,7 @@ class _Trials:
         return total[0]
 
     def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> ChainStart:
-        """Return the start, whose edges include the charts that `PruningKernel.init` builds again."""
+        """Return the start. Its edges include the charts that `PruningKernel.init` builds again."""
         edges = [made for _, made in self._results.values()]
         edges += [self._results[start][1] for start in {positive.tobytes() for positive in starts}]
         return ChainStart(starts, doubts, sum(edges))
@@ -164,10 +164,11 @@ def one_start(system: PairSystem) -> ChainStart:
 
 
 def two_starts(system: PairSystem) -> ChainStart:
-    """Return the starts of two chains: as in `one_start`, and the best with one variable exchanged.
+    """Return the starts of two chains: the start of `one_start`, and the best start with one variable exchanged.
 
-    The second start has the largest total weight. Doubts are the maximum of three: with all variables, without the
-    variables excluded from the first start, and without the variables excluded from the second start.
+    The second start has the largest total weight. It equals the first start if no exchange increases the weight.
+    Doubts are the maximum of three: with all variables, without the variables excluded from the first start, and
+    without the variables excluded from the second start.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -219,8 +220,8 @@ class PruningKernel:
     """Randomized pruning of one chart with 1 or 2 chains. Random streams have the key (seed, `number`).
 
     Use one chain for few masks and two chains for many. Two chains share selections, so that the weights that their
-    masks keep can be compared. They start from different derivations if the cheap model finds two. They free more
-    variables at some steps, and if more variables are in doubt. Each sampled derivation is used once, so the chain has
+    masks keep can be compared. They start from different masks if `two_starts` finds two. They free more variables at
+    some steps, and if more variables are in doubt. Each sampled derivation is used once, so the chain has
     the same distribution as without a cache.
     """
 

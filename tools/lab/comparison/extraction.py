@@ -29,7 +29,7 @@ from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS
 
 PHRASE_WORDS = 10
-"""Maximum words of an initial phrase on either side [Chiang 2007]."""
+"""Maximum number of words of an initial phrase on either side [Chiang 2007]."""
 MASS_UNIT = 1 << 32
 """Mass of one initial phrase. It is an integer, so that sums do not depend on the order of additions."""
 FIRST_NONTERMINAL, SECOND_NONTERMINAL, FIRST_WORD = 1, 2, 3
@@ -342,7 +342,7 @@ def _add_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass):
 
 @njit
 def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
-    """Add the rules of pairs from a pair and phrase on, until `last` or until the buffer might overflow."""
+    """Add rules, beginning at `phrase` of `pair`, up to pair `last` - 1 or until the buffer might overflow."""
     while pair < last:
         phrases = _initial_phrases(bitext, pair, limits, scratch)
         sentences = SentencePair(

@@ -44,7 +44,7 @@ class BlockDifference(NamedTuple):
     pairs: int
     # Log-likelihood in blocks minus sequential log-likelihood, in nats per pair.
     excess: float
-    # Distance between the shares of rules: between blocks and sequence, and between two chains of the same scheme.
+    # Mean `distance` of a chain in blocks from a sequential chain, and of two chains with the same scheme.
     distance: float
     same_scheme: float
 
@@ -101,7 +101,7 @@ def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[Block
 
 
 def summary(differences: Sequence[BlockDifference], size: int) -> dict[str, float]:
-    """Return means and standard errors over the corpora of a size."""
+    """Return the means and standard errors of the results for corpora of `size` pairs."""
     rows = np.array([difference for difference in differences if difference.pairs == size])
     means = rows.mean(axis=0)
     errors = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.full(4, np.nan)

@@ -23,7 +23,7 @@ _WHOLE = 500
 _WIDTHS = ((1, 10), (11, 20), (21, 30), (31, 40))
 
 _LONG = 100
-"""Words on each side of the long pair."""
+"""Number of words on each side of the long pair."""
 _MEBIBYTE = 1 << 20
 
 

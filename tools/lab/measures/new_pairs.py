@@ -37,7 +37,7 @@ def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, s
 def main(
     store: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A learned SQLite store.")],
     pairs: Annotated[int, typer.Option(min=1, help="Number of pairs to post.")] = 8,
-    rest: Annotated[float, typer.Option(min=0, help="Seconds of translating between two pairs.")] = 8.0,
+    rest: Annotated[float, typer.Option(min=0, help="Seconds of translation between two posted pairs.")] = 8.0,
     seed: Annotated[int, typer.Option(help="Seed of the new words.")] = 1,
 ) -> None:
     """Print the seconds from each posted pair to a translation that uses it, and their median."""

@@ -127,7 +127,7 @@ def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
 
 
 def measure_absorbing(corpus: Corpus) -> Figures:
-    """Measure the seconds to add the same 1,000 pairs alternately to a small and to a large store, in several rounds.
+    """Measure the seconds to add 1,000 pairs to a small and to a large store. Each round adds the same pairs to both.
 
     Each store has just learned its pairs, like the store of a running daemon. After half of the rounds, a new small
     store replaces the first, so that it remains small. `ratio` compares sums over rounds, `ratio_of_medians` medians.

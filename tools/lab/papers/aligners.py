@@ -60,7 +60,10 @@ class FigureOptions(ExperimentOptions):
 
 @dataclass(frozen=True, slots=True)
 class LinksRow:
-    """Results of an aligner in one direction or both: seconds are processor time of both, BLEU is by kind of rules."""
+    """Row of the table: an aligner with its links of one direction, or with symmetrized links.
+
+    `seconds` is the processor time of both directions, `bleu` has a value for each kind of rules.
+    """
 
     aligner: str
     symmetrization: str
@@ -81,7 +84,7 @@ class _Figure:
         self._scopes = {PHRASES: 0, HIERO: options.max_scope}
 
     def rows(self, aligner: str) -> list[LinksRow]:
-        """Align in both directions. Returns results with the links of one direction, and of both."""
+        """Align in both directions. Returns a row for the links of one direction, and a row for symmetrized links."""
         paths = {
             symmetrization: self._options.work / f"{aligner}-{symmetrization}.align" for symmetrization in (ONE, BOTH)
         }

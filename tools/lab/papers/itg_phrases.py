@@ -49,7 +49,7 @@ class PhraseOptions(ExperimentOptions):
         "3",
     )
     sweeps: Annotated[int, Option("Sweeps after the burn-in.", min=1)] = 74
-    iterations: Annotated[int, Option("Iterations of tuning.", min=1)] = 5
+    iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
 
     def result_settings(self) -> dict[str, Any]:
         """Return the options that affect all results."""

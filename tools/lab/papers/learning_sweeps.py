@@ -60,7 +60,7 @@ def main(
 
 
 def measure_chain(experiment: Experiment, bitext: Sequence[str], wanted: SweepOptions, chain: int) -> list[Figures]:
-    """Return the figures of one store after each number of sweeps. Cached."""
+    """Return the figures of one store after each number of sweeps, from the cache if possible."""
     names = [f"chain {chain}, {number} sweeps" for number in wanted.numbers]
     if not all(name in experiment.cache for name in names):
         path = wanted.work / f"chain-{chain}.db"
@@ -101,7 +101,7 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 def print_scores(numbers: Sequence[int], chains: Sequence[Sequence[Figures]]) -> None:
-    """Print mean scores by number of sweeps, and mean differences within chains from the largest number."""
+    """Print mean scores by number of sweeps, and their mean differences from the last score of the same chain."""
     rows = []
     for k, number in enumerate(numbers):
         own = [chain[k] for chain in chains]

@@ -154,7 +154,7 @@ def learned_from(planted: Planted, folder: Path) -> str:
 
 
 def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
-    """Score the first pairs of a store. Returns the doubts by score, where larger values are more doubtful."""
+    """Score the first pairs of a store. Returns the doubts by score. Larger values are more doubtful."""
     with open_store(url) as store:
         scorer = Scorer(LearnedCounts(store, lambda *_: None))
         rows = store.pairs(limit=number)

@@ -80,7 +80,7 @@ def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.boo
 
 
 LARGEST = 130
-"""Maximum word pairs of a pair for which the whole chart is filled, as in the paper."""
+"""Maximum number of word pairs of a pair for which the whole chart is filled, as in the paper."""
 _RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 37.0, 45.0, 50.0, 55.0, 60.0)
 """Natural logs of the thresholds of tic-tac-toe pruning."""
 _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
@@ -110,11 +110,11 @@ class PrunedPair(NamedTuple):
     mask_edges: float
     exact_seconds: float
     mask_seconds: float
-    # Masks up to half of the whole work: seconds, number of charts that were filled, and number of masks.
+    # Masks until half of the whole chart's work is reached: seconds, number of filled charts, and number of masks.
     half_seconds: float
     masks: int
     steps: int
-    # Error of one mask, and of all masks up to half of the whole work.
+    # Error of one mask, and of the mean of these masks.
     one: float
     half: float
     # float64[budgets]: error of the masks within each budget; NaN if one mask exceeds the budget.

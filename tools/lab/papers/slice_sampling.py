@@ -47,7 +47,7 @@ _ITERATIONS = 5
 
 
 LONGEST = 40
-"""Maximum words of each side of a pair, as in the paper."""
+"""Maximum number of words of each side of a pair, as in the paper."""
 HELD_OUT_WORDS = 29
 """Maximum number of words of a held-out sentence."""
 STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
@@ -112,7 +112,7 @@ class SliceOptions:
     sweeps: Annotated[int, Option("Sweeps of the slice and local samplers.", min=1)] = 100
     exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 omits it.", min=0)] = 20
     min_shape: Annotated[
-        float, Option("Omit slices of a smaller a, which take longest.", min=0, flags=("--min-a",))
+        float, Option("Omit slice samplers with a smaller a, which take longest.", min=0, flags=("--min-a",))
     ] = 0.0
     seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 1
     phrases: Annotated[

@@ -72,7 +72,7 @@ class SmallOptions:
     )  # fmt: skip
     methods: Annotated[tuple[str, ...], Option("Methods of learning.", metavar="NAMES")] = tuple(METHODS)
     book: Annotated[str, Option("Book to translate.")] = "ACT"
-    test: Annotated[int, Option("Number of its verses, evenly spaced.", min=1)] = 350
+    test: Annotated[int, Option("Number of verses to translate, evenly spaced.", min=1)] = 350
     seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
     draft: Annotated[int, Option("Draft N verses of the book, learning each corrected block; 0 omits it.", min=0)] = 0
     block: Annotated[int, Option("Verses of a block, which are corrected and learned together.", min=1)] = 10

@@ -274,7 +274,7 @@ def _by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
 
 def timed_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
     """Translate sentences. Returns the translations, and processor seconds per sentence."""
-    # Load the kernels first, so that the time does not include it.
+    # Load the kernels now, so that the measured time does not include this.
     translator.translate(sources[0])
     seconds, lines = time_call(
         lambda: [translation.text for translation in in_threads(translator.translate, sources, threads)],

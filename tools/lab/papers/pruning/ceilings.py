@@ -44,8 +44,8 @@ def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
 
 
 def main(
-    itg: Annotated[str, typer.Option(help="Words on each side for the ITG, separated by commas.")] = "11,20,30",
-    mixed: Annotated[str, typer.Option(help="Words on each side for mixed rules, separated by commas.")] = "8,11",
+    itg: Annotated[str, typer.Option(help="Words per side for the ITG: numbers separated by commas.")] = "11,20,30",
+    mixed: Annotated[str, typer.Option(help="Words per side for mixed rules: numbers separated by commas.")] = "8,11",
 ) -> None:
     """Count the edges of whole charts and masks, and print a table."""
     print("grammar", "words", "whole chart", *(f"{share:g} linked" for share in _SHARES), sep="\t")

@@ -56,7 +56,7 @@ def main(
     sizes = corpus.sizes()
     pairs = np.flatnonzero((sizes > 0) & (sizes < _MAX_SIZE))[::every].tolist()
     cache, rows = ResultCache(output), list[tuple[int, int, float]]()
-    # Compile or load kernels first, so that times do not include it.
+    # Compile or load the kernels now, so that the measured times do not include this.
     for pair in pairs[:2]:
         sample(corpus, pair, seed)
     with progress("sample", "pairs") as bar:

@@ -135,7 +135,7 @@ def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
 def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
     """Return an initial ITG of evenly spaced pairs with two or more links, each with up to `largest` word pairs.
 
-    Probabilities are relative frequencies in these pairs, where linked word pairs count twice.
+    Probabilities are relative frequencies in these pairs. Linked word pairs count twice.
     """
     linked = np.array([len(links) > 1 for links in corpus.links])
     suited = np.flatnonzero(linked & (corpus.sizes() <= largest))
@@ -176,7 +176,7 @@ def main(
 ) -> None:
     """Learn an ITG with exact and with soft counts, and print the likelihood of each iteration."""
     grammar = make_itg(read_corpus(source, target, links), pairs, largest)
-    # Compile or load kernels first, so that times do not include it.
+    # Compile or load the kernels now, so that the measured times do not include this.
     count_exactly(grammar)
     print("E step", "iteration", "log-likelihood", "seconds", sep="\t")
     for mask in ("exact", *masks.split(",")):
