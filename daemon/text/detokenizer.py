@@ -1,8 +1,9 @@
 """Detokenizer for every script: restores the spaces between the tokens of a sentence.
 
-The Unicode line-breaking class of a sign determines whether it attaches to the word before it, to the word after it, or
-to neither: a line cannot begin with a sign that belongs to the word before it. Quotation marks are paired. Straight
-quotation marks are paired by position. A learned orthography takes precedence over these rules.
+Signs are punctuation marks and symbols. The Unicode line-breaking class of a sign determines whether it attaches to the
+word before it, to the word after it, or to neither: a line cannot begin with a sign that belongs to the word before it.
+Quotation marks are paired. Straight quotation marks are paired by position. A learned orthography takes precedence over
+these rules.
 """
 
 import unicodedata
@@ -56,7 +57,7 @@ def _attaches_to_left(sign: str) -> bool:
 
 
 class Detokenizer:
-    """Detokenizer of one language. With `zero_width`, zero-width spaces are inserted in other scripts."""
+    """Detokenizer of one language. `zero_width` separates words without spaces by zero-width spaces."""
 
     def __init__(self, apostrophe: Apostrophe, zero_width: bool, orthography: Orthography) -> None:
         self.apostrophe = apostrophe
@@ -128,12 +129,12 @@ def _is_pair(opening: str, closing: str) -> bool:
 
 
 def find_repeated(tokens: Sequence[str]) -> set[int]:
-    """Return the positions of signs that repeat the sign before them, and of commas beside a full stop."""
+    """Return the positions of repeated punctuation marks, and of commas beside a full stop."""
     ends = [(len(token) == 1 and _TERMINAL.match(token), _STOP.match(token) is not None) for token in tokens]
     return {
-        k + (before == token or stops)
-        for k, ((ended, stops), (ends_too, stops_too)) in enumerate(pairwise(ends))
-        if ended and ends_too and ((before := tokens[k]) == (token := tokens[k + 1]) or stops != stops_too)
+        k + (before == token or is_stop)
+        for k, ((is_end, is_stop), (next_is_end, next_is_stop)) in enumerate(pairwise(ends))
+        if is_end and next_is_end and ((before := tokens[k]) == (token := tokens[k + 1]) or is_stop != next_is_stop)
     }
 
 
@@ -166,7 +167,7 @@ class _Sentence:
         ]
 
     def _kind(self, k: int, edge: int) -> str:
-        """Return a token's sign, or the class of its edge character, with `<` and `>` for attachments."""
+        """Return a token's sign or the class of its edge letter, then `<` if it attaches left, `>` if right."""
         token = self._at(k)
         if not token:
             return ""

@@ -89,7 +89,7 @@ def collect_lines(
     *,
     whole: bool = False,
 ) -> LineColumns:
-    """Parse items into columns. `content` returns the bytes of an item. With `whole`, `lines` has them."""
+    """Parse numbered items to columns. `content` returns an item's bytes, which `whole` keeps in `lines`."""
     numbers: list[int] = []
     ids: list[str | None] = []
     lines: list[bytes] | None = [] if whole else None

@@ -1,8 +1,8 @@
 """Language rules: sentence boundaries, tokenizer, detokenizer.
 
 All languages share a tokenizer and a detokenizer, which use Unicode properties. A language adds exceptions:
-abbreviations (from sacremoses), the function of the apostrophe, spaces before signs, and the package that finds words
-in a script written without spaces.
+abbreviations (from sacremoses), the function of the apostrophe, spaces before punctuation, and the package that finds
+words in a script written without spaces.
 """
 
 import json
@@ -84,7 +84,7 @@ class Language:
         return tokens
 
     def observe(self, text: str) -> list[tuple[Boundary, str]]:
-        """Return the boundaries between the tokens of a sentence, with the text at each."""
+        """Return the boundaries between the tokens of a sentence, each with the text between the tokens."""
         boundaries = self._detokenizer.observe(text, self._tokenizer.tokens(text))
         return [(boundary, gap) for _, boundary, gap in boundaries]
 

@@ -76,7 +76,7 @@ _NOT_TEXT = {
 
 
 def detect_data_type(head: bytes) -> str | None:
-    """Return the type of binary data, such as `gzip data`, given their first bytes. None if it is unknown."""
+    """Return the type of binary data, such as `gzip data`, from its first bytes. None if it is unknown."""
     compression = _detect_compression(head)
     if compression is not None:
         return f"{compression.name} data"
@@ -86,7 +86,7 @@ def detect_data_type(head: bytes) -> str | None:
 
 
 def check_text(head: bytes, name: str) -> None:
-    """Raise `InputError` if data begin like an archive or compressed data."""
+    """Raise `InputError` if data begins like an archive or compressed data."""
     if (kind := detect_data_type(head)) is not None:
         raise InputError(f"{name}: expected text, got {kind}: extract or convert it first")
 

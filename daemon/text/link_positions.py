@@ -49,15 +49,15 @@ class _LinkModel:
         self._targets[target] += 1
 
 
-class LinkPositions:
-    """Detector of links that count words between Unicode spaces."""
+class UnicodeSpaceDetector:
+    """Detector of links that count words as if Unicode spaces also separated words."""
 
     def __init__(self) -> None:
         self.divided = False
         self._as_is, self._as_divided = _LinkModel(), _LinkModel()
         self._ratio = self._squares = 0.0
         self._compared = {True: 0, False: 0}
-        """Number of compared lines with and without Unicode spaces."""
+        """Number of compared lines, with Unicode spaces (True) and without."""
         self._out_of_range = 0
         self._with_spaces = self._undivided = 0
         self._space = ""
@@ -69,11 +69,11 @@ class LinkPositions:
             return
         if self._compared[True] < _MAX_LINES:
             # Train the models on lines without Unicode spaces first, because both models split them alike.
-            for fields, line_numbers in zip(chunks, spaced, strict=True):
-                self._compare(fields, sorted({*range(len(fields.sources))} - {*line_numbers}), False)
-            for fields, line_numbers in zip(chunks, spaced, strict=True):
-                self._compare(fields, line_numbers, True)
-            # If the ratio is not decisive, a link decides that is in range only after splitting.
+            for fields, indices in zip(chunks, spaced, strict=True):
+                self._compare(fields, sorted({*range(len(fields.sources))} - {*indices}), False)
+            for fields, indices in zip(chunks, spaced, strict=True):
+                self._compare(fields, indices, True)
+            # If the ratio is not decisive, divide if a line has links that are in range only after splitting.
             self.divided = self._ratio > 0 if self._is_decisive else self._out_of_range > 0
         number = sum(map(len, spaced))
         self._with_spaces += number
@@ -121,8 +121,8 @@ class LinkPositions:
             f"{head}the links count words that are split at these spaces, so the text was split there{late}",
         )
 
-    def _compare(self, fields: LineColumns, line_numbers: Sequence[int], with_spaces: bool) -> None:
-        for k in line_numbers:
+    def _compare(self, fields: LineColumns, indices: Sequence[int], with_spaces: bool) -> None:
+        for k in indices:
             if self._compared[with_spaces] >= _MAX_LINES:
                 return
             links = [(int(i), int(j)) for i, j in _LINK.findall((fields.alignments[k] or b"").decode(errors="replace"))]
@@ -150,7 +150,7 @@ class LinkPositions:
 
 
 def _find_spaced_lines(fields: LineColumns) -> list[int]:
-    line_numbers: set[int] = set()
+    indices: set[int] = set()
     for lines in (fields.sources, fields.targets):
         text = b"\n".join(lines)
         if text.isascii():
@@ -158,8 +158,8 @@ def _find_spaced_lines(fields: LineColumns) -> list[int]:
         else:
             has_space = _SPACE.search(text.decode(errors="replace")) is not None
         if has_space:
-            line_numbers |= {k for k, line in enumerate(lines) if _SPACE.search(line.decode(errors="replace"))}
-    return sorted(k for k in line_numbers if fields.alignments[k])
+            indices |= {k for k, line in enumerate(lines) if _SPACE.search(line.decode(errors="replace"))}
+    return sorted(k for k in indices if fields.alignments[k])
 
 
 def _linked_words(

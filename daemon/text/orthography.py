@@ -1,7 +1,8 @@
 """Orthography of one side of a corpus: letter-like signs, spaces beside signs, and Unicode form.
 
-An orthography is learned once from raw text. It takes precedence over the rules of the tokenizer and the detokenizer,
-which follow from Unicode properties. Without enough text, these rules apply alone.
+Signs are punctuation marks and symbols. An orthography is learned once from raw text. It takes precedence over the
+rules of the tokenizer and the detokenizer, which follow from Unicode properties. Without enough text, these rules apply
+alone.
 """
 
 import json
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import regex
 
 SOFT_HYPHEN = "\u00ad"
-"""Invisible hyphenation point. Tokens omit it."""
+"""Invisible hyphenation point, which tokens omit."""
 MAX_LINES = 2_000
 """Maximum number of lines from which an orthography is learned."""
 _MIN_WORDS = 5
@@ -194,7 +195,7 @@ def learn_spaces(lines: Sequence[Sequence[tuple[Boundary, str]]], joins: dict[st
             return spaces
         spaces.append(side := min(spaced_sides, key=lambda side: (-wrong[side], side)))
         for context in [*joins]:
-            # Remove longer contexts of this side, because they take precedence.
+            # Remove longer contexts of this side, because they would take precedence over the new join.
             pair = " ".join(context.split(" ")[-3:-1]) if context.count(" ") == 3 else context
             if pair.endswith(side) if side[0] == " " else pair.startswith(side):
                 del joins[context]

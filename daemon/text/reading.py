@@ -30,7 +30,7 @@ from hierogram.daemon.text.formats import (
 )
 from hierogram.daemon.text.languages import learn_orthography
 from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
-from hierogram.daemon.text.link_positions import LinkPositions
+from hierogram.daemon.text.link_positions import UnicodeSpaceDetector
 from hierogram.daemon.text.notes import WORD_PARTS, Note, Notes
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.text.segments import choose_word_parts
@@ -244,7 +244,7 @@ class InputValidator:
         self._max_tokens = settings.max_tokens
         self._repeats = DuplicateCounter() if repeats is None else repeats
         self._notes = Notes(self._pipeline.rules, is_text=options.entries is None, quoting=format == TSV)
-        self._link_positions = LinkPositions()
+        self._unicode_spaces = UnicodeSpaceDetector()
         self._learns_settings = settings.tokenize and not settings.orthographies and options.entries is None
         takes_word_parts = find_notation(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
         self._chooses_word_parts = takes_word_parts and not settings.word_parts
@@ -256,16 +256,16 @@ class InputValidator:
         chunks = list(line_chunks)
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
-        self._link_positions.inspect(chunks)
+        self._unicode_spaces.inspect(chunks)
         if self._learns_settings and not self._learned:
             self._learn(chunks, whole)
         for fields in chunks:
             self._notes.inspect(fields)
-            fields = self._link_positions.divide(fields)
+            fields = self._unicode_spaces.divide(fields)
             sound, wrong = validate(self._pipeline.prepare(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else weigh_entries(sound, self._entries))
             rejected += wrong
-        notes = [*self._notes.collect(), *filter(None, (self._link_positions.note(), self._word_parts_note))]
+        notes = [*self._notes.collect(), *filter(None, (self._unicode_spaces.note(), self._word_parts_note))]
         return ValidatedChunk(join_pairs(pairs), join_runs(rejected), notes=tuple(notes), learned=self._learned or None)
 
     def _learn(self, chunks: Sequence[LineColumns], whole: bool) -> None:
@@ -318,7 +318,10 @@ def read_in_sandbox(
 
 
 def weigh_entries(pairs: NewPairs, options: DictionaryOptions) -> NewPairs:
-    """Repeat each distinct dictionary entry `weight` times. Link single words, or all with `block`."""
+    """Repeat each distinct dictionary entry `weight` times.
+
+    Entries of one word per side are linked. With `block`, all words of longer entries are also linked.
+    """
     indices = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(options.weight)]
     repeated = pairs.at(indices)
     sizes = zip(repeated.source_lengths, repeated.target_lengths, strict=True)

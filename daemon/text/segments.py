@@ -1,9 +1,9 @@
 """Words of a side of a store: whole words, compounds split into known words, or subwords.
 
-Subwords are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: starting from letters, the two most frequent
-adjacent parts within words are merged repeatedly. The ordered list of merges fully defines a segmentation. Compounds
-are split by the frequencies of the text's own words, see `compounds`. The merges or the known words are stored as a
-setting of the store, so that a word is always split in the same way.
+Subwords are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: starting from letters, the most frequent
+pair of adjacent parts within words is merged repeatedly. The ordered list of merges fully defines a segmentation.
+Compounds are split by the frequencies of the text's own words, see `compounds`. The merges or the known words are
+stored as a setting of the store, so that a word is always split in the same way.
 
 Users read whole words: `WordView` converts stored parts to words.
 """
@@ -37,7 +37,7 @@ _MIN_RARE_SHARE = 0.1
 _MIN_COMPOUND_SHARE = 0.02
 """Share of compounds above which they are split: 0.04 in German, up to 0.01 in other languages."""
 _MIN_SHARE_RATIO = 1.5
-"""Minimum ratio between the shares of source and target, for either kind of split."""
+"""Minimum ratio of the source's share of compounds, or of rare words, to the target's share."""
 
 
 class Segmenter:
@@ -70,7 +70,7 @@ class SubwordSegmenter(Segmenter):
     """Segmenter of words into subwords by byte pair encoding."""
 
     def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
-        """Create a segmenter from pairs of parts in the order of merging."""
+        """Create a segmenter from merges: pairs of adjacent parts, in the order in which they were learned."""
         super().__init__()
         self.merges = tuple(merges)
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
@@ -114,13 +114,13 @@ def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
     counts = Counter(word for line in lines for word in split_tokens(line) if PART_MARK not in word)
     words = sorted(counts)
     parts = [list(word) for word in words]
-    often = [counts[word] for word in words]
+    frequencies = [counts[word] for word in words]
     pairs: dict[tuple[str, str], int] = defaultdict(int)
-    where: dict[tuple[str, str], set[int]] = defaultdict(set)
+    words_by_pair: dict[tuple[str, str], set[int]] = defaultdict(set)
     for number, word_parts in enumerate(parts):
         for pair in pairwise(word_parts):
-            pairs[pair] += often[number]
-            where[pair].add(number)
+            pairs[pair] += frequencies[number]
+            words_by_pair[pair].add(number)
     waiting = [(-count, pair) for pair, count in pairs.items() if count >= _MIN_PAIR_COUNT]
     heapq.heapify(waiting)
     merges: list[tuple[str, str]] = []
@@ -135,25 +135,25 @@ def learn_merges(lines: Iterable[str], limit: int) -> list[tuple[str, str]]:
         merges.append(pair)
         left, merged = pair[0], "".join(pair)
         changed: set[tuple[str, str]] = set()
-        for number in sorted(where.pop(pair)):
-            word_parts, times = parts[number], often[number]
-            fresh, k = [], 0
+        for number in sorted(words_by_pair.pop(pair)):
+            word_parts, frequency = parts[number], frequencies[number]
+            new_parts, k = [], 0
             while k < len(word_parts):
                 joins = word_parts[k] == left and tuple(word_parts[k : k + 2]) == pair
-                fresh.append(merged if joins else word_parts[k])
+                new_parts.append(merged if joins else word_parts[k])
                 k += 1 + joins
             for old in pairwise(word_parts):
-                pairs[old] -= times
-            for new in pairwise(fresh):
-                pairs[new] += times
+                pairs[old] -= frequency
+            for new in pairwise(new_parts):
+                pairs[new] += frequency
                 if merged in new:
-                    where[new].add(number)
+                    words_by_pair[new].add(number)
                     changed.add(new)
-            parts[number] = fresh
+            parts[number] = new_parts
         del pairs[pair]
-        for each in changed:
-            if pairs[each] >= _MIN_PAIR_COUNT:
-                heapq.heappush(waiting, (-pairs[each], each))
+        for new_pair in changed:
+            if pairs[new_pair] >= _MIN_PAIR_COUNT:
+                heapq.heappush(waiting, (-pairs[new_pair], new_pair))
     return merges
 
 

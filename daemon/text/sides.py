@@ -61,7 +61,7 @@ _SWAPPED_ODDS = 6.0
 _SWAPPED_ODDS_PER_WORD = 1.0
 """Minimum log-odds per known word."""
 _MAX_WORDS = 1_000
-"""Number of distinct words per side that are looked up."""
+"""Maximum number of distinct words per side that are looked up in the store."""
 
 
 def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:

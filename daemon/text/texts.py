@@ -43,7 +43,7 @@ LOOKS_TOKENIZED = (
     "the text seems to be tokenized already, because most sentences have spaces before full stops and commas"
 )
 IN_REQUESTS = ("a store created by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
-"""Settings that HTTP responses recommend to tokenize text, and to keep it unchanged."""
+"""Arguments `tokenize` and `keep` of `text_advice` for advice in HTTP responses."""
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
@@ -141,7 +141,7 @@ class TextSide:
         return self.rules.join((line if self.word_parts is None else join_parts(line)).split(" "))
 
     def tokenize_bytes(self, line: bytes) -> bytes:
-        """Convert a line to stored tokens. Other text than UTF-8 is unchanged, and validation rejects it."""
+        """Convert a line to stored tokens. Invalid UTF-8 is unchanged, and validation rejects it."""
         if not self.changes:
             return line
         try:
@@ -210,7 +210,7 @@ class TextPipeline:
         return TextPipeline(word_parts=self.word_parts)
 
     def with_whole_words(self) -> "TextPipeline":
-        """Return the pipeline without the split of words into parts."""
+        """Return the pipeline without splitting of words into parts."""
         return replace(self, word_parts=())
 
     def pair(self, source: str, target: str) -> tuple[str, str]:

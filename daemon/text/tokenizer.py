@@ -1,9 +1,10 @@
 """Tokenizer for every script, by Unicode properties.
 
-Words are runs of letters, marks, digits and joiners. A sign is part of a word if it is between two letters and neither
-ends a sentence nor encloses text: apostrophes, hyphens, the middle dot, Hebrew gershayim, Armenian stress and question
-marks. Languages differ in three ways only: where an apostrophe splits a word (`Apostrophe`), which abbreviations keep
-their full stop, and which package finds the words of a script written without spaces.
+Words are runs of letters, marks, digits and joiners. A sign (a punctuation mark or symbol) is part of a word if it is
+between two letters and neither ends a sentence nor encloses text: apostrophes, hyphens, the middle dot, Hebrew
+gershayim, Armenian stress and question marks. Languages differ in three ways only: where an apostrophe splits a word
+(`Apostrophe`), which abbreviations keep their full stop, and which package finds the words of a script written without
+spaces.
 """
 
 from collections import Counter
@@ -237,7 +238,7 @@ class Tokenizer:
         """Split a run of letters without spaces by the segmenter, or else into syllables or letters."""
         if self._segmenter is not None and self._segmented.match(run):
             words = [word for part in self._segmenter(run) if (word := part.strip())]
-            # Ignore words with other characters than the text, which a package may normalize.
+            # Ignore the words if they differ from the text, because a package may normalize characters.
             if "".join(words) == run:
                 return words
         syllables: list[str] = _SYLLABLE.findall(run)
@@ -245,7 +246,7 @@ class Tokenizer:
 
     def _detach_quotes(self, tokens: list[str], quotes: Iterable[int]) -> list[str]:
         """Split apostrophes that are paired quotation marks from the words that they enclose."""
-        # Count words with the closing sign inside, because the sign may be a letter for the glottal stop.
+        # Count apostrophes inside words. If there are several, the apostrophe is a letter for the glottal stop.
         within: Counter[str] = Counter()
         if self._apostrophe is Apostrophe.LETTER:
             within.update(letter for token in tokens for letter in token[1:-1] if letter in _APOSTROPHES)

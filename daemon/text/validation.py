@@ -69,7 +69,7 @@ def are_canonical(
 ) -> NDArray[np.bool_]:
     """Return a mask, bool[len(lines)], of canonical lines in range. The fast test may miss some lines."""
     canonical = np.ones(len(lines), np.bool_)
-    # Pad the text, so that three digits can be read before each end of a number.
+    # Pad the text, so that three bytes can be read before the end of each number, also of the first.
     text = np.frombuffer(_PADDING + b"\n".join(lines) + b"\n", np.uint8)
     digits = text - np.uint8(ord("0"))
     ends = np.flatnonzero(digits > 9)[len(_PADDING) - 1 :].astype(np.int32)
@@ -161,7 +161,7 @@ KEPT_BYTES = 4096
 """Maximum number of bytes of a rejected line that are stored."""
 
 _NONCANONICAL = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
-"""Bytes that do not occur in canonical sides, with a line feed before and after each line."""
+"""Bytes that do not occur in canonical sides that are joined and enclosed by line feeds."""
 
 
 @dataclass(slots=True)
@@ -253,7 +253,7 @@ def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str]
 def read_sides(
     lines: Sequence[bytes], name: str, max_tokens: int, rejections: dict[int, RejectionError]
 ) -> tuple[list[str], list[int]]:
-    """Apply `read_side` to a column of sides. Adds rejections by the index of the line."""
+    """Apply `read_side` to a column of sides. Adds rejections by line index."""
     tidy = _read_tidy_sides(lines, max_tokens) if lines else ([], [])
     if tidy is not None:
         return tidy
@@ -275,7 +275,7 @@ def read_alignments(
     target_lengths: Sequence[int],
     rejections: dict[int, RejectionError],
 ) -> Sequence[str | None]:
-    """Convert alignments to canonical lines. None is kept. Adds rejections by the index of the line."""
+    """Convert alignments to canonical lines. Missing ones stay None. Adds rejections by line index."""
     texts: list[str | None] = [None] * len(lines)
     if lines.count(None) == len(lines):
         return texts

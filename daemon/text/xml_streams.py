@@ -1,7 +1,8 @@
 """Streaming parser for untrusted XML: bounded memory, no entities, linear time.
 
 Nothing is downloaded or expanded. The following are bounded: the size of a tag or comment, which expat rescans with
-every block, the nesting depth of elements, the number of names, and the size of one unit (a `<tu>`, a concept).
+every block, the nesting depth of elements, the number and length of names, and the size of one unit (a `<tu>`, a
+concept).
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +29,10 @@ _BLOCK_BYTES = 1 << 16
 
 
 class UnitReader(Generic[Unit]):
-    """Parser target that collects units of a document. `kind` is its format, `roots` are root elements."""
+    """Parser target that collects units of a document.
+
+    `name` and `kind` are the file and its format in messages. `roots` are the allowed root elements.
+    """
 
     def __init__(self, name: str, kind: str, *roots: str) -> None:
         self.name = name

@@ -30,7 +30,7 @@ _HEADERS = {
 
 
 class _RequestBody:
-    """Request body. The unread rest is discarded after an early response, or clients lose the response."""
+    """Request body. Discards the unread rest after an early response, so that clients get the response."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
@@ -140,6 +140,7 @@ class Guard:
         authenticated = self._sessions.required and self._is_authenticated(scope)
         is_protocol = self._find_protocol(scope) is not None
         if is_protocol and not authenticated and scope["method"] == "POST":
+            # The application of the protocol checks the API key in the body, and the rate limit.
             return None
         kind = HEALTH if path in HEALTH_PATHS else AUTHENTICATED if authenticated else ANONYMOUS
         limited = self._rates.refusal(kind, scope)

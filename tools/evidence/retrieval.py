@@ -79,10 +79,10 @@ def evidence(
 
 
 def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOptions) -> Evidence:
-    """Return the evidence for a sentence."""
+    """Return the evidence for a sentence. Raises `InputError`, and `WrongKindError` for a store of trees."""
     words = _tokenize_sentence(transaction, text, options.tokenized)
     found_words = known_words(transaction.connection, [*words, *(word.lower() for word in words)])[SOURCE]
-    # Convert words that are only known in lowercase, such as the first word of a sentence.
+    # Convert words to lowercase if only the lowercase form is known, such as the first word of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
     known_source_words = {word: found_words[word] for word in words if word in found_words}
     sentence = MatchedSentence(words)
@@ -104,7 +104,7 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
         [word for word in dict.fromkeys(words) if word not in known_source_words],
         rules[: options.rules],
         choose_pairs(words, weigh_words(words, known_source_words), patterns, pairs, options.pairs),
-        _entries(sentence, entries),
+        _matching_entries(sentence, entries),
     )
     view = WordView(transaction.settings().word_parts)
     return _join_subwords(evidence, view) if view.word_parts else evidence
@@ -180,7 +180,7 @@ def _match_sides(sentence: MatchedSentence, sides: Mapping[str, float]) -> list[
     ]
 
 
-def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known_words: Iterable[str]) -> list[_Match]:
+def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], source_words: Iterable[str]) -> list[_Match]:
     """Select a few long and frequent sides with and without gaps for each word, in sentence order."""
     ranked = sorted(matched, key=lambda match: (-match.pattern.length, -match.uses, match.side))
     covered: Counter[tuple[bool, int]] = Counter()
@@ -192,7 +192,7 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known_wo
             covered.update((plain, position) for position in positions)
             chosen.append(match)
     uncovered = {word for position, word in enumerate(sentence.words) if not covered[False, position]}
-    for word in known_words:
+    for word in source_words:
         symbol = escape_terminal(word)
         sides = [symbol]
         if word in uncovered:
@@ -203,7 +203,7 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], known_wo
     )
 
 
-def _entries(sentence: MatchedSentence, entries: Iterable[SimilarPair]) -> list[SimilarPair]:
+def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair]) -> list[SimilarPair]:
     """Return distinct entries whose source side occurs in the sentence, in sentence order."""
     found: dict[tuple[int, int, str, str], SimilarPair] = {}
     for pair in entries:

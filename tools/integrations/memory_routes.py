@@ -63,7 +63,8 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
         if known and [base_language(source), base_language(target)] != [*map(base_language, known)]:
             raise ProblemError(
                 HTTPStatus.NOT_FOUND,
-                f"no memory from {source} to {target}: the languages of the store are {known[0]} and {known[1]}",
+                f"no translation memory from {source} to {target}: the languages of the store are {known[0]} and "
+                f"{known[1]}",
             )
         return nearest(service.opened, text, min_similarity, max_candidates)
 

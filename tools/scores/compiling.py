@@ -23,7 +23,7 @@ _NICENESS = 10
 
 
 def compile_scores(url: str, wait: Callable[[], None]) -> None:
-    """Compile missing kernels into the cache with the store at `url`. `wait` may raise to stop the child."""
+    """Compile missing kernels in a child that opens the store at `url`. To stop it, `wait` may raise."""
     if is_cached(score_pairs) or not is_cache_writable():
         return
     notify_listeners()

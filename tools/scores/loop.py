@@ -42,7 +42,7 @@ class _Throttle:
 
 
 class ScoringLoop(Loop):
-    """Daemon loop that scores settled pairs without a score, or with much changed rules since scoring."""
+    """Daemon loop that scores settled pairs that have no score, or whose rules have changed much since."""
 
     name = "score"
     sections: frozenset[str] = frozenset({"scores"})

@@ -62,7 +62,7 @@ def make_baseline(evidence: Sequence[float], log_probability: Sequence[float]) -
 def doubt(
     baseline: ScoreBaseline, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]
 ) -> float:
-    """Return the doubt of a pair: the largest deviation of its scores, plus penalties for its texts."""
+    """Return the doubt of a pair: its larger deviation below the medians, plus penalties for its texts."""
     deviation = max(
         (baseline.evidence[0] - evidence) / baseline.evidence[1],
         (baseline.log_probability[0] - log_probability) / baseline.log_probability[1],

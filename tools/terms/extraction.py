@@ -63,7 +63,7 @@ class CountSketch:
         self._cells = np.zeros(1 << bits, np.uint32)
 
     def add(self, hashes: HashArray) -> None:
-        """Count each hash once."""
+        """Add the occurrences of hashes to the counts. Repeated hashes are counted each time."""
         np.add.at(self._cells, hashes >> self._shift, 1)
 
     def may_have_count(self, hashes: HashArray, count: int) -> BoolArray:
@@ -281,7 +281,10 @@ def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: i
 def rank_terms(
     candidates: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
 ) -> tuple[TermCandidates, Scores]:
-    """Return the best terms and their scores (log-likelihood ratio times lower cohesion), highest first."""
+    """Return the best terms and their scores, highest score first.
+
+    The score is the log-likelihood ratio times the cohesion of the less cohesive side.
+    """
     candidates = candidates.select(
         (candidates.both >= options.min_count) & (candidates.both >= options.consistency * candidates.with_source)
     )

@@ -262,16 +262,16 @@ class StoreGrammar:
                 default_casing(language) if texts.lower else learn_casing(lines, language)
                 for lines, language in zip((sources, targets), texts.languages or (None, None), strict=True)
             )
-            # Translations are not lengthened in stores of tokens, or of another size.
+            # Only stores of tokenized text of certain sizes lengthen translations that are too short.
             sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
             letters, target_letters = (len("".join(lines).replace(" ", "")) for lines in (sources, targets))
-            is_small = texts.rules is not None and len(sources) in _LENGTHENED_SIZES
+            lengthens = texts.rules is not None and len(sources) in _LENGTHENED_SIZES
             self._attributes = {
                 "texts": texts,
                 "source_casing": source_casing,
                 "target_casing": target_casing,
                 "group_size": int(np.quantile(sentences, _GROUP_QUANTILE, method="inverted_cdf")),
-                "length_ratio": target_letters / letters if is_small else 0.0,
+                "length_ratio": target_letters / letters if lengthens else 0.0,
             }
             self.position = snapshot.state().position
             self._since = ReadState(*snapshot.newest(), seen)

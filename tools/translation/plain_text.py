@@ -32,7 +32,7 @@ _MAX_LOG_ODDS = 20.0
 
 
 def check_amount(texts: Sequence[str], translations: int) -> None:
-    """Raise `InputError` if a request with a number of translations of each text is too large."""
+    """Raise `InputError` if texts are too long for the requested number of translations of each text."""
     characters = sum(map(len, texts))
     if characters * translations > MAX_TRANSLATED:
         raise InputError(

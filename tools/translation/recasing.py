@@ -191,7 +191,7 @@ class _Sentence:
         return start not in (StartContext.SIGN, StartContext.NUMBER)
 
     def _source_position(self, j: int, start: StartContext) -> int | None:
-        """Return the index of the source word that corresponds to a target word at the start of a unit."""
+        """Return the index of the source word that corresponds to a target word in a start context."""
         source_starts = self._source_starts
         if start is StartContext.SENTENCE:
             return next(iter(source_starts), None) if source_starts else None

@@ -130,8 +130,8 @@ POLL_SECONDS = 0.25
 """Minimum interval in seconds between checks of the store for changes."""
 _PAUSE_FACTOR = 9.0
 """Pause after a full read of the grammar, as a multiple of the reading time."""
-_SHORT_PAUSE = 1.0
-"""Pause after a full read if the number of pairs has changed since, as a multiple of the reading time."""
+_SHORT_PAUSE_FACTOR = 1.0
+"""The same multiple if the number of pairs with derivations has changed since the read."""
 _MAX_NEW_PAIRS = 1_000
 """Maximum number of new pairs to add. If more pairs have arrived, the whole grammar is read."""
 
@@ -230,7 +230,7 @@ class GrammarFollower:
         self._show(read, derived)
         ended = time.monotonic()
         self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
-        self._short_pause_until = ended + _SHORT_PAUSE * (ended - started)
+        self._short_pause_until = ended + _SHORT_PAUSE_FACTOR * (ended - started)
 
     def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
         """Switch to a newly read grammar, unless `instead_of` is no longer the current grammar."""

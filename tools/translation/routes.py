@@ -38,10 +38,10 @@ class TranslateBody(StrictBody):
         "the store tokenizes text, else `tokens`.",
     )
     tokenized: bool = Field(
-        default=False, description="Whether the sentences are already tokenized, with tokens separated by spaces."
+        default=False, description="True if the sentences are already tokenized, with tokens separated by spaces."
     )
     markup: bool = Field(
-        default=False, description='Whether the sentences contain markup such as `<np translation="…">words</np>`.'
+        default=False, description='True if the sentences contain markup such as `<np translation="…">words</np>`.'
     )
 
     @model_validator(mode="after")
@@ -68,7 +68,7 @@ class SentenceAnswer(BaseModel):
     source: str
     translation: str = Field(description="The best translation, or its correction. Empty if the sentence has no words.")
     corrected: bool = Field(
-        description="Whether the translation is a stored correction. The candidates do not depend on it."
+        description="True if the translation is a stored correction. The candidates do not depend on it."
     )
     tokens: str = Field(description="The sentence as tokens separated by spaces.")
     parts: int = Field(description="Number of parts in which the sentence was translated. Long sentences are split.")

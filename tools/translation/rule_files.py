@@ -134,7 +134,7 @@ class RuleReader:
         return InputError(f"{self.name}, line {line}: {reason}")
 
     def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
-        """Return the rules, with `values` float64[rules, names] if their lines have no values."""
+        """Return the rules. `values`, float64[rules, names], replace the feature values of the lines."""
         rules = self._rules
         source, source_words = self._resolve_symbols(self._source)
         target, target_words = self._resolve_symbols(self._target)

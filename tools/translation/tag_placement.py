@@ -58,7 +58,7 @@ def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]
 
 
 def _longest(owner: dict[int, int], number: int) -> Span | None:
-    """Return the longest span of an owner's target words without another owner's words."""
+    """Return the longest run of the target words of span `number`, uninterrupted by other spans."""
     best: list[int] = []
     run: list[int] = []
     for target in sorted(owner):

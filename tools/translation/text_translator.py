@@ -73,9 +73,10 @@ class TextTranslation:
     """Text with its translations `texts`, best first, at least one.
 
     `translation` contains the tokens, scores, links and rules of all sentences in order. `numbers` contains the index
-    of each text's candidate, and is empty for a source without words. `paragraphs` belong to the best translation, and
-    are empty if translations are tokens. `divided` is the number of sentences that were too long and were translated in
-    parts. `corrected` is a user's correction of exactly this source, which `texts` does not contain.
+    of each text among its candidates, and is empty for a source without words. `paragraphs` belong to the best
+    translation, and are empty if translations are tokens. `divided` is the number of sentences that
+    were too long and were translated in parts. `corrected` is a user's correction of exactly this source, which `texts`
+    does not contain.
     """
 
     source: str
@@ -293,7 +294,7 @@ class TextTranslator:
         linked: Sequence[Sequence[int]],
         fixed: Collection[int],
     ) -> Iterator[tuple[str, str]]:
-        """Yield displayed target words, with the text before each. `fixed` words are given translations."""
+        """Yield displayed words, each with the text before it. `fixed` are positions of given translations."""
         units = sentence.units
         protected = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
         # Use the text instead of the tokens, which are in lowercase if the store's tokens are.

@@ -167,7 +167,7 @@ def list_links(piece: DecodedPart, number: int) -> list[Span]:
 
 
 def given_positions(piece: DecodedPart, number: int) -> Iterator[int]:
-    """Yield the positions of target words that are given translations, from a glossary or markup."""
+    """Yield the positions of target words that a glossary or markup prescribes (given translations)."""
     words, passes = piece.target_positions(number), piece.decoded.sentence.passes
     for use in piece.uses(number):
         extra = use.rule - piece.grammar.packed.rules
@@ -220,7 +220,7 @@ class Translation:
 
     @property
     def text(self) -> str:
-        """Best translation, empty without words."""
+        """Best translation. Empty if the source has no words."""
         return self.candidates[0].text if self.candidates else ""
 
     def iterate_parts(self, number: int = 0) -> Iterator[tuple[DecodedPart, int, int, int]]:
@@ -326,7 +326,7 @@ class Translator:
         return [self._decode_part(positions, best) for positions in self._split_long(self.glossary.apply(parts))]
 
     def select(self, piece: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
-        """Return a part with up to `best` derivations: the consensus, then by score. No `numbers` means all."""
+        """Return a part with up to `best` of the derivations `numbers` (default: all), the consensus first."""
         rows = list(numbers or range(len(piece.decoded.outputs.scores)))
         compared = rows[: self._compared]
         first = rows.pop(choose_consensus([piece.texts[k] for k in compared], piece.decoded.outputs.scores[compared]))
@@ -371,7 +371,7 @@ class Translator:
             before = position.words[-1]
 
     def _parts(self, word: str, before: str) -> tuple[Words, list[int]]:
-        """Return the parts of a source word, and their numbers. Further substitutes have empty parts."""
+        """Return the parts of a source word and their numbers, or the word and its substitutes' numbers."""
         known = self.grammar.source_numbers
         segmenter = self._segmenters[0] if self._segmenters else None
         parts = split_words(segmenter.tokens(word)) if segmenter else (word,)

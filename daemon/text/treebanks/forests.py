@@ -155,7 +155,7 @@ def transform_forest(forest: Parse) -> Parse:
     for node in forest.nodes:
         edges = []
         for edge in node.edges:
-            # List start position and node of each child. Words are children without a node, because they also count.
+            # List start position and node of each child. Words have no node, but count as children for binarization.
             children: list[tuple[int, int | None]] = []
             position = node.start
             for tail in edge:

@@ -30,10 +30,10 @@ class Treebank(NamedTuple):
 
 def read_treebank(store: Store) -> Treebank | None:
     """Return the fixed treebank settings of a store. None before its first trees."""
-    settled = store.treebank()
-    if settled is None:
+    stored = store.treebank()
+    if stored is None:
         return None
-    transformations, known_words = settled["transformations"], settled["known"]
+    transformations, known_words = stored["transformations"], stored["known"]
     assert isinstance(transformations, dict)
     assert isinstance(known_words, list)
     return Treebank(Transformations(**transformations), frozenset(known_words))
@@ -74,12 +74,12 @@ def ingest_trees_in_sandbox(
     wait: Callable[[], None],
 ) -> IngestReport:
     """Store the trees of an untrusted file, which the process `child` reads, twice if the store is empty."""
-    transformations, settled = _check_transformations(store, None)
+    transformations, known = _check_transformations(store, None)
     longest = store.settings().max_tokens
-    if settled is None:
+    if known is None:
         [words] = child.run(wait, reading.read_known_words_in_sandbox, treebank, transformations, longest)
-        settled = _fix_known_words(store, transformations, words)
-    messages = child.run(wait, reading.read_in_sandbox, treebank, transformations, longest, settled)
+        known = _fix_known_words(store, transformations, words)
+    messages = child.run(wait, reading.read_in_sandbox, treebank, transformations, longest, known)
     return store_input(store, corpus, treebank.limits, messages, report)
 
 
@@ -88,15 +88,15 @@ def _check_transformations(
 ) -> tuple[Transformations, frozenset[str] | None]:
     """Return a store's transformations and known words (None before its first trees). Raises `UsageError`."""
     check_input_kind(store, PARSES)
-    settled = read_treebank(store)
-    if settled is None:
+    stored = read_treebank(store)
+    if stored is None:
         return transformations or Transformations(), None
-    if transformations is not None and transformations != settled.transformations:
-        fixed, requested = asdict(settled.transformations), asdict(transformations)
+    if transformations is not None and transformations != stored.transformations:
+        fixed, requested = asdict(stored.transformations), asdict(transformations)
         differing = [name for name in fixed if fixed[name] != requested[name]]
         had, asked = (" ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested))
         raise UsageError(f"{store.url}: trees are transformed with {had}, which cannot be changed, got {asked}")
-    return settled
+    return stored
 
 
 def _fix_known_words(store: Store, transformations: Transformations, words: Iterable[str]) -> frozenset[str]:

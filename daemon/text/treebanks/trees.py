@@ -85,7 +85,7 @@ def rewrite_tree(
 
 
 def read_tree(text: str, frontiers: bool = False) -> Tree:
-    """Parse a tree. Labels may be missing, with `frontiers` also children. Raises `RejectionError`."""
+    """Parse a tree. Labels may be missing, and with `frontiers` also children. Raises `RejectionError`."""
     open_labels: list[str] = []
     open_children: list[list[Node]] = []
     root: Tree | None = None

@@ -74,7 +74,7 @@ class IngestAnswer(BaseModel):
     notes: list[Note] = Field(default=[], description="Warnings about the body as a whole.")
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IngestAnswer":
-        """Return the answer with a chunk added. `unused` counts the lines with each unknown member."""
+        """Return the report with a chunk's totals added. `unused` counts the lines with each unknown member."""
         answer = self.model_copy(deep=True)
         answer.lines += totals.accepted + totals.duplicates + totals.rejected
         answer.accepted += totals.accepted
@@ -255,7 +255,7 @@ _LINE_SCHEMA = {
         },
     },
 }
-"""Schema of a line, for an extension of OpenAPI 3.1, which cannot describe JSON Lines."""
+"""Schema of a line, in the extension field `x-item-schema`: OpenAPI 3.1 cannot describe JSON Lines."""
 
 _log = logging.getLogger(__name__)
 
@@ -296,7 +296,7 @@ class _IngestSlots:
 
     @asynccontextmanager
     async def acquire(self, key: str | None) -> AsyncIterator[None]:
-        """Hold an ingestion slot. Raises `ProblemError` if all slots or the key are in use."""
+        """Hold an ingestion slot. Raises `ProblemError` if all slots, or the idempotency key, are in use."""
         if self._running >= _MAX_BODIES:
             raise try_later(f"too many concurrent requests with pairs, the limit is {_MAX_BODIES}", 2)
         if key is not None and key in self._keys:

@@ -22,13 +22,13 @@ WORK_SECONDS = 30.0
 _WORK_THREADS = 2
 _MAX_WAITING = 16
 READERS = 5
-"""Number of threads for all remaining requests, which are short reads of the store."""
+"""Number of threads for all other requests, which are short reads of the store."""
 _CHANGE_THREADS = 4
 _DOWNLOAD_THREADS = 2
 _MAX_DOWNLOADS = 16
 _RETRY_SECONDS = 10
 _QUEUE_FACTOR = 20.0
-"""Multiple of its expected duration during which faster requests may overtake a request."""
+"""Time in which later requests may overtake a request, as a multiple of its expected duration."""
 _RECENT_WEIGHT = 0.2
 """Weight of the last duration in an expected duration."""
 
@@ -107,7 +107,7 @@ class WorkPool:
 
 
 class Download(StreamingResponse):
-    """Streaming response with a thread for each piece. Raises `ProblemError` above the limit."""
+    """Streaming response generated in threads. Raises `ProblemError` for too many downloads."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Download(StreamingResponse):
 
 
 class Downloads:
-    """Downloads in progress and their threads."""
+    """Limit on the number of concurrent downloads, and the threads that generate their content."""
 
     def __init__(self) -> None:
         self.threads = CapacityLimiter(_DOWNLOAD_THREADS)

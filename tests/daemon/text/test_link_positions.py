@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.conftest import Run
 
-from hierogram.daemon.text.link_positions import LinkPositions
+from hierogram.daemon.text.link_positions import UnicodeSpaceDetector
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.storage.store import Store, open_store
 
@@ -57,13 +57,13 @@ def columns(pairs: Sequence[tuple[str, str, str | None]]) -> LineColumns:
 @pytest.mark.parametrize("space", [NO_BREAK, "\u202f", "\u2009", "\u3000", "\u2003", "\x1c"])
 def test_links_in_range_that_count_split_words_are_detected_by_likelihood(space: str) -> None:
     fields = columns(corpus(30, divided=True, space=space))
-    positions = LinkPositions()
-    positions.inspect([fields])
-    note = positions.note()
+    detector = UnicodeSpaceDetector()
+    detector.inspect([fields])
+    note = detector.note()
     assert note is not None
     assert note.code == "unicode-spaces"
     assert f"such as U+{ord(space):04X}: the links count words that are split at these spaces" in note.text
-    found = positions.divide(fields)
+    found = detector.divide(fields)
     assert found.sources[0].startswith(b"10 000 ")
     assert found.targets == fields.targets
 
@@ -71,43 +71,43 @@ def test_links_in_range_that_count_split_words_are_detected_by_likelihood(space:
 @pytest.mark.parametrize("space", [NO_BREAK, "\u202f", "\u2009"])
 def test_links_that_count_the_store_s_words_are_unchanged(space: str) -> None:
     fields = columns(corpus(30, divided=False, space=space))
-    positions = LinkPositions()
-    positions.inspect([fields])
-    assert positions.note() is None
-    assert positions.divide(fields) is fields
+    detector = UnicodeSpaceDetector()
+    detector.inspect([fields])
+    assert detector.note() is None
+    assert detector.divide(fields) is fields
 
 
 @pytest.mark.parametrize("divided", [True, False])
 def test_few_lines_with_unicode_spaces_are_compared_with_the_others(divided: bool) -> None:
     fields = columns(corpus(60, divided=divided, spaced=[30, 50]))
-    positions = LinkPositions()
-    positions.inspect([fields])
-    assert positions.divided == divided
-    assert (positions.note() is None) != divided
+    detector = UnicodeSpaceDetector()
+    detector.inspect([fields])
+    assert detector.divided == divided
+    assert (detector.note() is None) != divided
 
 
 def test_links_out_of_range_that_fit_split_words_decide_if_nothing_else_does() -> None:
     fields = columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-0 2-1")])
-    positions = LinkPositions()
-    positions.inspect([fields])
-    assert positions.divide(fields).sources == [b"10 000 chats"]
+    detector = UnicodeSpaceDetector()
+    detector.inspect([fields])
+    assert detector.divide(fields).sources == [b"10 000 chats"]
 
 
 def test_few_links_that_fit_both_tokenizations_are_noted() -> None:
     fields = columns([(f"10{NO_BREAK}000 chats noirs", "10,000 black cats", "0-0 1-2 2-1")])
-    positions = LinkPositions()
-    positions.inspect([fields])
-    note = positions.note()
+    detector = UnicodeSpaceDetector()
+    detector.inspect([fields])
+    note = detector.note()
     assert note is not None
     assert "the links are read as positions of words between spaces and tabs" in note.text
-    assert positions.divide(fields) is fields
+    assert detector.divide(fields) is fields
 
 
 def test_lines_before_the_decision_are_counted_in_the_note() -> None:
-    positions = LinkPositions()
-    positions.inspect([columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-1")])])
-    positions.inspect([columns(corpus(30, divided=True))])
-    note = positions.note()
+    detector = UnicodeSpaceDetector()
+    detector.inspect([columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-1")])])
+    detector.inspect([columns(corpus(30, divided=True))])
+    note = detector.note()
     assert note is not None
     assert note.text.endswith("split there, except in the first of these lines, where this was not known yet")
 
@@ -115,10 +115,10 @@ def test_lines_before_the_decision_are_counted_in_the_note() -> None:
 def test_lines_without_links_keep_their_spaces() -> None:
     pairs: list[tuple[str, str, str | None]] = [*corpus(30, divided=True), (f"10{NO_BREAK}000 chats", "cats", None)]
     fields = columns(pairs)
-    positions = LinkPositions()
-    positions.inspect([fields])
-    assert positions.divide(fields).sources[-1] == fields.sources[-1]
-    alone = LinkPositions()
+    detector = UnicodeSpaceDetector()
+    detector.inspect([fields])
+    assert detector.divide(fields).sources[-1] == fields.sources[-1]
+    alone = UnicodeSpaceDetector()
     alone.inspect([columns([pairs[-1]])])
     assert alone.note() is None
 

@@ -60,7 +60,7 @@ def features_of(grammar: TranslationGrammar) -> Features:
 def rest(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
     monkeypatch.setattr(resources, "POLL_SECONDS", 0.0)
     monkeypatch.setattr(resources, "_PAUSE_FACTOR", times)
-    monkeypatch.setattr(resources, "_SHORT_PAUSE", times)
+    monkeypatch.setattr(resources, "_SHORT_PAUSE_FACTOR", times)
 
 
 def wait_for(follower: GrammarFollower, position: int) -> TranslationGrammar:

@@ -67,10 +67,10 @@ class McpTools:
             evidence = find_evidence(transaction, tokens, candidate_limits(tokenized=True))
             return fit_budget(evidence, characters, texts)
 
-    def translate(self, text: str, alternatives: int, form: str) -> PlainTranslation:
+    def translate(self, text: str, alternatives: int, format: str) -> PlainTranslation:
         """Translate a text. Raises `DaemonError` or `StoreError`."""
         check_amount([text], alternatives + 1)
-        translation = self._translator.translate(text, alternatives, form)
+        translation = self._translator.translate(text, alternatives, format)
         best, *further = (
             "\n".join(map(clean_text, alternative.split("\n")))
             for alternative in (translation.text, *translation.alternatives)
@@ -98,7 +98,7 @@ class McpTools:
         ][:limit]
 
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
-        """Return the latest pairs with a phrase on the source or else target side. Raises `InputError`."""
+        """Return the latest pairs with a phrase in the source, or else in the target. Raises `InputError`."""
         with self._store.reader.read() as transaction:
             texts = make_pipeline(transaction.settings()).with_whole_words().for_running_text()
             for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
