@@ -1,4 +1,4 @@
-"""Compare two exports: find the rules added, removed and changed most."""
+"""Compare two exports: find added and removed rules, and the rules whose counts changed most."""
 
 import gzip
 import tempfile

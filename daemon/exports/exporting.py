@@ -68,7 +68,7 @@ class ExportPlan:
     """Id of the corpus whose pairs are counted, or None for all pairs."""
     units_per_use: int = 1
     seen: str | None = None
-    """SQL of the column `seen` (see `format`), or None to limit `uses` to one use."""
+    """SQL expression of the uses of a rule that smoothing discounts, or None for at most one use."""
     nonempty_sides: bool = False
     """Omit rules with an empty side."""
 
@@ -142,7 +142,7 @@ class ReadState(NamedTuple):
     rule: int
     """Id of the newest rule."""
     seen: float
-    """Sum of the column `seen` (see `format`) of all rules."""
+    """Sum over all rules of the uses that smoothing discounts, at most one use per rule."""
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
@@ -187,7 +187,8 @@ def _filter_and_score(
 def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
     """Create the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    If the view `rules` has only some rules of the store, `min_seen` is the sum of `seen` over all rules of the store.
+    If the view `rules` lacks some rules of the store, `min_seen` is the sum of the column `seen` over all rules of the
+    store. It is used as the total if it exceeds the sum over the view.
     """
     scratch.run(NUMBER_MACRO)
     features, units, lexical = plan.features, plan.units_per_use, plan.lexical

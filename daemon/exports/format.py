@@ -64,7 +64,7 @@ FEATURES = (
 """All features. docs/exports.md describes them."""
 
 MAX_SPAN, POP_LIMIT = 20, 1000
-"""Maximum words of a rule's span, and cube pruning pop limit, in configurations for other decoders."""
+"""Maximum number of words in a rule's span, and pop limit of cube pruning, in decoder configurations."""
 LM, WORDS, RULES, GLUE, UNKNOWN, LM_UNKNOWN = "lm", "words", "rules", "glue", "unknown", "lm_unknown"
 """Features of decoding: language model log probability, and numbers of target words, rules, glue
 rules, untranslated source words, and target words unknown to the language model.
@@ -195,7 +195,7 @@ def needs_no_escape(side: str, characters: str) -> str:
 
 
 def map_symbols(side: str, terminal: str, nonterminal: str) -> str:
-    """Return SQL that replaces each terminal `x` and each nonterminal `x` of a side by an expression."""
+    """Return SQL that maps each symbol `x` of a side to the expression `terminal` or `nonterminal`."""
     return (
         f"array_to_string(list_transform({symbols(side)}, lambda x: "
         f"CASE WHEN {is_nonterminal('x')} THEN {nonterminal} ELSE {terminal} END), ' ')"
@@ -203,7 +203,7 @@ def map_symbols(side: str, terminal: str, nonterminal: str) -> str:
 
 
 def links(source: str, target: str, alignment: str) -> str:
-    """Return SQL for the sorted links of a rule, including links between equal nonterminals."""
+    """Return SQL for the sorted links of a rule, including links between nonterminals with the same number."""
     pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
     parsed = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
     words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {parsed} END)"

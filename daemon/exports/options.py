@@ -150,8 +150,8 @@ class ExportOptions(Options):
     min_expected: Annotated[
         float,
         Option(
-            "In a translation grammar, omit rules used less than twice whose source side is expected to occur less "
-            "often than this in new text of the store's length.",
+            "In a translation grammar, omit rules used less than twice if the source side is expected to occur less "
+            "often than this in new text as long as the store's text.",
             min=0,
             below=INFINITY,
         ),
@@ -283,7 +283,7 @@ class ExportJob(ExportOptions):
         return read_zone(self.timezone or DEFAULT_ZONE)
 
     def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:
-        """Yield the times of the job after `now`, in its time zone. Intervals count from `due`."""
+        """Yield the times of the job after `now`, in its time zone. Intervals are counted from `due`."""
         if self.cron is not None:
             yield from cron_runs(self.cron, self.zone, now)
             return

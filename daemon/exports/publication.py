@@ -179,7 +179,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 @contextmanager
 def lock_name(folder: Path, name: str) -> Iterator[None]:
-    """Lock the versions with a name in a folder. Raises `ExportError` if another process has locked them."""
+    """Lock the versions in a folder that have this name prefix. Raises `ExportError` if they are already locked."""
     if is_object_storage(folder):
         # Do nothing, because object storage has no locks.
         yield
@@ -275,7 +275,7 @@ def latest_version(folder: Path) -> str | None:
 def find_expired(versions: Versions, now: datetime, added: int = 0) -> list[Path]:
     """Return the versions that expire after `added` more versions are written, newest first.
 
-    The version to which `latest` points then never expires.
+    The version to which `latest` will point never expires.
     """
     expired = []
     latest = None if added else latest_version(versions.folder)

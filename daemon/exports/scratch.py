@@ -34,7 +34,7 @@ _MEMORY_PER_RULE = 1_000
 _MEMORY_PER_LOADED_BYTE = 8.0
 """Minimum ratio of the memory limit to the size of the loaded rows at which all queries run in memory."""
 _NUMBER_BYTES = 15
-"""Approximate bytes of a number in a loaded row, with its share of the row."""
+"""Approximate size of a number in a loaded row, in bytes, including a part of the overhead per row."""
 
 _PART_BYTES = 1 << 23
 _STREAM_ROWS = 20_000

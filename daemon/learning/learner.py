@@ -54,7 +54,7 @@ def holding_lease(
             else:
                 report(None)
                 pause = default_pause
-        # Ignore an unavailable database, because the lease expires anyway.
+        # Ignore an unavailable database, because an unreleased lease expires by itself.
         with suppress(StoreError):
             store.release_lease()
 
@@ -64,12 +64,12 @@ def holding_lease(
         yield
     finally:
         stopped.set()
-        # Limit the wait, because another writer may block the release. The lease expires without a renewal anyway.
+        # Limit the wait, because another writer may block the release. An unreleased lease expires by itself.
         renewer.join(_RELEASE_SECONDS)
 
 
 SECONDS_PER_COMMIT = 180.0
-"""Maximum time between two commits, in seconds, unless commits take long."""
+"""Time between two commits, in seconds. It is extended if commits are slow."""
 _MIN_INTERVAL_PER_COMMIT = 8
 """Minimum time between two commits, as a multiple of the duration of the last commit."""
 LIKELIHOOD_EVERY = 10

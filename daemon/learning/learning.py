@@ -76,8 +76,8 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
     run = store.unfinished_run()
     if run is None or sweeps not in (None, run.sweeps):
         return None
-    # A complete run is over if pairs are pending, because they arrived after it. A run of 0 sweeps is complete before
-    # its burn-in, so its own pairs may be pending.
+    # If pairs are pending although the run has done all its sweeps, they arrived later, so the run is over. A run of 0
+    # sweeps is different: its own pairs may still need their burn-in.
     is_over = run.sweeps and run.is_complete and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
     return None if is_over else run
 

@@ -23,7 +23,7 @@ _WORDS_PER_BATCH = 4_000_000
 _PAIRS_PER_READ = 5_000
 _PAIRS_PER_COMMIT = 2_048
 _FIRST_PART_DIVISOR = 2
-"""The first part of a commit is smaller by this factor, because writing cannot start before this part."""
+"""The first part of a commit is smaller by this factor, because writing starts when it is computed."""
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ class RealignedPairs:
 
     @classmethod
     def from_rows(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
-        """Load pairs with derivations, with their old and their new alignments. `alignments` are by pair id."""
+        """Load pairs with derivations, their old alignments, and their new `alignments` by pair id."""
         restarted_rows = [
             row._replace(
                 alignment=alignments[row.id],

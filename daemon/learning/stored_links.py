@@ -172,7 +172,7 @@ Links = tuple[NDArray[np.int16], NDArray[np.int16]]
 
 
 class LinkedTexts(NamedTuple):
-    """Texts of pairs for counting links: sides as words, and both directions of words, then of stems."""
+    """Texts of pairs for counting links: both sides, and both directions, first of words, then of stems."""
 
     source: Side
     target: Side

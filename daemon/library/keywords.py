@@ -65,8 +65,8 @@ class ExportKeywords(TypedDict, total=False):
     0)."""
 
     min_expected: float
-    """In a translation grammar, omit rules used less than twice whose source side is expected to occur less often
-    than this in new text of the store's length (default: 0.1)."""
+    """In a translation grammar, omit rules used less than twice if the source side is expected to occur less often
+    than this in new text as long as the store's text (default: 0.1)."""
 
     corpus: str | None
     """Name of the corpus that contains the pairs (default: none)."""

@@ -224,7 +224,7 @@ class _Sentence:
             right[k] = after[:1].isalnum()
         else:
             left[k] = k > 0 and _attaches_to_left(token[0])
-            # The number before a currency may already belong to another one: 5 € 6 €.
+            # A currency sign after a number belongs to this number, even if another number follows: 5 € 6 €.
             number = after[:1].isdigit() and not before[-1:].isdigit() and _BEFORE_NUMBER.match(token)
             begins = k == 0 and token[0] in _NO_WORD_BEFORE
             right[k] = bool(_ATTACHES_RIGHT.match(token) or (number and not left[k]) or begins)

@@ -42,7 +42,7 @@ _LANGUAGES = frozenset({"langSet", "langSec"})
 _LEVELS = _CONCEPTS | _LANGUAGES | {"tig", "ntig", "termSec"}
 """Elements whose data categories apply to all terms within them."""
 _TEXTS = frozenset({"note", "descrip"})
-"""Elements that contain free text, unless their type is a status."""
+"""Elements whose content is free text, unless their attribute `type` names a status."""
 _STATUS_TYPE = re.compile("status|usage|authorization|qualifier|approv", re.IGNORECASE)
 _MAX_CHARACTERS = 1 << 16
 """Number of characters after which a term is cut."""

@@ -28,7 +28,7 @@ _VOCABULARY_SIZE = 1_000
 _MIN_RATIO = 10.0
 """Minimum log-likelihood ratio for choosing one of the two ways to split lines."""
 _MIN_DEVIATIONS = 2.0
-"""Minimum ratio over the root of the sum of its squared terms, so that no single link decides."""
+"""Minimum of the ratio divided by the root of the sum of its squared terms, so that no single link decides."""
 
 
 class _LinkModel:
@@ -73,7 +73,7 @@ class UnicodeSpaceDetector:
                 self._compare(fields, sorted({*range(len(fields.sources))} - {*indices}), False)
             for fields, indices in zip(chunks, spaced, strict=True):
                 self._compare(fields, indices, True)
-            # If the ratio is not decisive, divide if a line has links that are in range only after splitting.
+            # Without a decisive ratio, split at Unicode spaces if any link is in range only after splitting.
             self.divided = self._ratio > 0 if self._is_decisive else self._out_of_range > 0
         number = sum(map(len, spaced))
         self._with_spaces += number

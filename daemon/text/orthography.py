@@ -21,7 +21,7 @@ MAX_LINES = 2_000
 _MIN_WORDS = 5
 """Minimum number of distinct words in which a sign between letters is a letter itself."""
 _MIN_SHARE = 0.005
-"""Minimum number of the sign's uses between letters per word of the text."""
+"""Minimum number of uses of the sign between letters, divided by the number of words in the text."""
 _MIN_INNER_SHARE = 0.3
 """Minimum share of the sign's uses that are between letters."""
 _MIN_CORRECTED = 1.5
@@ -69,10 +69,10 @@ class Orthography:
 class Boundary(NamedTuple):
     """Boundary between two tokens.
 
-    `kinds` are the kinds of the two tokens before and the two tokens after the boundary, empty beyond the sentence. By
-    rule, the next token `attaches_left`, or the previous token `attaches_right`. Otherwise, `space` separates the
-    tokens. Contexts are strings of kinds separated by spaces: all four, the inner pair, or one side of a sign with an
-    empty kind on the other side.
+    `kinds` are the kinds of the two tokens before and the two tokens after the boundary, "" outside the sentence.
+    `attaches_left` and `attaches_right` are True if the language rules attach the next token to the left, or the
+    previous token to the right. Otherwise, the rules separate the tokens by `space`. A context is a string of kinds
+    with spaces between them: all four kinds, the two inner kinds, or the kind of one sign with "" for the other token.
     """
 
     kinds: tuple[str, str, str, str]
@@ -92,7 +92,7 @@ class Boundary(NamedTuple):
         return {side for sign, side in ((before, f"{before} "), (after, f" {after}")) if sign not in _LETTER_KINDS}
 
     def separator(self, joins: Mapping[str, str]) -> str:
-        """Return the text at the boundary, by the longest context in `joins`, or by rule without a context."""
+        """Return the text at the boundary: from the longest context in `joins`, else by the language rules."""
         learned = joins.get(" ".join(self.kinds), joins.get(self.pair))
         if learned is not None:
             return learned

@@ -31,7 +31,7 @@ _ADDRESSES = (
 _PROTECTED = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACEHOLDERS))))
 _PROTECTED_OR_TAG = re.compile(f"{TAG.pattern}|{_PROTECTED.pattern}")
 _QUICK_TEST = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
-"""Part of every protected span. Text without a match, which is most text, needs no other search."""
+"""Fast test: text without a match, which is most text, has no protected spans."""
 _BLANKS = re.compile(r"\s+")
 
 

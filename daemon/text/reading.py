@@ -271,7 +271,7 @@ class InputValidator:
     def _learn(self, chunks: Sequence[LineColumns], whole: bool) -> None:
         """Learn orthographies from the first text, and word parts if the first text is the whole input."""
         assert self._pipeline.rules is not None
-        # Learn from lines without links only, because lines with links are tokens.
+        # Learn from lines without links only, because lines with links are already tokenized.
         lines: tuple[list[str], list[str]] = [], []
         for fields in chunks:
             linked = fields.linked()

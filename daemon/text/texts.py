@@ -227,7 +227,7 @@ class TextPipeline:
         linked = fields.linked()
         sources, targets = (
             [
-                # Tokenizers would replace these bytes by spaces or remove them.
+                # Keep these bytes, so that validation rejects the line. Tokenizers would replace or remove them.
                 line if _NO_TEXT.search(line) else (words if k in linked else side).tokenize_bytes(line)
                 for k, line in enumerate(lines)
             ]

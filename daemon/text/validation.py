@@ -69,7 +69,7 @@ def are_canonical(
 ) -> NDArray[np.bool_]:
     """Return a mask, bool[len(lines)], of canonical lines in range. The fast test may miss some lines."""
     canonical = np.ones(len(lines), np.bool_)
-    # Pad the text, so that three bytes can be read before the end of each number, also of the first.
+    # Pad the text, so that three bytes can be read before the end of every number, including the first.
     text = np.frombuffer(_PADDING + b"\n".join(lines) + b"\n", np.uint8)
     digits = text - np.uint8(ord("0"))
     ends = np.flatnonzero(digits > 9)[len(_PADDING) - 1 :].astype(np.int32)
@@ -161,7 +161,7 @@ KEPT_BYTES = 4096
 """Maximum number of bytes of a rejected line that are stored."""
 
 _NONCANONICAL = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
-"""Bytes that do not occur in canonical sides that are joined and enclosed by line feeds."""
+"""Byte sequences that never occur in canonical sides with a line feed before and after each side."""
 
 
 @dataclass(slots=True)

@@ -146,7 +146,7 @@ class AlignedCorpus:
             yield json.dumps({"alignment": _pharaoh_line(links), "links": plain})
 
     def naacl_lines(self) -> Iterator[str]:
-        """Yield a NAACL line `pair source target S probability` for each link. Pairs and words count from 1."""
+        """Yield a NAACL line `pair source target S probability` for each link, with 1-based numbers."""
         for number, links in enumerate(self, 1):
             yield from (f"{number} {s + 1} {t + 1} S {p:.4f}" for s, t, p in links)
 
@@ -295,7 +295,7 @@ def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side
 def _align_robustly(
     sides: list[Side], request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
 ) -> AlignedCorpus:
-    """Align the counted pairs, then the uncounted pairs given their counts. Clears `sides` to free memory."""
+    """Align the counted pairs, then the other pairs given the link counts. Clears `sides` to free memory."""
     roles = assign_roles(*sides)
     source, target = sides
     uncounted = select_pairs(source, roles.uncounted), select_pairs(target, roles.uncounted)
@@ -472,7 +472,7 @@ def run_direction(
     key: int | None = None,
     marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run a direction's chain, numbered from 0, and add its samples to `marginals` of earlier chains if given."""
+    """Run chain number `chain` (from 0) of a direction. Adds its samples to the given `marginals` of earlier chains."""
     direction, prior = task.view(options.uses_stems(chain))
     key = chain_seed(options.seed, task.number, chain) if key is None else key
     return run_chain(build(options, direction, prior, task.evidence), key, task.links, report, marginals)

@@ -155,7 +155,7 @@ class IncrementalAligner:
     def _align_batches(
         self, align: "_AlignBatch", batches: Sequence[list[int]], report: Steps | None
     ) -> Iterator[list[AlignerChange]]:
-        """Align all batches before yielding the first result, because the caller then changes the counts."""
+        """Align all batches before yielding a result, because the caller changes the counts after each result."""
         pairs = sum(map(len, batches))
 
         def report_part(number: int, done: int, total: int) -> None:
@@ -239,9 +239,9 @@ def realign_batch(
     *,
     corrected: bool = False,
 ) -> list[AlignerChange]:
-    """Re-align pairs. Returns a change with the links, and with the alignments that changed materially.
+    """Re-align pairs. Returns a list with one change: the links, and the alignments that changed materially.
 
-    If users have `corrected` links, the change has all alignments.
+    `corrected` means that users changed links of these pairs. Then the change contains all alignments.
     """
     by_id = {row.id: row for row in store.links_by_id(ids)}
     rows = [by_id[pair_id] for pair_id in ids if pair_id in by_id]

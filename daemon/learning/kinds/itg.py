@@ -247,7 +247,7 @@ class ItgStoreChain(Chain):
         return 0 if self._state is None else int(self._state.counts.rules.sum())
 
     def rule_table(self) -> CountTable:
-        """Return the counts of all rules. Requires a call of `add_pairs` before."""
+        """Return the counts of all rules. `add_pairs` must be called first."""
         loaded, state = self._loaded, self._state
         assert loaded is not None
         assert state is not None

@@ -121,10 +121,13 @@ class Chain(Protocol):
         """Add pairs and count derivations that are not `stored`. Some kinds replace the pairs in memory."""
 
     def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
-        """Add `weight` to the count of each rule in the derivations. Some kinds drop the pairs in memory."""
+        """Add `weight` to the count of each rule in the derivations.
+
+        Some kinds drop the pairs in memory instead, and then all pairs must be added again.
+        """
 
     def sweep(self, loaded: KindBatch) -> Sweep:
-        """Return a function that sweeps over these pairs. They must have been added before."""
+        """Return a function that sweeps over these pairs. `add_pairs` must be called first."""
 
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all rule tokens, given the learned parameters."""

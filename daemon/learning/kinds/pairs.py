@@ -124,7 +124,8 @@ class ForestPairs(ABC):
         fragments = fragment_changes(self._averaged(before), self._averaged(after))
         deltas = count_changes(self.batch, changes, fragments._replace(pairs=first + fragments.pairs))
         if self.counts_minimal:
-            # A forest has one minimal derivation, which is counted as long as the pair has a derivation.
+            # Add or subtract the minimal derivation only for pairs that gain or lose their derivation, because it does
+            # not change with the sample.
             derived_before, derived_after = (_derived_pairs(samples) for samples in (before, after))
             for pairs, weight in (
                 (np.setdiff1d(derived_after, derived_before), 1),

@@ -212,7 +212,7 @@ class TreebankChain(Chain):
         return 0 if self._chain is None else self._chain.table.rule_tokens
 
     def rule_table(self) -> CountTable:
-        """Return the counts of all fragments. Requires a call of `add_pairs` before."""
+        """Return the counts of all fragments. `add_pairs` must be called first."""
         assert self._chain is not None
         return self._chain.table
 
